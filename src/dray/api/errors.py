@@ -1,0 +1,207 @@
+"""The one error hierarchy: what the API answers when it cannot do as asked.
+
+Mirrors the reasons of Kubernetes' Status. Raised anywhere, translated to HTTP in one place (`apiserver.http`) and
+made from an HTTP answer in one place (`client`). Field errors carry the path, reason and text that clients parse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from dray.api.resources import Resource
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One thing wrong with one field, in Kubernetes' words."""
+
+    reason: str  # FieldValueInvalid, FieldValueRequired, …
+    field: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.detail}"
+
+    def cause(self) -> dict[str, str]:
+        return {"reason": self.reason, "message": self.detail, "field": self.field}
+
+
+def shown(value: Any) -> str:
+    """A value as Kubernetes prints it in a field error: text quoted, the rest as JSON."""
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.to_builtins(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(title: str, detail: str) -> str:
+    return f"{title}: {detail}" if detail else title
+
+
+def invalid(path: object, value: Any, detail: str) -> FieldError:
+    return FieldError("FieldValueInvalid", str(path), _text(f"Invalid value: {shown(value)}", detail))
+
+
+def required(path: object, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", str(path), _text("Required value", detail))
+
+
+def duplicate(path: object, value: Any) -> FieldError:
+    return FieldError("FieldValueDuplicate", str(path), f"Duplicate value: {shown(value)}")
+
+
+def forbidden(path: object, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", str(path), _text("Forbidden", detail))
+
+
+def not_found_value(path: object, value: Any) -> FieldError:
+    return FieldError("FieldValueNotFound", str(path), f"Not found: {shown(value)}")
+
+
+def unsupported(path: object, value: Any, supported: Sequence[str]) -> FieldError:
+    options = ", ".join(shown(s) for s in sorted(supported))
+    return FieldError(
+        "FieldValueNotSupported", str(path), f"Unsupported value: {shown(value)}: supported values: {options}"
+    )
+
+
+def too_long(path: object, limit: int) -> FieldError:
+    return FieldError("FieldValueTooLong", str(path), f"Too long: may not be more than {limit} bytes")
+
+
+def too_many(path: object, actual: int, limit: int) -> FieldError:
+    return FieldError("FieldValueTooMany", str(path), f"Too many: {actual}: must have at most {limit} items")
+
+
+class ApiError(Exception):
+    """What a request is answered with when it fails."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def status(self) -> dict[str, Any]:
+        """The Status object of the answer."""
+        answer: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            answer["reason"] = self.reason
+        if self.details:
+            answer["details"] = {k: v for k, v in self.details.items() if v not in (None, "", [])}
+        answer["code"] = self.code
+        return answer
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+
+class Conflict(ApiError):
+    code, reason = 409, "Conflict"
+
+
+class Gone(ApiError):
+    code, reason = 410, "Gone"
+
+
+class Expired(ApiError):
+    code, reason = 410, "Expired"
+
+
+class TooLarge(ApiError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    code, reason = 422, "Invalid"
+
+    def __init__(self, resource: Resource, name: str, errors: Sequence[FieldError]) -> None:
+        texts = [str(e) for e in errors]
+        text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+        qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+        super().__init__(
+            f'{qualified} "{name}" is invalid: {text}',
+            name=name,
+            group=resource.group,
+            kind=resource.kind,
+            causes=[e.cause() for e in errors],
+        )
+        self.errors = tuple(errors)
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class InternalError(ApiError):
+    code, reason = 500, "InternalError"
+
+
+class NotImplementedYet(ApiError):
+    code, reason = 501, "NotImplemented"
+
+
+class ServiceUnavailable(ApiError):
+    code, reason = 503, "ServiceUnavailable"
+
+
+class Timeout(ApiError):
+    code, reason = 504, "Timeout"
+
+
+def not_found(resource: Resource, name: str) -> NotFound:
+    return NotFound(f'{resource.qualified} "{name}" not found', name=name, group=resource.group, kind=resource.plural)
+
+
+def already_exists(resource: Resource, name: str) -> AlreadyExists:
+    return AlreadyExists(
+        f'{resource.qualified} "{name}" already exists', name=name, group=resource.group, kind=resource.plural
+    )
+
+
+def conflict(resource: Resource, name: str, why: str) -> Conflict:
+    return Conflict(
+        f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}',
+        name=name,
+        group=resource.group,
+        kind=resource.plural,
+    )
