@@ -1,0 +1,159 @@
+"""Semantic versions 2.0.0, as device attributes hold them and CEL compares them.
+
+Strict by default; `normalize` accepts what people write (`v1.2`, `01.2.3`). Ranges and
+increments are left out: selectors compare versions one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache, total_ordering
+
+from dray.api.quoting import quote
+
+_MAX_UINT64 = 2**64 - 1
+_DIGITS = re.compile(r"[0-9]*\Z")
+_IDENTIFIER = re.compile(r"[0-9A-Za-z-]+\Z")
+
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_PRERELEASE = r"(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
+_SPECIFICATION = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
+    rf"(?:-{_PRERELEASE}(?:\.{_PRERELEASE})*)?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?\Z"
+)
+
+
+class SemverError(ValueError):
+    """The text is no semantic version; says why in Kubernetes' words."""
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Semver:
+    """A version; build metadata is kept but, as the specification says, plays no part in comparison.
+
+    >>> Semver.parse("1.2.3-rc.1") < Semver.parse("1.2.3") == Semver.parse("1.2.3+build.7")
+    True
+    >>> str(Semver.parse("v1.2", normalize=True))
+    '1.2.0'
+    """
+
+    major: int
+    minor: int
+    patch: int
+    prerelease: tuple[int | str, ...] = ()
+    build: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str, *, normalize: bool = False) -> Semver:
+        """Read a version. `normalize` drops a leading v and zeros and fills in a missing minor and patch.
+
+        Raises SemverError.
+        """
+        return _parse(_normalize(text) if normalize else text)
+
+    @staticmethod
+    def conforms(text: str) -> bool:
+        """Whether the text follows the specification; numbers may be of any length, unlike in `parse`."""
+        return _SPECIFICATION.match(text) is not None
+
+    def _rank(self) -> tuple[object, ...]:
+        # A release is above its prereleases; numbers are below words; a longer list is above its prefix.
+        parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.prerelease)
+        return self.major, self.minor, self.patch, not self.prerelease, parts
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Semver):
+            return NotImplemented
+        return (
+            self.major == other.major
+            and self.minor == other.minor
+            and self.patch == other.patch
+            and self.prerelease == other.prerelease
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.major, self.minor, self.patch, self.prerelease))
+
+    def __lt__(self, other: Semver) -> bool:
+        if self.major != other.major:
+            return self.major < other.major
+        return self._rank() < other._rank()
+
+    def compare(self, other: Semver) -> int:
+        """-1, 0 or 1, as `other` is greater, equal or less."""
+        return 0 if self == other else -1 if self < other else 1
+
+    def __str__(self) -> str:
+        text = f"{self.major}.{self.minor}.{self.patch}"
+        if self.prerelease:
+            text += "-" + ".".join(map(str, self.prerelease))
+        return text + ("+" + ".".join(self.build) if self.build else "")
+
+
+def _normalize(text: str) -> str:
+    parts = text.removeprefix("v").split(".", 2)
+    for i, part in enumerate(parts):
+        if len(part) > 1:
+            stripped = part.lstrip("0")
+            parts[i] = stripped if stripped[:1] in tuple("123456789") else "0" + stripped
+    if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
+        raise SemverError("short version cannot contain PreRelease/Build meta data")
+    return ".".join(parts + ["0"] * (3 - len(parts)))
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> Semver:
+    """Versions repeat across devices, hence the cache."""
+    if not text:
+        raise SemverError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) != 3:
+        raise SemverError("No Major.Minor.Patch elements found")
+    major, minor = _number(parts[0], "major"), _number(parts[1], "minor")
+    rest, plus, build = parts[2].partition("+")
+    patch, dash, prerelease = rest.partition("-")
+    return Semver(
+        major,
+        minor,
+        _number(patch, "patch"),
+        tuple(map(_prerelease_part, prerelease.split("."))) if dash else (),
+        tuple(map(_build_part, build.split("."))) if plus else (),
+    )
+
+
+def _number(text: str, name: str) -> int:
+    if not _DIGITS.match(text):
+        raise SemverError(f"Invalid character(s) found in {name} number {quote(text)}")
+    if len(text) > 1 and text[0] == "0":
+        raise SemverError(f"{name.capitalize()} number must not contain leading zeroes {quote(text)}")
+    return _unsigned(text)
+
+
+def _unsigned(text: str) -> int:
+    if not text:
+        raise SemverError('strconv.ParseUint: parsing "": invalid syntax')
+    if len(text) > 20 or int(text) > _MAX_UINT64:
+        raise SemverError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
+    return int(text)
+
+
+def _prerelease_part(text: str) -> int | str:
+    if not text:
+        raise SemverError("Prerelease is empty")
+    if _DIGITS.match(text):
+        if len(text) > 1 and text[0] == "0":
+            raise SemverError(f"Numeric PreRelease version must not contain leading zeroes {quote(text)}")
+        return _unsigned(text)
+    if not _IDENTIFIER.match(text):
+        raise SemverError(f"Invalid character(s) found in prerelease {quote(text)}")
+    return text
+
+
+def _build_part(text: str) -> str:
+    if not text:
+        raise SemverError("Build meta data is empty")
+    if not _IDENTIFIER.match(text):
+        raise SemverError(f"Invalid character(s) found in build meta data {quote(text)}")
+    return text
