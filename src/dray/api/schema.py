@@ -1,0 +1,69 @@
+"""The schema table, read once and only when somebody needs it.
+
+Everything that must know a field without a struct asks here: unknown-field paths, strategic merge, server-side apply,
+OpenAPI and protobuf. `schema.json` documents its own keys by example; their meaning is in docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+import msgspec
+
+
+class Field(msgspec.Struct, frozen=True, gc=False):
+    """One field of a message."""
+
+    type: str = msgspec.field(name="t")
+    number: int = msgspec.field(name="n", default=0)
+    via: tuple[int, ...] = ()  # protobuf nests these messages where JSON inlines the field
+    required: bool | int = msgspec.field(name="req", default=False)
+    default: object = msgspec.field(name="d", default=None)
+    pointer: bool | int = msgspec.field(name="ptr", default=False)
+    always: bool | int = False
+    list_type: Literal["atomic", "set", "map", ""] = msgspec.field(name="lt", default="")
+    keys: tuple[str, ...] = ()
+    map_type: str = msgspec.field(name="mt", default="")
+    patch_strategy: str = msgspec.field(name="ps", default="")
+    patch_key: str = msgspec.field(name="pk", default="")
+
+    @property
+    def is_list(self) -> bool:
+        return self.type.startswith("[")
+
+    @property
+    def is_map(self) -> bool:
+        return self.type.startswith("{")
+
+    @property
+    def element(self) -> str:
+        """The type of an element of a list or map, or the type itself."""
+        return self.type[1:] if self.type[0] in "[{" else self.type
+
+    @property
+    def reference(self) -> str:
+        """The message that this field, or its elements, hold; empty for plain values."""
+        bare = self.type.lstrip("[{")
+        return bare[4:] if bare.startswith("ref:") else ""
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message: its fields by JSON name."""
+
+    fields: dict[str, Field] = msgspec.field(name="f")
+    kinds: tuple[tuple[str, str, str], ...] = msgspec.field(name="gvk", default=())
+    map_type: str = msgspec.field(name="mt", default="")
+
+
+@cache
+def table() -> Mapping[str, Message]:
+    """All messages by their full name."""
+    data = resources.files("dray.api").joinpath("schema.json").read_bytes()
+    return msgspec.json.decode(data, type=dict[str, Message])
+
+
+def message(name: str) -> Message:
+    return table()[name]
