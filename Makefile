@@ -1,0 +1,54 @@
+# dray: `make up` runs a cluster, `make test` runs every test. Both need python3 (3.11 to 3.14) and make, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DIR ?= .dray
+ARGS ?=
+
+.PHONY: setup up test lint format bench clean lock types
+
+$(VENV)/installed: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+$(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	touch $@
+
+setup: $(VENV)/installed ## leaves .venv/bin/dray
+
+up: setup ## a cluster in the foreground; DIR=… and ARGS="--nodes 3 --devices 8" change it
+	$(BIN)/dray up --dir $(DIR) $(ARGS)
+
+test: $(VENV)/installed-dev ## every test, on both cores
+	tools/provide-programs
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+
+lint: $(VENV)/installed-dev ## style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/installed-dev ## figures, each beside something to compare it with; never fails on a timing
+	$(BIN)/python -m bench $(ARGS)
+
+types: $(VENV)/installed-dev ## the wire types, anew from the schema table
+	$(BIN)/python tools/generate_types.py
+	$(BIN)/ruff format --quiet src/dray/api/types
+
+lock: $(VENV)/installed ## the lock files, anew from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml --group dev -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) $(DIR) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist src/*.egg-info
