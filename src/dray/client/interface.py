@@ -1,0 +1,177 @@
+"""The one client interface: what every part may ask of an API server, near or far.
+
+`InProcess` and `Http` implement it and pass the same tests, so a part never knows whether its server is in the same
+process. Objects are read typed and are shared: nobody changes what was read. Objects are written as plain JSON trees.
+Left out: caching (`informer`), retries of conflicts (the caller knows what to read again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from enum import Enum
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from dray.api.resources import BY_TYPE, Resource
+from dray.api.types.meta import ObjectMeta
+
+Tree = dict[str, Any]
+Patch = Tree | list[Tree]
+
+
+class Object(Protocol):
+    """What all kinds of the API have in common."""
+
+    @property
+    def apiVersion(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T", bound=Object)
+
+
+class PatchKind(Enum):
+    """How a patch is meant; the value is its media type."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class Page(NamedTuple, Generic[T]):
+    """One page of a list, and where the next one starts (`continue_` is empty on the last)."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    continue_: str = ""
+    remaining: int | None = None
+
+
+class WatchEvent(NamedTuple, Generic[T]):
+    """One change. `object` of a BOOKMARK carries only `metadata.resourceVersion`; of a DELETED, the last state."""
+
+    type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
+    object: T
+
+
+Batch = list[WatchEvent[T]]
+
+
+class Client(Protocol):
+    """One user's way to an API server.
+
+    Every method raises a subclass of `dray.api.errors.ApiError`, whatever went wrong: an answer of the server keeps
+    its reason, a connection that fails is `ServiceUnavailable`, an answer that is no JSON `InternalError`.
+    """
+
+    async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
+        """Read one object; `NotFound` when there is none."""
+        ...
+
+    async def list(
+        self,
+        type_: type[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        """Read one page of objects; without namespace, those of all namespaces; without limit, all of them."""
+        ...
+
+    async def create(
+        self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> T:
+        """Create an object, or post to a subresource of the object `name`.
+
+        `namespace` may be left out when the tree names it. A subresource answers with its own kind, whatever the
+        annotation says: `token` with an authentication.TokenRequest, `binding` and `eviction` with a meta.Status.
+        """
+        ...
+
+    async def update(
+        self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> T:
+        """Replace an object; a resourceVersion in the tree makes it conditional. Name and namespace default to those
+        in the tree."""
+        ...
+
+    async def patch(
+        self,
+        type_: type[T],
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        *,
+        kind: PatchKind = PatchKind.MERGE,
+        subresource: str = "",
+        manager: str = "",
+        force: bool = False,
+    ) -> T:
+        """Change an object. `manager` names the field manager; `APPLY` needs one, and `force` takes fields over."""
+        ...
+
+    async def delete(
+        self,
+        type_: type[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        """Delete an object; `uid` and `resource_version` are preconditions (`Conflict` when they do not hold)."""
+        ...
+
+    async def delete_collection(
+        self,
+        type_: type[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        """Delete all objects that the selectors match."""
+        ...
+
+    def watch(
+        self,
+        type_: type[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: bool = True,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Batch[T]]:
+        """Follow changes after `resource_version`, in batches; ends when the server ends it or after `timeout` seconds.
+
+        Raises `Expired` (from the iteration) when that version is too old. Close the iterator (`aclose`) or cancel
+        the task to stop. A batch is never empty, and its order is that of the server.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give connections back; the client is of no use afterwards."""
+        ...
+
+
+def resource_of(type_: type[Object]) -> Resource:
+    """The row of the resource table that a type of the interface stands for."""
+    return BY_TYPE[cast(Any, type_)]
+
+
+def type_of(resource: Resource) -> type[Object]:
+    """The other way around: the type to ask a client for."""
+    return cast("type[Object]", resource.type)
