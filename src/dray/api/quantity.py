@@ -298,7 +298,8 @@ def _divide_up(value: int, digits: int) -> int:
     """Divide by ten to the power of `digits`, away from zero; cheap however many digits."""
     if digits > _MAX_DIGITS * 2:
         return (value > 0) - (value < 0)
-    quotient, rest = divmod(abs(value), 10**digits)
+    divisor: int = 10**digits
+    quotient, rest = divmod(abs(value), divisor)
     quotient += rest > 0
     return quotient if value >= 0 else -quotient
 
