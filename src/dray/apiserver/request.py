@@ -1,0 +1,120 @@
+"""What is asked of the API server, and what it answers: the vocabulary that every way in shares.
+
+HTTP builds a Request from a path, a query and a body; the in-process client builds one directly. Whoever asks hands over
+the body tree and does not touch it afterwards, since defaulting and patching work on it in place. Answers hold what the
+store holds: typed objects and encoded bytes, both made once. Left out: how any of it is written on a wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dray.api.resources import Resource
+from dray.api.wire import Wire
+from dray.store.log import Version
+
+if TYPE_CHECKING:
+    from dray.apiserver.user import User
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a verb can be told beside its object; what does not concern a verb is ignored by it."""
+
+    # list, watch and deletecollection
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""  # of get, list and watch; empty: the most recent state
+    resource_version_match: str = ""  # "", Exact, NotOlderThan
+    # watch
+    timeout_seconds: float | None = None
+    allow_bookmarks: bool = False
+    send_initial_events: bool | None = None
+    # create, update, patch
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Ignore"  # Strict, Warn, Ignore
+    patch_type: str = MERGE_PATCH
+    force: bool = False  # server-side apply takes fields from other managers
+    # delete and deletecollection
+    grace_period_seconds: int | None = None
+    propagation_policy: str = ""  # "", Orphan, Background, Foreground
+    precondition_uid: str = ""
+    precondition_resource_version: str = ""
+
+
+DEFAULT_OPTIONS = Options()
+
+
+class Request(msgspec.Struct, kw_only=True):
+    """One request: who asks for which verb on what. `version` empty means the stored version.
+
+    `version` says in which form the body is written. In-process readers always get typed objects of the stored version.
+    The user agent names the manager of fields where no field manager is given.
+    """
+
+    user: User
+    verb: str  # get, list, watch, create, update, patch, delete, deletecollection
+    resource: Resource
+    version: str = ""
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    body: Any = None
+    options: Options = DEFAULT_OPTIONS
+    user_agent: str = ""
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """What a request other than watch comes to. Exactly one of `version`, `versions` and `tree` is set.
+
+    `version` is one object, `versions` a list. `tree` is what has no stored form, in the version asked for: reviews,
+    Scale, TokenRequest, and the Status that a deletion is answered with.
+    """
+
+    code: int = 200
+    version: Version | None = None
+    versions: Sequence[Version] | None = None
+    tree: dict[str, Any] | None = None
+    revision: int = 0  # of a list
+    continue_token: str = ""
+    remaining: int | None = None
+    warnings: Sequence[str] = ()
+
+    @property
+    def object(self) -> Wire:
+        """The typed, shared, immutable object of a single-object answer."""
+        assert self.version is not None
+        return self.version.object  # type: ignore[return-value]  # the decoder makes Wire objects only
+
+    @property
+    def items(self) -> list[Wire]:
+        """The typed, shared, immutable objects of a list."""
+        return [version.object for version in self.versions or ()]  # type: ignore[misc]  # as above
+
+
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
+    """One change. A BOOKMARK has no object: every change up to `revision` has been told.
+
+    The bookmark that ends the initial events has `initial_end` set. A DELETED object is the last state known to the
+    watcher's selector, with the resourceVersion of the deletion.
+    """
+
+    type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
+    object: Wire | None
+    revision: int
+    initial_end: bool = False
+
+
+LogSource = Callable[[Request, dict[str, str]], Any]
+"""(request for pods/log, query) → an asynchronous iterator of bytes; set by whoever knows the nodes."""
