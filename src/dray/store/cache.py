@@ -1,0 +1,302 @@
+"""The cache: the whole state in memory above any log, serving GET, LIST and WATCH.
+
+Everything is synchronous except waiting, and belongs to one event loop: between two awaits a caller sees one revision, so
+a list followed by a watch from the list's revision has no gap. Values are opaque; `decode` makes of them, once and on
+demand, what readers share. Left out: selectors, resource versions in requests, and everything else that the API means.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import islice
+
+from dray.store.errors import Closed, Compacted, Expired, StoreError, Unavailable
+from dray.store.history import History, Retention, of_prefix
+from dray.store.keys import SortedKeys
+from dray.store.log import Batch, Decode, LocalLog, Log, Op, Page, Version
+from dray.store.watch import Deliver, Event, Fanout, Lost, Subscription, Watch
+
+logger = logging.getLogger(__name__)
+
+_LOAD_PAGE = 10_000
+_REPLAY = 1000  # revisions of history asked of the log at the start, so that watchers survive our restart
+_UPKEEP_SECONDS = 5.0
+_CATCH_UP_SECONDS = 5.0  # how long a commit waits to see itself; the write is done in any case
+
+
+def undecoded(key: str, value: bytes, revision: int) -> object:
+    return value
+
+
+class Cache:
+    """Made by `Cache.open`; `close` leaves the log to whoever opened it."""
+
+    def __init__(
+        self,
+        log: Log,
+        decode: Decode = undecoded,
+        *,
+        retention: Retention | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        watch_limit: int = 10_000,
+    ) -> None:
+        self.revision = 0
+        self._log = log
+        self._decode = decode
+        self._watch_limit = watch_limit
+        self._latest: dict[str, Version] = {}
+        self._collections: dict[str, SortedKeys] = {}
+        self._history = History(retention or Retention(), clock)
+        self._fanout = Fanout()
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waited = 0
+        self._detach: Callable[[], None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        log: Log,
+        decode: Decode = undecoded,
+        *,
+        retention: Retention | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        watch_limit: int = 10_000,
+    ) -> "Cache":
+        """Load everything and follow the log from there on."""
+        cache = cls(log, decode, retention=retention, clock=clock, watch_limit=watch_limit)
+        await cache._load(max(await log.head() - _REPLAY, 0))
+        if isinstance(log, LocalLog):
+            cache._detach = log.attach(cache.revision, cache._apply)
+        else:
+            cache._tasks.append(asyncio.create_task(cache._follow(log)))
+            await cache.wait_for(await log.head())
+        cache._tasks.append(asyncio.create_task(cache._keep_up()))
+        return cache
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._detach is not None:
+            self._detach()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._fanout.drop_all(Closed("the cache"))
+        for _, _, waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(Closed("the cache"))
+
+    # Writing
+
+    async def commit(self, ops: Sequence[Op]) -> int:
+        """As the log's; when it returns, this cache has the change and its subscribers have been told."""
+        revision = await self._log.commit(ops)
+        if self.revision < revision:
+            try:
+                await self.wait_for(revision, _CATCH_UP_SECONDS)
+            except TimeoutError:
+                logger.warning("the cache is behind: committed revision %d, at %d", revision, self.revision)
+        return revision
+
+    # Reading
+
+    @property
+    def oldest(self) -> int:
+        """The oldest revision that can be listed or watched from."""
+        return self._history.floor
+
+    def get(self, key: str) -> Version | None:
+        return self._latest.get(key)
+
+    def list(self, prefix: str, *, revision: int | None = None, after: str = "", limit: int | None = None) -> Page:
+        """The keys under the prefix (which ends with a slash, or is empty) greater than `after`, in order.
+
+        At an older revision as it was then; Expired if that is too long ago, ValueError if it is still to come.
+        """
+        if revision is None or revision == self.revision:
+            return self._list_latest(prefix, after, limit)
+        if revision > self.revision:
+            raise ValueError(f"revision {revision} is not there yet; the newest is {self.revision}")
+        return self._list_at(revision, prefix, after, limit)
+
+    def count(self, prefix: str) -> int:
+        keys = self._range(prefix, "")
+        return len(keys) if self._exact(prefix) else sum(key in self._latest for key in keys)
+
+    async def read(self, *, consistent: bool = True, timeout: float | None = None) -> int:
+        """Wait until the cache has everything that was acknowledged anywhere before the call; returns its revision."""
+        if consistent:
+            await self.wait_for(await self._log.head(), timeout)
+        return self.revision
+
+    async def wait_for(self, revision: int, timeout: float | None = None) -> None:
+        """Wait until the cache has reached the revision; TimeoutError if it has not after `timeout` seconds."""
+        if self._closed:
+            raise Closed("the cache")
+        if self.revision >= revision:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waited += 1  # futures have no order: this decides between equal revisions
+        heappush(self._waiters, (revision, self._waited, waiter))
+        async with asyncio.timeout(timeout):
+            await waiter
+
+    def watch(self, prefix: str, after: int) -> Watch:
+        """Every event after that revision, exactly once and in order; Expired if the history does not reach back."""
+        watch = Watch(lambda: self.revision, self._watch_limit)
+        watch.begin(self.subscribe(prefix, after, watch.take, watch.lose))
+        return watch
+
+    def subscribe(self, prefix: str, after: int, deliver: Deliver, lost: Lost) -> Subscription:
+        """As `watch`, with functions: `deliver` gets batches within the commit, `lost` the reason if it ends.
+
+        What has happened since `after` is delivered before this returns. `deliver` must not wait, and what it raises
+        ends the subscription.
+        """
+        if self._closed:
+            raise Closed("the cache")
+        missed = of_prefix(self._history.after(after), prefix)
+        subscription = Subscription(self._fanout, prefix, after, deliver, lost)
+        self._fanout.add(subscription)
+        if missed:
+            subscription.deliver(missed)
+        return subscription
+
+    # Following the log
+
+    async def _load(self, start: int) -> None:
+        """Begin at `start`, or at the oldest revision that the log still has."""
+        revision: int | None = start
+        while True:
+            try:
+                await self._load_at(revision)
+                return
+            except Compacted as error:
+                revision = error.oldest
+
+    async def _load_at(self, revision: int | None) -> None:
+        latest: dict[str, Version] = {}
+        after = ""
+        while True:
+            page = await self._log.load(revision, after, _LOAD_PAGE)
+            revision = page.revision
+            for version in page.versions:
+                if version.make is None and version.value is not None:
+                    version.make = self._decode
+                latest[version.key] = version
+            if not page.remaining:
+                break
+            after = page.versions[-1].key
+        self._restart(latest, revision)
+
+    def _restart(self, latest: dict[str, Version], revision: int) -> None:
+        self._latest = latest
+        self._collections = {}
+        for key in latest:
+            self._collection(key).add(key)
+        self._history.restart(revision)
+        self._reach(revision)
+
+    async def _follow(self, log: Log) -> None:
+        while True:
+            try:
+                async for batch in log.tail(self.revision):
+                    self._apply(batch)
+                return
+            except Compacted as error:
+                # We were away for too long: start anew, and so must everybody who watched.
+                await self._load(error.oldest)
+                self._fanout.drop_all(Expired(error.revision, self.oldest))
+
+    def _apply(self, batch: Batch) -> None:
+        events = []
+        latest = self._latest
+        for version in batch.versions:
+            key = version.key
+            previous = latest.get(key)
+            if version.value is None:
+                if previous is None:
+                    continue
+                del latest[key]
+                self._collection(key).remove(key)
+            else:
+                if version.make is None:
+                    version.make = self._decode
+                latest[key] = version
+                if previous is None:
+                    self._collection(key).add(key)
+            events.append(Event(version, previous))
+        self._history.extend(events)
+        self._reach(batch.revision)
+        self._fanout.publish(events)
+
+    def _reach(self, revision: int) -> None:
+        self.revision = revision
+        while self._waiters and self._waiters[0][0] <= revision:
+            waiter = heappop(self._waiters)[2]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def upkeep(self) -> None:
+        """Forget what is too old, here and in the log. A task does it; only a test with its own clock has to call it."""
+        await self._log.compact(self._history.mark(self.revision))
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(_UPKEEP_SECONDS)
+            try:
+                await self.upkeep()
+            except Unavailable as error:
+                logger.warning("cannot compact now: %s", error)
+            except StoreError:
+                logger.exception("cannot compact")
+
+    # The parts of a list
+
+    def _collection(self, key: str) -> SortedKeys:
+        name = key[: key.find("/") + 1]
+        keys = self._collections.get(name)
+        if keys is None:
+            keys = self._collections[name] = SortedKeys()
+        return keys
+
+    def _range(self, prefix: str, after: str) -> Sequence[str]:
+        if not prefix:
+            return sorted(key for keys in self._collections.values() for key in keys.range("", after))
+        if not prefix.endswith("/"):
+            raise ValueError(f"a prefix must be empty or end with a slash, got {prefix!r}")
+        keys = self._collections.get(prefix[: prefix.index("/") + 1])
+        return keys.range(prefix, after) if keys is not None else []
+
+    def _exact(self, prefix: str) -> bool:
+        keys = self._collections.get(prefix[: prefix.find("/") + 1])
+        return keys is None or keys.exact
+
+    def _list_latest(self, prefix: str, after: str, limit: int | None) -> Page:
+        keys = self._range(prefix, after)
+        get = self._latest.get
+        if limit is None:
+            return Page([version for version in map(get, keys) if version is not None], self.revision)
+        alive = (version for version in map(get, keys) if version is not None)
+        return _page(alive, len(keys), limit, self.revision)
+
+    def _list_at(self, revision: int, prefix: str, after: str, limit: int | None) -> Page:
+        before = self._history.changed_since(revision, prefix)
+        keys = self._range(prefix, after)
+        if gone := [key for key, version in before.items() if version and key not in self._latest and key > after]:
+            keys = sorted({*keys, *gone})
+        get = self._latest.get
+        states = (before[key] if key in before else get(key) for key in keys)
+        alive = (version for version in states if version is not None)
+        return _page(alive, len(keys), len(keys) if limit is None else limit, revision)
+
+
+def _page(alive: Iterator[Version], candidates: int, limit: int, revision: int) -> Page:
+    """A page of what is alive. `candidates` may count some that are not: whether any follow is looked up, not guessed."""
+    versions = list(islice(alive, limit))
+    if next(alive, None) is None:
+        return Page(versions, revision)
+    return Page(versions, revision, max(candidates - len(versions), 1))

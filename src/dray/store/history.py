@@ -1,0 +1,109 @@
+"""The cache's memory of recent events, bounded by age, number and size.
+
+It answers two questions: what happened after a revision (a watch that starts or resumes), and what was there at a
+revision (the second page of a list). Both walk back from the newest event, which is where almost every question points.
+Left out: when to forget, beyond the bounds of number and size; the cache's upkeep asks for the rest.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from dray.store.errors import Expired
+from dray.store.log import Version
+from dray.store.watch import Event
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How much history to keep: what any of the three bounds cuts off is gone."""
+
+    seconds: float = 300.0  # as long as Kubernetes keeps it
+    events: int = 100_000
+    bytes: int = 128 << 20  # of values that were superseded
+
+
+class History:
+    def __init__(self, retention: Retention, clock: Callable[[], float]) -> None:
+        self.floor = 0  # every event after it is here
+        self._retention = retention
+        self._clock = clock
+        self._events: deque[Event] = deque()
+        self._bytes = 0
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def restart(self, revision: int) -> None:
+        self.floor = revision
+        self._events.clear()
+        self._marks.clear()
+        self._bytes = 0
+
+    def extend(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._events.append(event)
+            self._bytes += _size(event)
+        if len(self._events) > self._retention.events or self._bytes > self._retention.bytes:
+            self._shrink()
+
+    def mark(self, revision: int) -> int:
+        """Note that this is the current revision, forget what has become too old, and return the floor."""
+        now = self._clock()
+        self._marks.append((now, revision))
+        while self._marks and self._marks[0][0] <= now - self._retention.seconds:
+            self.forget(self._marks.popleft()[1])
+        return self.floor
+
+    def forget(self, revision: int) -> None:
+        while self._events and self._events[0].version.revision <= revision:
+            self._bytes -= _size(self._events.popleft())
+        self.floor = max(self.floor, revision)
+
+    def after(self, revision: int) -> list[Event]:
+        """The events after that revision, in order."""
+        self._require(revision)
+        found: list[Event] = []
+        for event in reversed(self._events):
+            if event.version.revision <= revision:
+                break
+            found.append(event)
+        found.reverse()
+        return found
+
+    def changed_since(self, revision: int, prefix: str) -> dict[str, Version | None]:
+        """What the keys under the prefix that have changed since were at that revision."""
+        self._require(revision)
+        before: dict[str, Version | None] = {}
+        for event in reversed(self._events):
+            version = event.version
+            if version.revision <= revision:
+                break
+            if version.key.startswith(prefix):
+                before[version.key] = event.previous
+        return before
+
+    def _require(self, revision: int) -> None:
+        if revision < self.floor:
+            raise Expired(revision, self.floor)
+
+    def _shrink(self) -> None:
+        """Down to nine tenths of both bounds, so that it does not happen with every event; whole revisions."""
+        events, size = self._retention.events * 9 // 10, self._retention.bytes * 9 // 10
+        while self._events and (len(self._events) > events or self._bytes > size):
+            self.forget(self._events[0].version.revision)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+
+def _size(event: Event) -> int:
+    previous = event.previous
+    return len(previous.value) if previous is not None and previous.value is not None else 0
+
+
+def of_prefix(events: Sequence[Event], prefix: str) -> list[Event]:
+    """Those of a collection's prefix (empty, or with a slash at the end) or of the single key."""
+    if not prefix:
+        return list(events)
+    if prefix.endswith("/"):
+        return [event for event in events if event.version.key.startswith(prefix)]
+    return [event for event in events if event.version.key == prefix]

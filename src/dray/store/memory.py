@@ -1,0 +1,108 @@
+"""The log in memory: for tests and for clusters that may be forgotten.
+
+A commit never suspends, so awaiting it costs no turn of the event loop. The SQLite log is this one with the disk put
+between checking a commit and publishing it. Left out: any kind of durability.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from dray.store.errors import Closed
+from dray.store.log import Batch, Op, Page, Version
+from dray.store.state import State
+
+_EXPIRY_BATCH = 100  # keys deleted at one revision: a long queue of expired events must not stall the loop
+_EXPIRY_PAUSE = 0.05  # seconds; keys that expire at about the same time go together
+
+
+class MemoryLog:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._state = State()
+        self._sinks: list[Callable[[Batch], None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def commit(self, ops: Sequence[Op]) -> int:
+        if self._closed:
+            raise Closed("the log")
+        state = self._state
+        versions = state.check(ops)
+        if versions:
+            state.publish(versions)
+            self._remember_deadlines(ops, versions)
+            self._announce(versions)
+        return state.head
+
+    async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> Page:
+        return self._state.load(revision, after, limit)
+
+    async def tail(self, after: int) -> AsyncIterator[Batch]:
+        while not self._closed:
+            if versions := self._state.since(after):
+                after = versions[-1].revision
+                yield Batch(after, versions)
+                continue
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    async def head(self) -> int:
+        return self._state.head
+
+    async def compact(self, revision: int) -> None:
+        self._state.compact(revision)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake_tails()
+
+    def attach(self, after: int, sink: Callable[[Batch], None]) -> Callable[[], None]:
+        if versions := self._state.since(after):
+            sink(Batch(versions[-1].revision, versions))
+        self._sinks.append(sink)
+        return lambda: self._sinks.remove(sink)
+
+    async def expire(self) -> None:
+        """Delete the keys whose time has come. A timer does it; only a test with its own clock has to call it."""
+        while ops := self._state.due(self._clock(), _EXPIRY_BATCH):
+            await self.commit(ops)
+
+    def _announce(self, versions: Sequence[Version]) -> None:
+        batch = Batch(versions[-1].revision, versions)
+        for sink in self._sinks:
+            sink(batch)
+        if self._waiters:
+            self._wake_tails()
+
+    def _wake_tails(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _remember_deadlines(self, ops: Sequence[Op], versions: Sequence[Version]) -> None:
+        for op in ops:
+            if op.ttl is not None and op.value is not None:
+                self._state.expire_at(op.key, versions[0].revision, self._clock() + op.ttl)
+                self._set_timer()
+
+    def _set_timer(self) -> None:
+        deadline = self._state.next_deadline()
+        if self._closed or deadline is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = max(deadline - self._clock(), 0) + _EXPIRY_PAUSE
+        self._timer = asyncio.get_running_loop().call_later(delay, self._expire_soon)
+
+    def _expire_soon(self) -> None:
+        self._expiry = asyncio.ensure_future(self._expire_and_rearm())
+
+    async def _expire_and_rearm(self) -> None:
+        await self.expire()
+        self._set_timer()

@@ -1,0 +1,171 @@
+"""The state of a local log: every key's latest version, and what led there since the last compaction.
+
+Shared by the memory and the SQLite log: the one publishes a commit at once, the other stages it, writes it to disk and
+then publishes it. Checks see what is staged. Pure: no clock, no I/O; deadlines are numbers that the caller compares.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from operator import attrgetter
+
+from msgspec import Struct
+
+from dray.store.errors import Compacted, Conflict
+from dray.store.log import Op, Page, Version
+
+_key = attrgetter("key")
+
+
+class Change(Struct, gc=False):
+    """A version that came, and the one that it superseded."""
+
+    version: Version
+    previous: Version | None
+
+
+class State:
+    def __init__(self) -> None:
+        self.head = 0  # the last published revision
+        self.staged = 0  # the last revision given out
+        self.floor = 0  # everything after it is still known
+        self._latest: dict[str, Version] = {}
+        self._ahead: dict[str, Version] = {}
+        self._changes: deque[Change] = deque()
+        self._deadlines: list[tuple[float, str, int]] = []
+        self._snapshot: tuple[int, list[Version]] = (-1, [])
+
+    def check(self, ops: Sequence[Op]) -> list[Version]:
+        """What the ops come to, at the next revision; Conflict if an expectation fails."""
+        if len(ops) != 1 or not ops[0].key or ops[0].key[0] == "\0":
+            check_keys(ops)
+        revision = self.staged + 1
+        versions = []
+        for op in ops:
+            key, value, expected = op.key, op.value, op.expected
+            current = self._current(key)
+            if expected is not None:
+                actual = current.revision if current is not None else 0
+                if actual != expected:
+                    raise Conflict(key, expected, actual)
+            if value is not None:
+                created = revision if current is None else current.created
+                versions.append(Version(key, value, revision, created, op.make))
+            elif current is not None:
+                versions.append(Version(key, None, revision, current.created))
+        return versions
+
+    def _current(self, key: str) -> Version | None:
+        version = self._ahead.get(key) if self._ahead else None
+        if version is None:
+            return self._latest.get(key)
+        return version if version.value is not None else None
+
+    def stage(self, versions: Sequence[Version]) -> None:
+        """Let later checks see versions that are not published yet."""
+        self.staged += 1
+        for version in versions:
+            self._ahead[version.key] = version
+
+    def unstage(self) -> None:
+        """Forget everything staged: it could not be made durable."""
+        self._ahead.clear()
+        self.staged = self.head
+
+    def publish(self, versions: Sequence[Version]) -> None:
+        """Take in versions of the next revision or revisions."""
+        latest, ahead = self._latest, self._ahead
+        for version in versions:
+            key = version.key
+            self._changes.append(Change(version, latest.get(key)))
+            if version.value is None:
+                latest.pop(key, None)
+            else:
+                latest[key] = version
+            if ahead and ahead.get(key) is version:
+                del ahead[key]
+            self.head = version.revision
+        if self.staged < self.head:
+            self.staged = self.head
+
+    def since(self, after: int) -> list[Version]:
+        """The published versions after that revision, in order."""
+        if after < self.floor:
+            raise Compacted(after, self.floor)
+        found: list[Version] = []
+        for change in reversed(self._changes):
+            if change.version.revision <= after:
+                break
+            found.append(change.version)
+        found.reverse()
+        return found
+
+    def load(self, revision: int | None, after: str, limit: int | None) -> Page:
+        if revision is None:
+            revision = self.head
+        if revision > self.head:
+            raise ValueError(f"revision {revision} is not there yet; the newest is {self.head}")
+        if self._snapshot[0] != revision:
+            self._snapshot = (revision, self._at(revision))
+        versions = self._snapshot[1]
+        start = bisect_right(versions, after, key=_key) if after else 0
+        end = len(versions) if limit is None else min(start + limit, len(versions))
+        if end == len(versions):
+            self._snapshot = (-1, [])  # the last page: what is superseded need not be kept for the next one
+        return Page(versions[start:end], revision, len(versions) - end)
+
+    def _at(self, revision: int) -> list[Version]:
+        if revision < self.floor:
+            raise Compacted(revision, self.floor)
+        versions: dict[str, Version | None] = dict(self._latest)
+        for change in reversed(self._changes):
+            if change.version.revision <= revision:
+                break
+            versions[change.version.key] = change.previous
+        return sorted((v for v in versions.values() if v is not None), key=_key)
+
+    def compact(self, revision: int) -> list[Version]:
+        """Forget what was superseded or deleted at or before that revision; returns the forgotten versions."""
+        revision = min(revision, self.head)
+        forgotten = []
+        while self._changes and self._changes[0].version.revision <= revision:
+            change = self._changes.popleft()
+            if change.previous is not None:
+                forgotten.append(change.previous)
+            if change.version.value is None:
+                forgotten.append(change.version)
+        self.floor = max(self.floor, revision)
+        return forgotten
+
+    def expire_at(self, key: str, revision: int, deadline: float) -> None:
+        heappush(self._deadlines, (deadline, key, revision))
+
+    def next_deadline(self) -> float | None:
+        """When the next key is due, written over or not."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def due(self, now: float, limit: int) -> list[Op]:
+        """Take out up to `limit` keys whose time has come, as guarded deletions."""
+        ops: list[Op] = []
+        while self._deadlines and self._deadlines[0][0] <= now and len(ops) < limit:
+            _, key, revision = heappop(self._deadlines)
+            current = self._current(key)
+            if current is not None and current.revision == revision:
+                ops.append(Op(key, None, revision))
+        return ops
+
+    def __len__(self) -> int:
+        return len(self._latest)
+
+
+def check_keys(ops: Sequence[Op]) -> None:
+    """Refuse what no backend can do."""
+    keys = {op.key for op in ops}
+    if not ops:
+        raise ValueError("a commit needs at least one op")
+    if len(keys) != len(ops):
+        raise ValueError("a commit has the same key twice")
+    for key in keys:
+        if not key or key[0] == "\0":
+            raise ValueError(f"a key must not be empty or start with NUL, got {key!r}")

@@ -1,0 +1,208 @@
+"""Watching: who is told of which event.
+
+A subscription is a function that is called with batches of events within the commit that causes them: no task, no queue,
+no turn of the event loop. A watch is a subscription with a bounded queue for consumers that wait, such as an HTTP
+response; who does not keep up is dropped, since a queue without bound would let one slow client exhaust the server.
+Selectors are left to the consumer: an event carries the states before and after.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from dray.store.errors import Closed, Lagged, StoreError
+from dray.store.log import Version
+
+logger = logging.getLogger(__name__)
+
+Deliver = Callable[[Sequence["Event"]], None]
+Lost = Callable[[StoreError], None]
+
+
+class Event(Struct, gc=False, eq=False):
+    """`version` superseded `previous` (None: the key did not exist). After a deletion `version.value` is None."""
+
+    version: Version
+    previous: Version | None
+
+    @property
+    def key(self) -> str:
+        return self.version.key
+
+    @property
+    def revision(self) -> int:
+        return self.version.revision
+
+    @property
+    def type(self) -> Literal["ADDED", "MODIFIED", "DELETED"]:
+        if self.version.value is None:
+            return "DELETED"
+        return "ADDED" if self.previous is None else "MODIFIED"
+
+
+class Subscription:
+    """One consumer's interest in a prefix (which ends with a slash, or is empty) or in a single key."""
+
+    __slots__ = ("_deliver", "_fanout", "_lost", "after", "prefix")
+
+    def __init__(self, fanout: "Fanout", prefix: str, after: int, deliver: Deliver, lost: Lost) -> None:
+        self._fanout = fanout
+        self.prefix = prefix
+        self.after = after
+        self._deliver = deliver
+        self._lost = lost
+
+    def deliver(self, events: Sequence[Event]) -> None:
+        """Hand the events on; a consumer that raises loses its subscription, not the writer his commit."""
+        if events[0].revision <= self.after:  # it asked for a revision that the cache had not reached yet
+            events = [event for event in events if event.revision > self.after]
+            if not events:
+                return
+        try:
+            self._deliver(events)
+        except Exception as error:
+            logger.exception("a watcher of %r failed and was dropped", self.prefix)
+            self.drop(StoreError(f"the watcher failed: {error}"))
+
+    def drop(self, reason: StoreError) -> None:
+        """End it from this side, and say why."""
+        if self._fanout.discard(self):
+            self._lost(reason)
+
+    def close(self) -> None:
+        """End it from the consumer's side; nothing is delivered any more."""
+        self._fanout.discard(self)
+
+
+class Fanout:
+    """All subscriptions, found by the prefixes of a key."""
+
+    def __init__(self) -> None:
+        self._by_prefix: dict[str, list[Subscription]] = {}
+
+    def add(self, subscription: Subscription) -> None:
+        self._by_prefix.setdefault(subscription.prefix, []).append(subscription)
+
+    def discard(self, subscription: Subscription) -> bool:
+        """Remove it; False if it was gone already."""
+        subscriptions = self._by_prefix.get(subscription.prefix, [])
+        if subscription not in subscriptions:
+            return False
+        # A new list: somebody may be iterating over the old one.
+        remaining = [other for other in subscriptions if other is not subscription]
+        if remaining:
+            self._by_prefix[subscription.prefix] = remaining
+        else:
+            del self._by_prefix[subscription.prefix]
+        return True
+
+    def publish(self, events: Sequence[Event]) -> None:
+        if not self._by_prefix or not events:
+            return
+        if len(events) == 1:
+            for subscription in self._interested(events[0]):
+                subscription.deliver(events)
+            return
+        shares: dict[Subscription, list[Event]] = {}
+        for event in events:
+            for subscription in self._interested(event):
+                shares.setdefault(subscription, []).append(event)
+        for subscription, share in shares.items():
+            subscription.deliver(share)
+
+    def _interested(self, event: Event) -> list[Subscription]:
+        by_prefix, key = self._by_prefix, event.version.key
+        found = [*by_prefix.get("", ()), *by_prefix.get(key, ())]
+        slash = key.find("/")
+        while slash >= 0:
+            found += by_prefix.get(key[: slash + 1], ())
+            slash = key.find("/", slash + 1)
+        return found
+
+    def drop_all(self, reason: StoreError) -> None:
+        for subscriptions in list(self._by_prefix.values()):
+            for subscription in subscriptions:
+                subscription.drop(reason)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_prefix.values()))
+
+
+class Watch:
+    """An asynchronous iterator over batches of events, for one consumer."""
+
+    def __init__(self, reached: Callable[[], int], limit: int) -> None:
+        self._reached = reached
+        self._limit = limit
+        self._room = limit
+        self._events: list[Event] = []
+        self._error: StoreError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._subscription: Subscription | None = None
+
+    def begin(self, subscription: Subscription) -> None:
+        """Called once. What the backlog holds at this moment does not count as lag."""
+        self._subscription = subscription
+        self._room = self._limit + len(self._events)
+
+    @property
+    def revision(self) -> int:
+        """Everything up to here has been handed out: what a bookmark may say."""
+        if self._events:
+            return self._events[0].revision - 1
+        asked = self._subscription.after if self._subscription is not None else 0
+        return max(asked, self._reached())
+
+    async def next(self, timeout: float | None = None) -> Sequence[Event]:
+        """The events since the last call, at least one; none if `timeout` seconds passed without any.
+
+        Raises Lagged or Expired when the watch was dropped.
+        """
+        if not self._events and self._error is None:
+            await self._wait(timeout)
+        if self._error is not None:
+            raise self._error
+        events, self._events = self._events, []
+        self._room = self._limit
+        return events
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
+        while True:
+            if events := await self.next():
+                yield events
+
+    def close(self) -> None:
+        if self._subscription is not None:
+            self._subscription.close()
+        self.lose(Closed("the watch"))
+
+    def take(self, events: Sequence[Event]) -> None:
+        """The subscription's side: queue the events, or give up when the consumer is too far behind."""
+        if len(self._events) + len(events) > self._room and self._subscription is not None:
+            self._subscription.drop(Lagged(self._limit))
+            return
+        self._events += events
+        self._wake()
+
+    def lose(self, reason: StoreError) -> None:
+        self._error = reason
+        self._events = []
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _wait(self, timeout: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(timeout, self._wake) if timeout is not None else None
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
