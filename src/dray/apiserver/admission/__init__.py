@@ -1,0 +1,124 @@
+"""What happens to a write between authorization and the store: the request, the plugins and their order.
+
+The registry calls `Chain.admit` on the private tree before defaulting ends and validation begins, then decodes the tree
+into `request.object`, validates it, and calls `Chain.validate`. What plugins put into `request.writes` is committed
+atomically with the object. If the commit fails because one of those was changed meanwhile, the registry calls
+`Chain.revalidate` and commits again. `request.held` is closed by the registry after the commit, whatever came of it.
+Plugins change the tree only in `admit`, and read the object only in `validate`. A DELETE has no tree and no object; a
+deletion of a collection passes here once per object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from dray.api.errors import Forbidden
+from dray.api.resources import Resource
+from dray.api.wire import Wire
+from dray.apiserver.authorization import refusal
+from dray.apiserver.user import User
+
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+@dataclass(frozen=True)
+class Write:
+    """One more object that is written together with the one that was asked for."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    tree: dict[str, Any]  # the stored form, whole
+    expected: str  # the resourceVersion that was read
+
+
+@dataclass(slots=True)
+class AdmissionRequest:
+    """One write on its way into the store. Trees and objects are in the stored version."""
+
+    user: User
+    operation: Operation
+    resource: Resource
+    namespace: str = ""
+    name: str = ""  # empty in a CREATE with generateName
+    subresource: str = ""
+    version: str = ""  # in which the client wrote; empty: the stored one
+    tree: dict[str, Any] | None = None  # private: `admit` may change it
+    object: Wire | None = None  # what the tree came to; set before `validate`
+    old: Wire | None = None  # of UPDATE and DELETE
+    dry_run: bool = False
+    options: dict[str, Any] = field(default_factory=dict)  # CreateOptions, UpdateOptions, DeleteOptions as a tree
+    warnings: list[str] = field(default_factory=list)  # sent to the client
+    writes: list[Write] = field(default_factory=list)
+    held: AsyncExitStack = field(default_factory=AsyncExitStack)  # locks that last until after the commit
+
+    def concerns(self, *types: type[Wire]) -> bool:
+        """Whether the request is about one of these kinds of object."""
+        return self.resource.type in types
+
+    def forbidden(self, text: str) -> Forbidden:
+        """A refusal that names the object."""
+        return refusal(self.resource.group, self.resource.plural, self.name, text)
+
+
+class Plugin(Protocol):
+    """One admission plugin. Either method may do nothing; both raise an ApiError to refuse.
+
+    `validate` must be repeatable for the same request, since a commit may have to be tried again.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    async def admit(self, request: AdmissionRequest) -> None:
+        """Change `request.tree` in place, before validation."""
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Refuse the request or let it pass; changes nothing but `warnings`, `writes` and `held`."""
+
+
+class Admission:
+    """A plugin that does nothing: what the plugins inherit so that each says only what it does."""
+
+    name = "AlwaysAdmit"
+
+    async def admit(self, request: AdmissionRequest) -> None:
+        return
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        return
+
+
+class Chain:
+    """The plugins in their order."""
+
+    def __init__(self, plugins: Sequence[Plugin]) -> None:
+        self.plugins = tuple(plugins)
+        # A coroutine that does nothing still costs; most plugins do only one of the two.
+        self._admit = [p.admit for p in plugins if getattr(type(p), "admit", None) is not Admission.admit]
+        self._validate = [p.validate for p in plugins if getattr(type(p), "validate", None) is not Admission.validate]
+
+    async def admit(self, request: AdmissionRequest) -> None:
+        for admit in self._admit:
+            await admit(request)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        for validate in self._validate:
+            await validate(request)
+
+    async def revalidate(self, request: AdmissionRequest) -> None:
+        """Redo, after a conflict, the part whose writes are out of date; all else still holds."""
+        request.writes.clear()
+        for plugin in self.plugins:
+            if getattr(plugin, "writes", False):
+                await plugin.validate(request)
+
+    def without(self, names: Iterable[str]) -> Chain:
+        """The chain without the plugins of these names. Raises ValueError for a name that no plugin has."""
+        disabled = set(names)
+        if unknown := disabled - {plugin.name for plugin in self.plugins}:
+            raise ValueError(f"unknown admission plugins: {', '.join(sorted(unknown))}")
+        return Chain([plugin for plugin in self.plugins if plugin.name not in disabled])
