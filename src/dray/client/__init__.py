@@ -3,6 +3,34 @@
 Informers, work queue, controller loop, events and leader election know the interface only.
 """
 
+from dray.client.clock import Clock, ManualClock, SystemClock
+from dray.client.controller import Controller
+from dray.client.informer import Delta, Deltas, Informer, Key, key_of
 from dray.client.interface import Batch, Client, Object, Page, Patch, PatchKind, Tree, WatchEvent, resource_of, type_of
+from dray.client.shared import SharedInformers
+from dray.client.workqueue import QueueClosed, WorkQueue
 
-__all__ = ["Batch", "Client", "Object", "Page", "Patch", "PatchKind", "Tree", "WatchEvent", "resource_of", "type_of"]
+__all__ = [
+    "Batch",
+    "Client",
+    "Clock",
+    "Controller",
+    "Delta",
+    "Deltas",
+    "Informer",
+    "Key",
+    "ManualClock",
+    "Object",
+    "Page",
+    "Patch",
+    "PatchKind",
+    "QueueClosed",
+    "SharedInformers",
+    "SystemClock",
+    "Tree",
+    "WatchEvent",
+    "WorkQueue",
+    "key_of",
+    "resource_of",
+    "type_of",
+]

@@ -7,7 +7,7 @@ Left out: caching (`informer`), retries of conflicts (the caller knows what to r
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -154,11 +154,11 @@ class Client(Protocol):
         resource_version: str = "",
         bookmarks: bool = True,
         timeout: float | None = None,
-    ) -> AsyncIterator[Batch[T]]:
+    ) -> AsyncGenerator[Batch[T], None]:
         """Follow changes after `resource_version`, in batches; ends when the server ends it or after `timeout` seconds.
 
-        Raises `Expired` (from the iteration) when that version is too old. Close the iterator (`aclose`) or cancel
-        the task to stop. A batch is never empty, and its order is that of the server.
+        Raises `Expired` (from the iteration) when that version is too old. Close it (`contextlib.aclosing`) to stop.
+        A batch is never empty, and its order is that of the server.
         """
         ...
 

@@ -1,0 +1,66 @@
+"""The loop that all controllers share: take a key, reconcile it, try again later when that failed.
+
+A reconciler is a coroutine from key to nothing, or to the seconds after which it wants to look again. It reads the
+current state and must be right whatever happened before. Left out: where keys come from; informer handlers add them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Generic
+
+from dray.api.errors import ApiError, Conflict
+from dray.client.clock import Clock
+from dray.client.workqueue import K, QueueClosed, WorkQueue
+
+log = logging.getLogger(__name__)
+
+Reconcile = Callable[[K], Awaitable[float | None]]
+
+
+class Controller(Generic[K]):
+    """A work queue and the workers that empty it.
+
+    A conflict is ordinary (somebody else wrote first) and retried quietly; other errors are logged each time.
+    """
+
+    def __init__(self, name: str, reconcile: Reconcile[K], *, workers: int = 1, clock: Clock | None = None) -> None:
+        self.name = name
+        self.queue: WorkQueue[K] = WorkQueue(name, clock=clock)
+        self._reconcile = reconcile
+        self._workers = workers
+
+    async def run(self) -> None:
+        """Work until cancelled, or until the queue is closed and empty."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"{self.name} worker {number}")
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            try:
+                await self._handle(key)
+            finally:
+                self.queue.done(key)
+
+    async def _handle(self, key: K) -> None:
+        try:
+            again = await self._reconcile(key)
+        except Conflict as error:
+            log.debug("%s: %s: %s", self.name, key, error)
+        except ApiError as error:
+            log.warning("%s: %s: %s", self.name, key, error)
+        except Exception:
+            log.exception("%s: %s failed", self.name, key)
+        else:
+            self.queue.forget(key)
+            if again is not None:
+                self.queue.add_after(key, again)
+            return
+        self.queue.add_rate_limited(key)

@@ -1,0 +1,249 @@
+"""Local copies of the objects of one type, kept current: list once, then follow the watch.
+
+Controllers and the scheduler read these copies instead of the server. Handlers are plain functions that get batches of
+deltas in the informer's own task, so a thousand events cost one call, not a thousand tasks. The deltas of one object
+form a chain: each `old` is the `new` before it, also across lost watches, where a new list is compared with the copy.
+Left out: periodic resync; whoever needs time to pass asks its work queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from typing import Any, Generic, NamedTuple, cast
+
+from dray.api.errors import ApiError, Expired, Gone, NotFound
+from dray.client.backoff import Backoff
+from dray.client.clock import Clock, SystemClock
+from dray.client.interface import Batch, Client, Object, T, resource_of
+
+log = logging.getLogger(__name__)
+
+# A watch that the server cannot tell is dead ends by itself; servers spread reconnects over the same range.
+_WATCH_SECONDS = (300.0, 600.0)
+# A resource that is not served (an older cluster, a gate that is off) is asked for again this often.
+_UNSERVED_SECONDS = 30.0
+# A watch that ended sooner than this without a single event counts as a failure, or a broken server would be hammered.
+_SHORT_WATCH_SECONDS = 1.0
+
+Key = tuple[str, str]
+"""Namespace (empty for cluster-wide objects) and name."""
+
+
+class Delta(NamedTuple, Generic[T]):
+    """One change: created (`old` is None), changed, or gone (`new` is None)."""
+
+    old: T | None
+    new: T | None
+
+    @property
+    def object(self) -> T:
+        """The newest state there is."""
+        return cast(T, self.new if self.new is not None else self.old)
+
+
+Objects = list[T]
+Deltas = list[Delta[T]]
+Handler = Callable[[Deltas[T]], None]
+IndexFunction = Callable[[T], Iterable[str]]
+
+
+def key_of(obj: Object) -> Key:
+    return obj.metadata.namespace, obj.metadata.name
+
+
+class _Index(Generic[T]):
+    """Objects by the values that a function gives them."""
+
+    def __init__(self, function: IndexFunction[T]) -> None:
+        self.function = function
+        self.entries: dict[str, dict[Key, T]] = {}
+
+    def change(self, key: Key, old: T | None, new: T | None) -> None:
+        before = set(self.function(old)) if old is not None else set()
+        after = set(self.function(new)) if new is not None else set()
+        for value in before - after:
+            bucket = self.entries[value]
+            del bucket[key]
+            if not bucket:
+                del self.entries[value]
+        if new is not None:
+            for value in after:
+                self.entries.setdefault(value, {})[key] = new
+
+
+class Informer(Generic[T]):
+    """A copy of all objects of `type_` that the selectors match.
+
+    Reading (`get`, `list`, `by_index`) never awaits. Handlers must not raise and must not block; an exception is
+    logged and the others still run. A handler that is added late first gets everything that is there.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        type_: type[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        self._client = client
+        self._type = type_
+        self._scope: dict[str, Any] = {"namespace": namespace, "labels": labels, "fields": fields}
+        self._clock = clock or SystemClock()
+        self._backoff = Backoff(self._clock)
+        self._objects: dict[Key, T] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+        self._handlers: list[Handler[T]] = []
+        self._version = ""
+        self._synced = asyncio.Event()
+        self._name = resource_of(type_).qualified
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list has been delivered to the handlers."""
+        return self._synced.is_set()
+
+    async def synced(self) -> None:
+        await self._synced.wait()
+
+    @property
+    def resource_version(self) -> str:
+        """How far the copy has come; empty before the first list."""
+        return self._version
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        return self._objects.get((namespace, name))
+
+    def list(self, namespace: str = "") -> Objects[T]:
+        """All objects, or those of a namespace."""
+        if not namespace:
+            return [*self._objects.values()]
+        return [o for (where, _), o in self._objects.items() if where == namespace]
+
+    def by_index(self, index: str, value: str) -> Objects[T]:
+        """The objects for which the index function gave `value`."""
+        return [*self._indexes[index].entries.get(value, {}).values()]
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """Keep an index; adding the same name again is allowed, and keeps the first function."""
+        if name in self._indexes:
+            return
+        index = self._indexes[name] = _Index(function)
+        for key, obj in self._objects.items():
+            index.change(key, None, obj)
+
+    def add_handler(self, handler: Handler[T]) -> Callable[[], None]:
+        """Call `handler` with every batch of deltas; the answer takes it off again."""
+        self._handlers.append(handler)
+        if self._objects:
+            self._call(handler, [Delta(None, obj) for obj in self._objects.values()])
+
+        def remove() -> None:
+            self._handlers.remove(handler)
+
+        return remove
+
+    async def run(self) -> None:
+        """List and follow, again and again, until cancelled."""
+        while True:
+            try:
+                if not self._version:
+                    await self._relist()
+                await self._follow()
+            except (Expired, Gone):
+                log.debug("%s: version %s is gone, listing again", self._name, self._version)
+                self._version = ""
+            except NotFound:
+                self._replace({}, "")
+                await self._clock.sleep(_UNSERVED_SECONDS)
+                continue
+            except ApiError as error:
+                log.warning("%s: list or watch failed: %s", self._name, error)
+            else:
+                continue
+            await self._backoff.pause()
+
+    async def _relist(self) -> None:
+        page = await self._client.list(self._type, **self._scope)
+        self._replace({key_of(obj): obj for obj in page.items}, page.resource_version)
+
+    async def _follow(self) -> None:
+        started = self._clock.monotonic()
+        timeout = random.uniform(*_WATCH_SECONDS)
+        heard = False
+        watch = self._client.watch(self._type, resource_version=self._version, timeout=timeout, **self._scope)
+        async with aclosing(watch):
+            async for batch in watch:
+                if not heard:
+                    heard = True
+                    self._backoff.reset()
+                self._apply(batch)
+        if not heard and self._clock.monotonic() - started < _SHORT_WATCH_SECONDS:
+            await self._backoff.pause()
+
+    def _apply(self, batch: Batch[T]) -> None:
+        """Take over a batch of the watch and tell the handlers what is new in it."""
+        deltas: Deltas[T] = []
+        for event in batch:
+            obj = event.object
+            if event.type != "BOOKMARK":
+                key = key_of(obj)
+                old = self._objects.get(key)
+                new = None if event.type == "DELETED" else obj
+                if _differ(old, new):
+                    self._change(key, old, new)
+                    deltas.append(Delta(old, new))
+        self._version = batch[-1].object.metadata.resourceVersion
+        self._tell(deltas)
+
+    def _replace(self, objects: dict[Key, T], version: str) -> None:
+        """Take over a whole list; what is missing from it was deleted while nobody watched."""
+        deltas: Deltas[T] = []
+        for key, old in [*self._objects.items()]:
+            current = objects.get(key)
+            if current is None or current.metadata.uid != old.metadata.uid:
+                self._change(key, old, None)
+                deltas.append(Delta(old, None))
+        for key, new in objects.items():
+            known = self._objects.get(key)
+            if _differ(known, new):
+                self._change(key, known, new)
+                deltas.append(Delta(known, new))
+        self._version = version
+        self._tell(deltas)
+        self._synced.set()
+
+    def _change(self, key: Key, old: T | None, new: T | None) -> None:
+        if new is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        for index in self._indexes.values():
+            index.change(key, old, new)
+
+    def _tell(self, deltas: Deltas[T]) -> None:
+        if deltas:
+            for handler in [*self._handlers]:
+                self._call(handler, deltas)
+
+    def _call(self, handler: Handler[T], deltas: Deltas[T]) -> None:
+        try:
+            handler(deltas)
+        except Exception:
+            log.exception("%s: a handler failed on %d deltas", self._name, len(deltas))
+
+
+def _differ(old: Object | None, new: Object | None) -> bool:
+    """Whether there is something to tell: a watch that starts over repeats what is known."""
+    if old is None or new is None:
+        return old is not new
+    return old.metadata.resourceVersion != new.metadata.resourceVersion

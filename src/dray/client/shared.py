@@ -1,0 +1,60 @@
+"""One informer a type, shared by all controllers of a process, started and stopped together.
+
+Left out: what the copies are used for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from dray.client.clock import Clock
+from dray.client.informer import Informer
+from dray.client.interface import Client, T
+
+_Scope = tuple[type[Any], str, str, str]
+
+
+class SharedInformers:
+    """Gives out informers; whoever asks twice for the same objects gets the same one.
+
+    Ask for informers, add indexes and handlers, then `start`. What is asked for later runs after the next `start`.
+    """
+
+    def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
+        self.client = client
+        self._clock = clock
+        self._informers: dict[_Scope, Informer[Any]] = {}
+        self._tasks: dict[_Scope, asyncio.Task[None]] = {}
+
+    def informer(self, type_: type[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Informer[T]:
+        """The informer of a type and selection."""
+        scope = (type_, namespace, labels, fields)
+        if scope not in self._informers:
+            self._informers[scope] = Informer(
+                self.client, type_, namespace, labels=labels, fields=fields, clock=self._clock
+            )
+        return cast("Informer[T]", self._informers[scope])
+
+    async def start(self) -> None:
+        """Run what does not run yet."""
+        for scope, informer in self._informers.items():
+            if scope not in self._tasks:
+                self._tasks[scope] = asyncio.create_task(informer.run(), name=f"informer {scope[0].__name__}")
+
+    async def synced(self) -> None:
+        """Wait until every informer has delivered its first list."""
+        for informer in [*self._informers.values()]:
+            await informer.synced()
+
+    @property
+    def has_synced(self) -> bool:
+        return all(informer.has_synced for informer in self._informers.values())
+
+    async def stop(self) -> None:
+        """End all watches; the copies stay readable and grow old."""
+        tasks = [*self._tasks.values()]
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,159 @@
+"""Which keys wait for work: each at most once, each handled by one worker at a time, failures at growing intervals.
+
+A key that is added while it is being handled comes back afterwards, so no change is lost and none is handled twice at
+once. Queues hold keys; the worker reads the state anew. Left out: the workers (`controller`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from dray.client.clock import Clock, SystemClock, Timer
+from dray.client.metrics import QueueMetrics
+
+K = TypeVar("K", bound=Hashable)
+
+# As Kubernetes' controllers do: the first retry is nearly immediate, the last ones come every 1,000 seconds.
+_FIRST_RETRY_SECONDS = 0.005
+_LAST_RETRY_SECONDS = 1000.0
+
+
+class QueueClosed(Exception):
+    """Nothing is left to do, and nothing will come."""
+
+
+class WorkQueue(Generic[K]):
+    """A queue of keys, for use within one event loop.
+
+    `get` a key, handle it, then `done(key)`; after success also `forget(key)`, after failure `add_rate_limited(key)`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        clock: Clock | None = None,
+        first_retry: float = _FIRST_RETRY_SECONDS,
+        last_retry: float = _LAST_RETRY_SECONDS,
+    ) -> None:
+        self.name = name
+        self._clock = clock or SystemClock()
+        self._first_retry = first_retry
+        self._last_retry = last_retry
+        self._queue: deque[K] = deque()
+        self._dirty: dict[K, float] = {}  # to be handled, since when
+        self._processing: dict[K, float] = {}
+        self._failures: dict[K, int] = {}
+        self._timers: dict[K, tuple[float, Timer]] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+        self._metrics = QueueMetrics(name, self._depth, self._running_seconds)
+
+    def __len__(self) -> int:
+        """How many keys wait to be handled now."""
+        return len(self._queue)
+
+    def add(self, key: K) -> None:
+        """Handle this key, once, as soon as a worker is free."""
+        if self._closed or key in self._dirty:
+            return
+        self._metrics.added()
+        self._dirty[key] = self._clock.monotonic()
+        if key not in self._processing:
+            self._enqueue(key)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Add the key later; of several such wishes the earliest holds."""
+        if self._closed:
+            return
+        if seconds <= 0:
+            self.add(key)
+            return
+        due = self._clock.monotonic() + seconds
+        waiting = self._timers.get(key)
+        if waiting is not None:
+            if waiting[0] <= due:
+                return
+            waiting[1].cancel()
+        self._timers[key] = due, self._clock.call_later(seconds, self._expiry(key))
+
+    def add_rate_limited(self, key: K) -> None:
+        """Add a key that failed, after a delay that doubles with each failure in a row."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self._metrics.retried()
+        # The exponent is bounded so that a key that fails for weeks does not overflow.
+        self.add_after(key, min(self._first_retry * 2 ** min(failures, 64), self._last_retry))
+
+    def forget(self, key: K) -> None:
+        """The key succeeded: its next failure starts over with the shortest delay."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
+    async def get(self) -> K:
+        """Wait for a key; it is the caller's until `done`. Raises `QueueClosed` once closed and empty."""
+        while not self._queue:
+            if self._closed:
+                raise QueueClosed(self.name)
+            await self._wait()
+        key = self._queue.popleft()
+        now = self._clock.monotonic()
+        self._metrics.waited(now - self._dirty.pop(key))
+        self._processing[key] = now
+        return key
+
+    def done(self, key: K) -> None:
+        """The key is handled, well or not; if it was added meanwhile, it is queued again."""
+        self._metrics.worked(self._clock.monotonic() - self._processing.pop(key))
+        if key in self._dirty:
+            self._enqueue(key)
+
+    def close(self) -> None:
+        """Take nothing more; workers finish what is queued."""
+        self._closed = True
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        while self._getters:
+            self._wake()
+
+    def _expiry(self, key: K) -> Callable[[], None]:
+        def expired() -> None:
+            del self._timers[key]
+            self.add(key)
+
+        return expired
+
+    def _enqueue(self, key: K) -> None:
+        self._queue.append(key)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    async def _wait(self) -> None:
+        getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._getters.append(getter)
+        try:
+            await getter
+        except asyncio.CancelledError:
+            # A wake-up that came together with the cancellation belongs to somebody else.
+            if getter.done() and not getter.cancelled() and self._queue:
+                self._wake()
+            raise
+
+    def _depth(self) -> float:
+        return len(self._queue)
+
+    def _running_seconds(self) -> list[float]:
+        now = self._clock.monotonic()
+        return [now - started for started in self._processing.values()]
