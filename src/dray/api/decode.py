@@ -1,0 +1,408 @@
+"""From bytes to a checked JSON tree, and from a tree to a typed object.
+
+A tree that fits its struct is taken as it is: one `msgspec.convert` and a walk over the few places that have a canonical
+form (quantities, times) or a range (integers). Only a tree that does not fit is walked whole along the schema, which
+drops nulls as Go does, finds every unknown field with its path and words type errors as Kubernetes does. Left out: what
+to do about unknown fields (refuse, warn, ignore), which the caller decides.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from dray.api import schema
+from dray.api.errors import BadRequest
+from dray.api.quantity import Quantity, QuantityError
+from dray.api.resources import Resource
+from dray.api.wire import Wire
+
+Tree = dict[str, Any]
+
+_SUMMARY = 30  # characters of an unreadable body that the answer repeats
+_RANGES = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
+_GO_NAMES = {
+    "str": "string",
+    "i32": "int32",
+    "i64": "int64",
+    "num": "float64",
+    "bool": "bool",
+    "bytes": "[]uint8",
+    "time": "string",
+    "microtime": "string",
+    "quantity": "resource.Quantity",
+    "intstr": "intstr.IntOrString",
+    "raw": "runtime.RawExtension",
+}
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:\d\d)")
+
+
+class _Unfit(Exception):
+    """The quick walk met something that only the thorough one can explain."""
+
+
+class _WrongType(Exception):
+    """A value that cannot stand in its field, in Kubernetes' words."""
+
+
+# Bodies
+
+
+def decode_json(body: bytes, kind: str) -> tuple[Any, list[str]]:
+    """The tree of a body and complaints about fields that it says twice."""
+    try:
+        tree = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
+            f"json parse error: {error} ({_summary(body)})"
+        ) from error
+    return tree, duplicate_fields(body, tree)
+
+
+def duplicate_fields(body: bytes, tree: Any) -> list[str]:
+    """The complaint for each field that a body says twice.
+
+    A repeated key is lost in decoding, so its quotes are missing when the tree is written again. Bodies that count the
+    same are clean; the others (also those with odd spacing or escapes) are read again, slowly.
+    """
+    again = msgspec.json.encode(tree)
+    if body.count(b'":') == again.count(b'":') and body.count(b'"') == again.count(b'"'):
+        return []
+    return [f'duplicate field "{path}"' for path in _repeated(json.loads(body, object_pairs_hook=_Pairs), "")]
+
+
+class _Pairs(dict[str, Any]):
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.repeated = dict.fromkeys(name for name in names if names.count(name) > 1) if len(self) < len(names) else {}
+
+
+def _repeated(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, _Pairs):
+        for name, child in value.items():
+            here = f"{path}.{name}" if path else name
+            if name in value.repeated:
+                yield here
+            yield from _repeated(child, here)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _repeated(child, f"{path}[{index}]")
+
+
+def _summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    text = body[:_SUMMARY].decode(errors="replace") if body[:1] == b"{" else body[:_SUMMARY].hex()
+    return f"{text} ..." if len(body) > _SUMMARY else text
+
+
+def check_kind(resource: Resource, version: str, tree: Any) -> None:
+    """Refuse a body of another kind or version than the request's; what it leaves out is taken as meant."""
+    if not isinstance(tree, dict):
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
+            f"json parse error: json: cannot unmarshal {_json_word(tree)} into Go value of type struct"
+        )
+    kind, api_version = tree.get("kind") or resource.kind, tree.get("apiVersion") or resource.api_version(version)
+    if not isinstance(kind, str) or not isinstance(api_version, str):
+        field = "kind" if not isinstance(kind, str) else "apiVersion"
+        raise BadRequest(f"couldn't get version/kind; json parse error: {field} must be a string")
+    if kind != resource.kind:
+        short = api_version.rpartition("/")[2]
+        internal = resource.group.partition(".")[0] or "core"
+        raise BadRequest(
+            f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
+            f"converting ({short}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
+        )
+    if api_version != resource.api_version(version):
+        raise BadRequest(
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version(version)})"
+        )
+
+
+# Checking a tree
+
+
+def check(resource: Resource, version: str, tree: Any) -> list[str]:
+    """Make a request's tree clean, in place; returns complaints about unknown fields.
+
+    Afterwards every value has its field's type and canonical form. Raises BadRequest where that cannot be.
+    """
+    check_kind(resource, version, tree)
+    tree["kind"], tree["apiVersion"] = resource.kind, resource.api_version(version)
+    plan = _plan(resource.message(version))
+    if version == resource.stored:
+        try:
+            msgspec.convert(tree, resource.type)
+            _tidy(plan, tree)
+            return []
+        except (msgspec.ValidationError, _Unfit):
+            pass
+    complaints: list[str] = []
+    try:
+        _walk(plan, tree, "", complaints)
+    except (_WrongType, RecursionError) as error:
+        raise BadRequest(
+            f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: {error}'
+        ) from error
+    return complaints
+
+
+def strict_error(resource: Resource, version: str, complaints: list[str]) -> BadRequest:
+    """The refusal that strict field validation gives."""
+    return BadRequest(
+        f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: '
+        f"strict decoding error: {', '.join(complaints)}"
+    )
+
+
+def to_object(resource: Resource, tree: Tree) -> Wire:
+    """The typed object of a stored tree; a tree that was checked always fits."""
+    try:
+        return msgspec.convert(tree, resource.type)
+    except msgspec.ValidationError:
+        check(resource, resource.stored, tree)
+        return msgspec.convert(tree, resource.type)
+
+
+# The schema, compiled for walking
+
+
+class _Slot(msgspec.Struct):
+    """One field: how to walk what stands in it."""
+
+    type: str  # of a single value
+    shape: str  # "" a value, "[" a list, "{" a map
+    message: str  # the message of a single value, empty for plain values
+    nullable: bool  # an empty list is written as null
+    go_type: str
+
+
+class _Plan(msgspec.Struct):
+    """One message: its fields, and those that the quick walk must visit."""
+
+    name: str
+    slots: dict[str, _Slot]
+    visited: dict[str, _Slot]
+
+
+@cache
+def _plan(name: str) -> _Plan:
+    slots = {field_name: _slot(field) for field_name, field in schema.message(name).fields.items()}
+    visited = {field_name: slot for field_name, slot in slots.items() if _needs_visit(slot)}
+    return _Plan(name.rpartition(".")[2], slots, visited)
+
+
+def _slot(field: schema.Field) -> _Slot:
+    nullable = field.is_list and bool(field.always) and not field.required
+    shape = field.type[0] if field.is_list or field.is_map else ""
+    return _Slot(field.element, shape, field.reference, nullable, _go_type(field.type))
+
+
+def _go_type(type_: str) -> str:
+    if type_[0] == "[":
+        return f"[]{_go_type(type_[1:])}"
+    if type_[0] == "{":
+        return f"map[string]{_go_type(type_[1:])}"
+    if type_.startswith("ref:"):
+        *_, package, name = type_.split(".")
+        return f"{package}.{name}"
+    return _GO_NAMES[type_]
+
+
+_PLAIN = ("str", "bool", "raw", "num")
+
+
+def _needs_visit(slot: _Slot) -> bool:
+    return slot.nullable or (slot.message in _visited_messages() if slot.message else slot.type not in _PLAIN)
+
+
+@cache
+def _visited_messages() -> frozenset[str]:
+    """The messages that hold, at any depth, a value with a canonical form or a range."""
+    found: set[str] = set()
+    users: dict[str, set[str]] = {}
+    for name, message in schema.table().items():
+        for field in message.fields.values():
+            if field.reference:
+                users.setdefault(field.reference, set()).add(name)
+            if (field.is_list and field.always) or not (field.reference or field.element in _PLAIN):
+                found.add(name)
+    pending = list(found)
+    while pending:
+        for user in users.get(pending.pop(), ()):
+            if user not in found:
+                found.add(user)
+                pending.append(user)
+    return frozenset(found)
+
+
+# The quick walk: types are known to be right
+
+
+def _tidy(plan: _Plan, tree: Tree) -> None:
+    visited = plan.visited
+    for name, value in tree.items():
+        slot = visited.get(name)
+        if slot is None or value is None:
+            continue
+        if slot.shape == "[":
+            if slot.nullable and not value:
+                tree[name] = None
+            else:
+                _tidy_items(slot, value, enumerate(value))
+        elif slot.shape == "{":
+            _tidy_items(slot, value, value.items())
+        elif slot.message:
+            _tidy(_plan(slot.message), value)
+        elif (clean := _tidy_value(slot.type, value)) is not value:
+            tree[name] = clean
+
+
+def _tidy_items(slot: _Slot, container: Any, items: Any) -> None:
+    if slot.message:
+        plan = _plan(slot.message)
+        for _, value in items:
+            _tidy(plan, value)
+    elif slot.type not in _PLAIN:
+        for key, value in list(items):
+            container[key] = _tidy_value(slot.type, value)
+
+
+def _tidy_value(type_: str, value: Any) -> Any:
+    try:
+        return _canonical(type_, value)
+    except _WrongType as error:
+        raise _Unfit from error
+
+
+def _canonical(type_: str, value: Any) -> Any:
+    """A plain value in its one form; raises _WrongType where it has none."""
+    if type_ in _RANGES:
+        low, high = _RANGES[type_]
+        if not low <= value <= high:
+            raise _WrongType
+        return value
+    if type_ == "quantity":
+        try:
+            return str(Quantity.from_json(value))
+        except QuantityError as error:
+            raise _WrongType(str(error)) from error
+    if type_ in ("time", "microtime"):
+        return canonical_time(value, micro=type_ == "microtime")
+    if type_ == "bytes":
+        return _canonical_bytes(value)
+    if type_ == "intstr" and isinstance(value, int) and not _RANGES["i32"][0] <= value <= _RANGES["i32"][1]:
+        raise _WrongType(f"json: cannot unmarshal number {value} into Go value of type int32")
+    return value
+
+
+def canonical_time(text: str, micro: bool = False) -> str:
+    """A time as Kubernetes writes it: UTC, whole seconds, or six digits for `micro`."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise _WrongType(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}"')
+    date, clock, fraction, zone = match.groups(default="")
+    try:
+        moment = datetime.fromisoformat(f"{date}T{clock}.{fraction[:6]:0<6}{zone.upper()}").astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise _WrongType(f'parsing time "{text}": {error}') from error
+    return moment.isoformat(timespec="microseconds" if micro else "seconds").replace("+00:00", "Z")
+
+
+def _canonical_bytes(text: str) -> str:
+    stripped = text.replace("\n", "").replace("\r", "")
+    try:
+        return base64.b64encode(base64.b64decode(stripped, validate=True)).decode()
+    except (binascii.Error, ValueError) as error:
+        raise _WrongType(f"illegal base64 data: {error}") from error
+
+
+# The thorough walk
+
+
+def _walk(plan: _Plan, tree: Any, path: str, complaints: list[str]) -> None:
+    for name in list(tree):
+        here = f"{path}.{name}" if path else name
+        slot = plan.slots.get(name)
+        if slot is None:
+            complaints.append(f'unknown field "{here}"')
+            del tree[name]
+        elif tree[name] is None:
+            del tree[name]
+        else:
+            tree[name] = _walk_slot(plan, slot, tree[name], here, complaints)
+
+
+def _walk_slot(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
+    if slot.shape == "[":
+        _expect(plan, slot, value, list, path)
+        items = [_walk_value(plan, slot, item, f"{path}[{i}]", complaints) for i, item in enumerate(value)]
+        return items or (None if slot.nullable else items)
+    if slot.shape == "{":
+        _expect(plan, slot, value, dict, path)
+        return {key: _walk_value(plan, slot, item, f"{path}.{key}", complaints) for key, item in value.items()}
+    return _walk_value(plan, slot, value, path, complaints)
+
+
+def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
+    if slot.type == "raw":
+        return value
+    if slot.message:
+        value = {} if value is None else value
+        _expect(plan, slot, value, dict, path, slot.go_type.lstrip("[]") if slot.shape == "[" else slot.go_type)
+        _walk(_plan(slot.message), value, path, complaints)
+        return value
+    if value is None:
+        return _ZERO[slot.type]
+    if not isinstance(value, _ACCEPTED[slot.type]) or isinstance(value, bool) is not (slot.type == "bool"):
+        raise _mismatch(plan, value, path, _go_type(slot.type))
+    try:
+        return _canonical(slot.type, value)
+    except _WrongType as error:
+        raise error if str(error) else _mismatch(plan, value, path, _go_type(slot.type), shown=True) from None
+
+
+_ACCEPTED: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "i32": int,
+    "i64": int,
+    "num": (int, float),
+    "bool": bool,
+    "bytes": str,
+    "time": str,
+    "microtime": str,
+    "quantity": (str, int, float),
+    "intstr": (int, str),
+}
+_ZERO: dict[str, Any] = {"str": "", "i32": 0, "i64": 0, "num": 0, "bool": False, "bytes": "", "quantity": "0"}
+_ZERO |= {"intstr": 0, "time": None, "microtime": None}
+
+
+def _expect(plan: _Plan, slot: _Slot, value: Any, type_: type, path: str, go_type: str = "") -> None:
+    if not isinstance(value, type_):
+        raise _mismatch(plan, value, path, go_type or slot.go_type)
+
+
+def _mismatch(plan: _Plan, value: Any, path: str, go_type: str, shown: bool = False) -> _WrongType:
+    word = _json_word(value) + (f" {value}" if shown or isinstance(value, float) else "")
+    bare = re.sub(r"\[\d+\]", "", path)
+    return _WrongType(f"json: cannot unmarshal {word} into Go struct field {plan.name}.{bare} of type {go_type}")
+
+
+def _json_word(value: Any) -> str:
+    if value is None:
+        return "null"
+    words: dict[type, str] = {bool: "bool", str: "string", list: "array", dict: "object"}
+    return words.get(type(value), "number")

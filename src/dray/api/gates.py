@@ -1,0 +1,148 @@
+"""Feature gates: one table of what can be turned on and off, and the choice that a component was started with.
+
+The names are those of the proposals that the features come from; `WorkloadPodGroupResourceClaimTemplate` also answers
+to the name that it has in Kubernetes. A gate that is off drops its fields from new objects (`strategy`) and hides its
+resources (`resources`); both ask here. Left out: where the choice comes from, which is the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Stage = Literal["alpha", "beta", "stable"]
+
+
+class GateError(ValueError):
+    """A choice of gates that makes no sense, with the reason."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One feature that can be turned on and off."""
+
+    name: str
+    stage: Stage
+    default: bool
+    meaning: str
+    needs: tuple[str, ...] = ()
+    alias: str = ""
+
+
+GATES: tuple[Gate, ...] = (
+    Gate("DynamicResourceAllocation", "stable", True, "serve resource.k8s.io and allocate devices to claims"),
+    Gate(
+        "DRAPrioritizedList",
+        "stable",
+        True,
+        "let a request list alternatives in order of preference (firstAvailable)",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
+        "DRAAdminAccess",
+        "stable",
+        True,
+        "let administrators reach devices that are in use (adminAccess)",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
+        "DRADeviceTaints",
+        "beta",
+        True,
+        "taint devices, tolerate taints, serve DeviceTaintRule",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
+        "DRASchedulerFilterTimeout",
+        "beta",
+        True,
+        "give up on a node when the search for devices takes too long",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
+        "DRAReservedForWorkloads",
+        "alpha",
+        False,
+        "reserve a claim for a workload as a whole (spec.reservedFor)",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
+        "DRAResourcePoolStatus",
+        "alpha",
+        False,
+        "serve ResourcePoolStatusRequest: how much of a pool is in use",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate("GenericWorkload", "alpha", False, "serve Workload and PodGroup, schedule pods as groups"),
+    Gate(
+        "WorkloadPodGroupResourceClaimTemplate",
+        "alpha",
+        False,
+        "let the pods of a group share claims (resourceClaims of a group, podGroupResourceClaim of a pod)",
+        needs=("DynamicResourceAllocation", "GenericWorkload"),
+        alias="DRAWorkloadResourceClaims",
+    ),
+)
+
+_BY_NAME: Mapping[str, Gate] = {gate.name: gate for gate in GATES}
+_CANONICAL: Mapping[str, str] = {name: gate.name for gate in GATES for name in (gate.name, gate.alias) if name}
+_STAGES: Mapping[str, Stage] = {"AllAlpha": "alpha", "AllBeta": "beta"}
+
+
+@dataclass(frozen=True)
+class FeatureGates:
+    """Which gates are on. Without a choice, the defaults."""
+
+    chosen: Mapping[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> FeatureGates:
+        """Read `A=true,B=false`; `AllAlpha` and `AllBeta` set every gate of a stage that is not named."""
+        return cls.of(_assignment(part) for part in text.split(",") if part.strip())
+
+    @classmethod
+    def of(cls, choices: Mapping[str, bool] | Iterable[tuple[str, bool]]) -> FeatureGates:
+        """Make a checked choice from names and values."""
+        named: dict[str, bool] = {}
+        whole: dict[str, bool] = {}
+        for name, value in choices.items() if isinstance(choices, Mapping) else choices:
+            if name in _STAGES:
+                whole[name] = value
+            elif name in _CANONICAL:
+                named[_CANONICAL[name]] = value
+            else:
+                raise GateError(f"unrecognized feature gate: {name}; known are {', '.join(sorted(_CANONICAL))}")
+        for name, value in whole.items():
+            for gate in GATES:
+                if gate.stage == _STAGES[name]:
+                    named.setdefault(gate.name, value)
+        gates = cls(named)
+        gates._check_needs()
+        return gates
+
+    def enabled(self, name: str) -> bool:
+        gate = _BY_NAME[_CANONICAL[name]]
+        return self.chosen.get(gate.name, gate.default)
+
+    def _check_needs(self) -> None:
+        """Refuse an explicit yes whose requirement is off; a default yes is simply without effect."""
+        for name, value in self.chosen.items():
+            missing = [needed for needed in _BY_NAME[name].needs if not self.enabled(needed)] if value else []
+            if missing:
+                raise GateError(f"feature gate {name} needs {', '.join(missing)}")
+
+    def served(self, gate: str | None) -> bool:
+        """Whether what a gate guards exists: the gate and all that it needs are on."""
+        if gate is None:
+            return True
+        return self.enabled(gate) and all(self.served(needed) for needed in _BY_NAME[_CANONICAL[gate]].needs)
+
+
+def _assignment(part: str) -> tuple[str, bool]:
+    name, equals, value = (piece.strip() for piece in part.partition("="))
+    if not equals or not name:
+        raise GateError(f'feature gate "{part.strip()}": expected NAME=true or NAME=false')
+    if value.lower() not in ("true", "false"):
+        raise GateError(f'feature gate {name}: invalid value "{value}", expected true or false')
+    return name, value.lower() == "true"

@@ -1,0 +1,43 @@
+"""`dray gates`: print the table of feature gates, so that nobody has to look for it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from dray.api.gates import GATES, FeatureGates, Gate, GateError
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("gates", help="list feature gates with their defaults and what they need")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,...", help="show the effect of this choice")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        gates = FeatureGates.parse(args.feature_gates)
+    except GateError as error:
+        print(f"dray gates: {error}")
+        return 2
+    for line in lines(gates):
+        print(line)
+    return 0
+
+
+def lines(gates: FeatureGates) -> list[str]:
+    """The table: one row a gate, in the order of the list."""
+    rows = [("NAME", "STAGE", "ON", "NEEDS", "MEANING"), *(_row(gate, gates) for gate in GATES)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]).rstrip()
+        for row in rows
+    ]
+
+
+def _row(gate: Gate, gates: FeatureGates) -> tuple[str, str, str, str, str]:
+    meaning = f"{gate.meaning}; also {gate.alias}" if gate.alias else gate.meaning
+    return gate.name, gate.stage, "yes" if gates.served(gate.name) else "no", ",".join(gate.needs) or "-", meaning
