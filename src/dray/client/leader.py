@@ -1,0 +1,187 @@
+"""One of several processes leads: the one whose name stands in a Lease and who renews it in time.
+
+The holder must stop before others may start: it gives up when it could not renew for `renew_deadline`, and others wait
+`lease_duration` after the last renewal that they saw, measured on their own clock, so that clocks need not agree.
+Left out: fencing of writes; resourceVersions do that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dray.api.errors import ApiError, NotFound
+from dray.api.types.coordination import Lease
+from dray.client.clock import Clock, SystemClock, micro_timestamp
+from dray.client.interface import Client, Tree
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The times of an election, in seconds; Kubernetes' own by default."""
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
+            raise ValueError(
+                "leader election: lease duration must exceed the renew deadline, and that the retry period, got "
+                f"{self.lease_duration}, {self.renew_deadline}, {self.retry_period}"
+            )
+
+
+class LostLeadership(Exception):
+    """Somebody else leads, or the lease could not be renewed in time."""
+
+
+class LeaderElection:
+    """One candidate for one lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        identity: str,
+        *,
+        namespace: str = "kube-system",
+        terms: Terms | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.identity = identity
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+        self._terms = terms or Terms()
+        self._clock = clock or SystemClock()
+        self._seen: Lease | None = None
+        self._seen_at = 0.0
+        self._leading = False
+
+    @property
+    def leading(self) -> bool:
+        return self._leading
+
+    @property
+    def leader(self) -> str:
+        """Who held the lease when it was last read."""
+        return (self._seen.spec.holderIdentity or "") if self._seen else ""
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the lease, then run `lead`, renewing meanwhile; the lease is given back when `lead` ends.
+
+        Raises `LostLeadership`, after cancelling `lead`, when the lease is lost. Cancelling this stops `lead` first
+        and releases the lease after that.
+        """
+        await self.acquire()
+        work = asyncio.ensure_future(lead())
+        renewal = asyncio.create_task(self._renew(), name=f"lease {self._name}")
+        try:
+            await asyncio.wait((work, renewal), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            renewing = not renewal.done()
+            await _stop(work)
+            await _stop(renewal)
+            self._leading = False
+            if renewing:
+                await self.release()
+        if not renewing:
+            renewal.result()
+        work.result()
+
+    async def acquire(self) -> None:
+        """Wait until the lease is ours."""
+        while not await self._try(self._terms.renew_deadline):
+            await self._clock.sleep(self._terms.retry_period)
+        self._leading = True
+        log.info("%s leads %s", self.identity, self._name)
+
+    async def release(self) -> None:
+        """Let the next one start at once; harmless if the lease is not ours."""
+        if self.leader != self.identity:
+            return
+        try:
+            await self._write("", 1)
+        except ApiError as error:
+            log.debug("lease %s was not released: %s", self._name, error)
+
+    async def _renew(self) -> None:
+        renewed = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(self._terms.retry_period)
+            attempted = self._clock.monotonic()
+            if await self._try(renewed + self._terms.renew_deadline - attempted):
+                renewed = attempted
+            elif self.leader != self.identity:
+                raise LostLeadership(f"lease {self._name} is held by {self.leader or 'nobody'}")
+            elif self._clock.monotonic() - renewed >= self._terms.renew_deadline:
+                raise LostLeadership(f"lease {self._name} was not renewed for {self._terms.renew_deadline:g} s")
+
+    async def _try(self, seconds: float) -> bool:
+        """Take or renew the lease if that is allowed; an error or no answer in time counts as no."""
+        attempt = asyncio.ensure_future(self._take())
+        limit = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait((attempt, limit), return_when=asyncio.FIRST_COMPLETED)
+            return attempt.done() and attempt.result()
+        except ApiError as error:
+            log.debug("lease %s: %s", self._name, error)
+            return False
+        finally:
+            await _stop(attempt)
+            await _stop(limit)
+
+    async def _take(self) -> bool:
+        try:
+            self._observe(await self._client.get(Lease, self._name, self._namespace))
+            if self.leader not in ("", self.identity) and self._clock.monotonic() < self._expiry():
+                return False
+            await self._write(self.identity, math.ceil(self._terms.lease_duration))
+        except NotFound:
+            self._seen = None
+            await self._create()
+        return True
+
+    def _observe(self, lease: Lease) -> None:
+        if self._seen is None or self._seen.metadata.resourceVersion != lease.metadata.resourceVersion:
+            self._seen_at = self._clock.monotonic()
+        self._seen = lease
+
+    def _expiry(self) -> float:
+        promised = self._seen.spec.leaseDurationSeconds if self._seen else None
+        return self._seen_at + (promised or self._terms.lease_duration)
+
+    async def _create(self) -> None:
+        now = micro_timestamp(self._clock.time())
+        spec = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": math.ceil(self._terms.lease_duration),
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": 0,
+        }
+        tree: Tree = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
+        self._observe(await self._client.create(Lease, tree, namespace=self._namespace))
+
+    async def _write(self, holder: str, seconds: int) -> None:
+        """Write the lease as it was last seen, with a new holder or renewal; `Conflict` if it changed since."""
+        assert self._seen is not None
+        now = micro_timestamp(self._clock.time())
+        spec: Tree = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": now}
+        if holder != self.leader:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = (self._seen.spec.leaseTransitions or 0) + bool(holder)
+        patch: Tree = {"metadata": {"resourceVersion": self._seen.metadata.resourceVersion}, "spec": spec}
+        self._observe(await self._client.patch(Lease, self._name, patch, self._namespace))
+
+
+async def _stop(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
