@@ -1,0 +1,12 @@
+"""How an object changes when a client sends less than the whole of it.
+
+Four content types, one function each, all pure over JSON trees: inputs stay as they are, answers share what did not
+change. Left out: what happens to the answer afterwards (defaults, validation, storage).
+"""
+
+from dray.apiserver.patches.json_patch import json_patch
+from dray.apiserver.patches.merge_patch import merge_patch
+from dray.apiserver.patches.rejection import BadPatch, PatchRejected
+from dray.apiserver.patches.strategic_merge import strategic_merge
+
+__all__ = ["BadPatch", "PatchRejected", "json_patch", "merge_patch", "strategic_merge"]
