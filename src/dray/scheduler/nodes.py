@@ -1,0 +1,200 @@
+"""The scheduler's picture of the nodes and the pods on them, kept as they change.
+
+Each node has a position; sets of nodes are integers with a bit a position, so that filters combine with `&` and five
+thousand nodes cost little more than five hundred. Whoever caches a set asks `changes` which nodes moved since. Pods
+that were given a node are counted from that moment (*assumed*), before the API server has confirmed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dray.api.types.core import Node, Pod
+from dray.scheduler.demand import Amounts, Demand, Port, amounts, demand_of
+
+
+@dataclass(slots=True, eq=False)
+class PlacedPod:
+    """A pod on a node, with what it takes."""
+
+    pod: Pod
+    demand: Demand
+    anti_affine: bool  # it refuses neighbours, so it matters to every pod that comes
+
+
+@dataclass(slots=True, eq=False)
+class NodeInfo:
+    """One node: the object, what it can give, and what is taken."""
+
+    name: str
+    position: int
+    node: Node | None = None  # None while pods are known on a node that is not
+    allocatable: Amounts = field(default_factory=dict)
+    taken: Amounts = field(default_factory=dict)
+    scored_cpu: int = 0
+    scored_memory: int = 0
+    pods: dict[str, PlacedPod] = field(default_factory=dict)
+    ports: dict[Port, int] = field(default_factory=dict)
+
+    def lacks(self, demand: Demand) -> list[str]:
+        """Which resources are short for one more pod; empty when it fits."""
+        short = ["pods"] if len(self.pods) + 1 > self.allocatable.get("pods", 0) else []
+        taken, allocatable = self.taken, self.allocatable
+        for name, wanted in demand.amounts.items():
+            if wanted > allocatable.get(name, 0) - taken.get(name, 0):
+                short.append(name)
+        return short
+
+    def put(self, placed: PlacedPod, sign: int) -> None:
+        demand = placed.demand
+        for name, value in demand.amounts.items():
+            self.taken[name] = self.taken.get(name, 0) + sign * value
+        self.scored_cpu += sign * demand.scored_cpu
+        self.scored_memory += sign * demand.scored_memory
+        for port in demand.ports:
+            count = self.ports.get(port, 0) + sign
+            if count:
+                self.ports[port] = count
+            else:
+                self.ports.pop(port, None)
+
+
+class ChangeLog:
+    """Positions in the order in which they changed, so that a cached set catches up with what it missed."""
+
+    def __init__(self) -> None:
+        self._entries: list[int] = []
+        self._start = 0
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._entries)
+
+    def add(self, position: int, limit: int) -> None:
+        self._entries.append(position)
+        if len(self._entries) > 2 * limit:
+            dropped = len(self._entries) - limit
+            del self._entries[:dropped]
+            self._start += dropped
+
+    def since(self, seen: int) -> set[int] | None:
+        """The positions that changed after `seen`; None when that is too long ago to tell."""
+        if seen < self._start:
+            return None
+        return set(self._entries[seen - self._start :])
+
+
+class NodeTable:
+    """All nodes and the pods placed on them."""
+
+    def __init__(self) -> None:
+        self.infos: list[NodeInfo] = []
+        self.everyone = 0  # bit set of the nodes that exist
+        self.object_changes = ChangeLog()
+        self.usage_changes = ChangeLog()
+        self.refusers: dict[str, tuple[PlacedPod, NodeInfo]] = {}  # placed pods with required anti-affinity
+        self._by_name: dict[str, NodeInfo] = {}
+        self._free: list[int] = []
+        self._placed: dict[str, tuple[PlacedPod, NodeInfo]] = {}
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return (info for info in self.infos if info.node is not None)
+
+    def __len__(self) -> int:
+        return self.everyone.bit_count()
+
+    def get(self, name: str) -> NodeInfo | None:
+        return self._by_name.get(name)
+
+    def node_of(self, uid: str) -> str:
+        """Where a pod was placed, assumed or confirmed; empty when it was not."""
+        entry = self._placed.get(uid)
+        return entry[1].name if entry else ""
+
+    def upsert(self, node: Node) -> NodeInfo:
+        info = self._info(node.metadata.name)
+        info.node = node
+        info.allocatable = amounts(node.status.allocatable or node.status.capacity)
+        self.everyone |= 1 << info.position
+        self.object_changes.add(info.position, self._log_limit())
+        return info
+
+    def remove(self, name: str) -> None:
+        info = self._by_name.get(name)
+        if info is None:
+            return
+        info.node = None
+        self.everyone &= ~(1 << info.position)
+        self.object_changes.add(info.position, self._log_limit())
+        self._retire(info)
+
+    def place(self, pod: Pod, node_name: str) -> None:
+        """Count a pod on a node; placing it again, even elsewhere, replaces the first."""
+        known = self._placed.get(pod.metadata.uid)
+        if known is not None and known[1].name == node_name and known[0].pod.spec is pod.spec:
+            known[0].pod = pod
+            return
+        demand = known[0].demand if known is not None else demand_of(pod)
+        self.unplace(pod.metadata.uid)
+        info = self._info(node_name)
+        affinity = pod.spec.affinity
+        refuses = bool(
+            affinity
+            and affinity.podAntiAffinity
+            and affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        )
+        placed = PlacedPod(pod, demand, refuses)
+        info.pods[pod.metadata.uid] = placed
+        info.put(placed, 1)
+        self._placed[pod.metadata.uid] = (placed, info)
+        if refuses:
+            self.refusers[pod.metadata.uid] = (placed, info)
+        self.usage_changes.add(info.position, self._log_limit())
+
+    def unplace(self, uid: str) -> None:
+        entry = self._placed.pop(uid, None)
+        if entry is None:
+            return
+        placed, info = entry
+        del info.pods[uid]
+        info.put(placed, -1)
+        self.refusers.pop(uid, None)
+        self.usage_changes.add(info.position, self._log_limit())
+        self._retire(info)
+
+    def placed(self) -> Iterable[tuple[PlacedPod, NodeInfo]]:
+        return self._placed.values()
+
+    def named(self, positions: int) -> Iterator[NodeInfo]:
+        """The nodes of a bit set."""
+        for position in bits(positions):
+            yield self.infos[position]
+
+    def _info(self, name: str) -> NodeInfo:
+        info = self._by_name.get(name)
+        if info is None:
+            position = self._free.pop() if self._free else len(self.infos)
+            info = self._by_name[name] = NodeInfo(name, position)
+            if position == len(self.infos):
+                self.infos.append(info)
+            else:
+                self.infos[position] = info
+        return info
+
+    def _retire(self, info: NodeInfo) -> None:
+        """Give the position of a node back that is gone with its last pod, so that sets do not grow for ever."""
+        if info.node is None and not info.pods:
+            del self._by_name[info.name]
+            self._free.append(info.position)
+
+    def _log_limit(self) -> int:
+        return max(1024, 4 * len(self.infos))
+
+
+def bits(positions: int) -> Iterator[int]:
+    """The positions in a bit set, lowest first."""
+    while positions:
+        lowest = positions & -positions
+        yield lowest.bit_length() - 1
+        positions ^= lowest

@@ -1,0 +1,181 @@
+"""The pods that wait for a node, in the order in which they are tried.
+
+A pod is in exactly one place: *active* (tried next, by priority and age), *backoff* (failed for a reason that passes by
+itself, tried again after a while), *unschedulable* (tried again when something happens that may help it) or *gated*
+(not tried before a plugin lets it in). A scheduling cycle never awaits, so nothing can happen between the look at the
+cluster and the verdict; the queue therefore needs no record of events that were missed meanwhile.
+
+Time is passed in. Left out: what helps which pod, which the plugins decide (`may_help`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dray.api.types.core import Pod
+
+INITIAL_BACKOFF = 1.0  # seconds, doubled with each failed attempt, as Kubernetes does
+MAX_BACKOFF = 10.0
+FLUSH_AFTER = 300.0  # an unschedulable pod is tried again after this even if no event seemed to help it
+
+
+class Place(Enum):
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    TRYING = "trying"  # popped; its verdict is not in yet
+
+
+@dataclass(slots=True)
+class Waiting:
+    """One pod in the queue and what is known of its attempts."""
+
+    pod: Pod
+    arrived: float
+    place: Place = Place.ACTIVE
+    attempts: int = 0
+    refused_by: frozenset[str] = frozenset()  # plugins whose verdict must change for the pod to fit
+    message: str = ""  # the last reason given to the user
+    since: float = 0.0  # when it entered its place
+    ready: float = 0.0  # when its backoff ends
+    ticket: int = 0  # tells a current heap entry from an outdated one
+
+    @property
+    def key(self) -> str:
+        return self.pod.metadata.uid
+
+    def backoff(self) -> float:
+        return float(min(MAX_BACKOFF, INITIAL_BACKOFF * 2 ** max(0, self.attempts - 1)))
+
+
+MayHelp = Callable[[Waiting], bool]
+
+
+@dataclass
+class SchedulingQueue:
+    """All pods without a node, by uid."""
+
+    now: Callable[[], float]
+    on_active: Callable[[], None] = lambda: None
+    _pods: dict[str, Waiting] = field(default_factory=dict)
+    _active: list[tuple[int, float, int, Waiting]] = field(default_factory=list)
+    _backoff: list[tuple[float, int, Waiting]] = field(default_factory=list)
+    _parked: dict[str, Waiting] = field(default_factory=dict)
+    _gated: dict[str, Waiting] = field(default_factory=dict)
+    _tickets: Iterator[int] = field(default_factory=itertools.count)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> Waiting | None:
+        return self._pods.get(uid)
+
+    def gated(self) -> Iterable[Waiting]:
+        return list(self._gated.values())
+
+    def counts(self) -> dict[str, int]:
+        """How many pods are in each place, by the names of `scheduler_pending_pods`."""
+        backoff = sum(1 for _, ticket, w in self._backoff if w.ticket == ticket)
+        parked, gated = len(self._parked), len(self._gated)
+        active = sum(1 for _, _, ticket, w in self._active if w.ticket == ticket)
+        return {"active": active, "backoff": backoff, "unschedulable": parked, "gated": gated}
+
+    def add(self, pod: Pod, *, gate: str = "") -> Waiting:
+        """Take in a new pod, or the new form of one that is known. `gate` says why it may not be tried yet."""
+        waiting = self._pods.get(pod.metadata.uid)
+        if waiting is None:
+            waiting = self._pods[pod.metadata.uid] = Waiting(pod, self.now())
+            self._enter(waiting, Place.GATED if gate else Place.ACTIVE)
+        waiting.pod = pod
+        if gate and waiting.place is not Place.TRYING:
+            self._enter(waiting, Place.GATED)
+        elif waiting.place is Place.GATED:
+            self._enter(waiting, Place.ACTIVE)
+        return waiting
+
+    def remove(self, uid: str) -> None:
+        waiting = self._pods.pop(uid, None)
+        if waiting is not None:
+            self._leave(waiting)
+
+    def pop(self) -> Waiting | None:
+        """The next pod to try; it stays known until it is removed or put back."""
+        self._wake()
+        while self._active:
+            _, _, ticket, waiting = heapq.heappop(self._active)
+            if waiting.ticket == ticket:
+                waiting.attempts += 1
+                waiting.place = Place.TRYING
+                waiting.ticket = -1
+                return waiting
+        return None
+
+    def refuse(self, waiting: Waiting, plugins: Iterable[str], message: str) -> None:
+        """No node fits for now: wait for an event that changes the verdict of these plugins."""
+        waiting.refused_by, waiting.message = frozenset(plugins), message
+        if waiting.key in self._pods:
+            self._enter(waiting, Place.UNSCHEDULABLE)
+
+    def retry(self, waiting: Waiting, message: str) -> None:
+        """Something failed that may work next time: try again after a backoff."""
+        waiting.message = message
+        if waiting.key in self._pods:
+            self._enter(waiting, Place.BACKOFF)
+
+    def activate(self, may_help: MayHelp) -> int:
+        """Something happened: try those parked pods again, at once, that it may help."""
+        helped = [w for w in self._parked.values() if may_help(w)]
+        for waiting in helped:
+            self._enter(waiting, Place.ACTIVE)
+        return len(helped)
+
+    def activate_one(self, uid: str) -> None:
+        """Something happened that concerns this pod alone."""
+        waiting = self._pods.get(uid)
+        if waiting is not None and waiting.place in (Place.UNSCHEDULABLE, Place.BACKOFF):
+            self._enter(waiting, Place.ACTIVE)
+
+    def next_wake(self) -> float | None:
+        """When a pod becomes active by time alone."""
+        times = [self._backoff[0][0]] if self._backoff else []
+        if self._parked:
+            times.append(next(iter(self._parked.values())).since + FLUSH_AFTER)
+        return min(times, default=None)
+
+    def _wake(self) -> None:
+        now = self.now()
+        while self._backoff and self._backoff[0][0] <= now:
+            _, ticket, waiting = heapq.heappop(self._backoff)
+            if waiting.ticket == ticket:
+                self._enter(waiting, Place.ACTIVE)
+        while self._parked:  # in order of parking, so the first that is fresh ends it
+            waiting = next(iter(self._parked.values()))
+            if waiting.since + FLUSH_AFTER > now:
+                break
+            self._enter(waiting, Place.ACTIVE)
+
+    def _leave(self, waiting: Waiting) -> None:
+        self._parked.pop(waiting.key, None)
+        self._gated.pop(waiting.key, None)
+        waiting.ticket = -1
+
+    def _enter(self, waiting: Waiting, place: Place) -> None:
+        self._leave(waiting)
+        waiting.place, waiting.since = place, self.now()
+        waiting.ticket = next(self._tickets)
+        if place is Place.ACTIVE:
+            priority = waiting.pod.spec.priority or 0
+            heapq.heappush(self._active, (-priority, waiting.since, waiting.ticket, waiting))
+            self.on_active()
+        elif place is Place.BACKOFF:
+            waiting.ready = waiting.since + waiting.backoff()
+            heapq.heappush(self._backoff, (waiting.ready, waiting.ticket, waiting))
+        elif place is Place.UNSCHEDULABLE:
+            self._parked[waiting.key] = waiting
+        else:
+            self._gated[waiting.key] = waiting
