@@ -3,12 +3,20 @@
 `open_log` opens a backend (memory, SQLite, etcd), `Cache.open` serves GET, LIST and WATCH from it. See docs/store.md.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from dray.store.cache import Cache
 from dray.store.errors import Closed, Compacted, Conflict, Expired, Lagged, StoreError, Unavailable, Unreadable
 from dray.store.history import Retention
 from dray.store.log import Batch, Log, Op, Page, Version
 from dray.store.memory import MemoryLog
+from dray.store.opening import open_log
+from dray.store.sqlite import SqliteLog
 from dray.store.watch import Event, Subscription, Watch
+
+if TYPE_CHECKING:
+    from dray.store.etcd import EtcdLog
+    from dray.store.etcd_client import Tls
 
 __all__ = [
     "Batch",
@@ -16,6 +24,7 @@ __all__ = [
     "Closed",
     "Compacted",
     "Conflict",
+    "EtcdLog",
     "Event",
     "Expired",
     "Lagged",
@@ -24,10 +33,22 @@ __all__ = [
     "Op",
     "Page",
     "Retention",
+    "SqliteLog",
     "StoreError",
     "Subscription",
+    "Tls",
     "Unavailable",
     "Unreadable",
     "Version",
     "Watch",
+    "open_log",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """EtcdLog and Tls on demand: importing gRPC takes longer than everything else here, and most clusters need none."""
+    if name in {"EtcdLog", "Tls"}:
+        from dray.store import etcd
+
+        return getattr(etcd, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 _LOAD_PAGE = 10_000
 _REPLAY = 1000  # revisions of history asked of the log at the start, so that watchers survive our restart
 _UPKEEP_SECONDS = 5.0
+_REMOTE_UPKEEP_SECONDS = 60.0  # etcd walks over all keys to compact
 _CATCH_UP_SECONDS = 5.0  # how long a commit waits to see itself; the write is done in any case
 
 
@@ -52,6 +53,7 @@ class Cache:
         self._fanout = Fanout()
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waited = 0
+        self._compacted = 0
         self._detach: Callable[[], None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
@@ -71,10 +73,11 @@ class Cache:
         await cache._load(max(await log.head() - _REPLAY, 0))
         if isinstance(log, LocalLog):
             cache._detach = log.attach(cache.revision, cache._apply)
+            cache._tasks.append(asyncio.create_task(cache._keep_up(_UPKEEP_SECONDS)))
         else:
             cache._tasks.append(asyncio.create_task(cache._follow(log)))
+            cache._tasks.append(asyncio.create_task(cache._keep_up(_REMOTE_UPKEEP_SECONDS)))
             await cache.wait_for(await log.head())
-        cache._tasks.append(asyncio.create_task(cache._keep_up()))
         return cache
 
     async def close(self) -> None:
@@ -242,11 +245,14 @@ class Cache:
 
     async def upkeep(self) -> None:
         """Forget what is too old, here and in the log. A task does it; only a test with its own clock has to call it."""
-        await self._log.compact(self._history.mark(self.revision))
+        oldest = self._history.mark(self.revision)
+        if oldest > self._compacted:
+            await self._log.compact(oldest)
+            self._compacted = oldest
 
-    async def _keep_up(self) -> None:
+    async def _keep_up(self, seconds: float) -> None:
         while True:
-            await asyncio.sleep(_UPKEEP_SECONDS)
+            await asyncio.sleep(seconds)
             try:
                 await self.upkeep()
             except Unavailable as error:

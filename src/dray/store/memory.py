@@ -7,12 +7,14 @@ between checking a commit and publishing it. Left out: any kind of durability.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 
-from dray.store.errors import Closed
+from dray.store.errors import Closed, Unavailable
 from dray.store.log import Batch, Op, Page, Version
 from dray.store.state import State
 
 _EXPIRY_BATCH = 100  # keys deleted at one revision: a long queue of expired events must not stall the loop
+_EXPIRY_RETRY = 60.0  # seconds, after the disk refused
 _EXPIRY_PAUSE = 0.05  # seconds; keys that expire at about the same time go together
 
 
@@ -23,6 +25,7 @@ class MemoryLog:
         self._sinks: list[Callable[[Batch], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._expiry: asyncio.Future[None] | None = None
         self._closed = False
 
     async def commit(self, ops: Sequence[Op]) -> int:
@@ -70,7 +73,12 @@ class MemoryLog:
     async def expire(self) -> None:
         """Delete the keys whose time has come. A timer does it; only a test with its own clock has to call it."""
         while ops := self._state.due(self._clock(), _EXPIRY_BATCH):
-            await self.commit(ops)
+            try:
+                await self.commit(ops)
+            except Unavailable:
+                for op in ops:
+                    self._state.expire_at(op.key, op.expected or 0, self._clock() + _EXPIRY_RETRY)
+                return
 
     def _announce(self, versions: Sequence[Version]) -> None:
         batch = Batch(versions[-1].revision, versions)
@@ -104,5 +112,6 @@ class MemoryLog:
         self._expiry = asyncio.ensure_future(self._expire_and_rearm())
 
     async def _expire_and_rearm(self) -> None:
-        await self.expire()
-        self._set_timer()
+        with suppress(Closed):
+            await self.expire()
+            self._set_timer()

@@ -1,0 +1,249 @@
+"""The log in etcd: for more than one machine.
+
+Revisions are etcd's own, so they may skip numbers: other programs may use the same etcd, and we write a key of our own
+now and then. Keys live under a prefix. A commit is one transaction; ttl is a lease, shared by keys that were written at
+about the same time. Limits are etcd's: by default 128 ops and 1.5 MiB a commit.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import grpc
+import grpc.aio
+from msgspec import Struct
+
+from dray.store import etcd_pb2 as pb
+from dray.store.errors import Closed, Compacted, Conflict, StoreError, Unavailable
+from dray.store.etcd_client import COMPACT, LEASE_GRANT, PUT, RANGE, TXN, Client, Refused, Tls
+from dray.store.log import Batch, Op, Page, Version
+from dray.store.state import check_keys
+
+logger = logging.getLogger(__name__)
+
+_FENCE = b"\0fence"  # written to make the watch advance; sorts before all keys of users, who may not use NUL
+_NUDGE_SECONDS = 0.02  # the watch is usually that quick by itself
+_SLOWEST_NUDGE_SECONDS = 1.0
+_RETRY_SECONDS = 0.2
+_LEASE_KEYS = 1000  # etcd deletes all keys of a lease in one transaction
+_LEASE_SLACK = 0.05  # of the ttl, during which keys share a lease
+
+
+class Tail(Struct, eq=False):
+    """How far one reader of the log has come."""
+
+    seen: int
+
+
+class Lease(Struct):
+    id: int
+    until: float
+    keys: int = 0
+
+
+class EtcdLog:
+    """Made by `EtcdLog.open`."""
+
+    def __init__(self, client: Client, prefix: str = "/dray/", clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._prefix = prefix.encode()
+        self._end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
+        self._clock = clock
+        self._leases: dict[int, Lease] = {}
+        self._tails: list[Tail] = []
+        self._wanted = 0
+        self._nudging: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, endpoints: Sequence[str], *, prefix: str = "/dray/", tls: Tls | None = None) -> "EtcdLog":
+        """Connect to the first endpoint that answers. Raises Unavailable."""
+        log = cls(Client(endpoints, tls), prefix)
+        try:
+            await log.head()
+        except BaseException:
+            await log.close()
+            raise
+        return log
+
+    async def commit(self, ops: Sequence[Op]) -> int:
+        if self._closed:
+            raise Closed("the log")
+        check_keys(ops)
+        try:
+            answer, repeated = await self._client.call(TXN, await self._transaction(ops))
+        except Refused as error:
+            if error.code == grpc.StatusCode.NOT_FOUND and any(op.ttl for op in ops):
+                self._leases.clear()  # somebody revoked a lease that we meant to share
+                return await self.commit(ops)
+            if error.code == grpc.StatusCode.INVALID_ARGUMENT:
+                raise ValueError(str(error)) from error
+            raise Unavailable(str(error)) from error
+        if answer.succeeded:
+            return answer.header.revision
+        conflict = _conflict(ops, answer)
+        return await self._own_work(ops, conflict) if repeated else _raise(conflict)
+
+    async def _transaction(self, ops: Sequence[Op]) -> pb.TxnRequest:
+        request = pb.TxnRequest()
+        for op in ops:
+            key = self._key(op.key)
+            if op.expected is not None:
+                request.compare.add(target=pb.Compare.MOD, key=key, mod_revision=op.expected)
+                request.failure.add(range=pb.RangeRequest(key=key, keys_only=True))
+            if op.value is None:
+                request.success.add(delete=pb.DeleteRequest(key=key))
+            else:
+                lease = await self._lease(op.ttl) if op.ttl is not None else 0
+                request.success.add(put=pb.PutRequest(key=key, value=op.value, lease=lease))
+        return request
+
+    async def _own_work(self, ops: Sequence[Op], conflict: Conflict) -> int:
+        """After a lost answer: was the conflict with our own first attempt? Then it was carried out."""
+        op = next(op for op in ops if op.key == conflict.key)
+        answer = await self._range(pb.RangeRequest(key=self._key(op.key)))
+        found = answer.kvs[0] if answer.kvs else None
+        if found is None and op.value is None:
+            return answer.header.revision
+        if found is not None and found.value == op.value:
+            return found.mod_revision
+        raise Unavailable(f"etcd: the connection was lost, and then {conflict}")
+
+    async def _lease(self, ttl: float) -> int:
+        seconds = math.ceil(ttl)
+        lease = self._leases.get(seconds)
+        if lease is None or self._clock() > lease.until or lease.keys >= _LEASE_KEYS:
+            slack = math.ceil(seconds * _LEASE_SLACK)
+            answer, _ = await self._client.call(LEASE_GRANT, pb.LeaseGrantRequest(ttl=seconds + slack))
+            lease = self._leases[seconds] = Lease(answer.id, self._clock() + slack)
+        lease.keys += 1
+        return lease.id
+
+    async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> Page:
+        start = self._key(after) + b"\0" if after else self._prefix + b"\1"
+        request = pb.RangeRequest(key=start, range_end=self._end, limit=limit or 0, revision=revision or 0)
+        try:
+            answer = await self._range(request)
+        except Refused as error:
+            if error.code != grpc.StatusCode.OUT_OF_RANGE or revision is None:
+                raise
+            head = await self._current_revision()
+            if revision > head:
+                raise ValueError(f"revision {revision} is not there yet; the newest is {head}") from error
+            raise Compacted(revision, head) from error
+        versions = [self._version(kv) for kv in answer.kvs]
+        return Page(versions, revision or answer.header.revision, answer.count - len(versions))
+
+    async def tail(self, after: int) -> AsyncIterator[Batch]:
+        tail = Tail(after)
+        self._tails.append(tail)
+        try:
+            while not self._closed:
+                async for batch in self._watch(tail.seen):
+                    tail.seen = batch.revision
+                    yield batch
+                await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            self._tails.remove(tail)
+
+    async def _watch(self, after: int) -> AsyncIterator[Batch]:
+        """One watch stream, until it breaks."""
+        endpoint, stream = self._client.watch()
+        create = pb.WatchCreateRequest(
+            key=self._prefix, range_end=self._end, start_revision=after + 1, progress_notify=True
+        )
+        try:
+            await stream.write(pb.WatchRequest(create=create))
+            while (answer := await stream.read()) is not grpc.aio.EOF:
+                if answer.canceled:
+                    if answer.compact_revision:
+                        raise Compacted(after, answer.compact_revision)
+                    logger.warning("etcd ended the watch: %s", answer.cancel_reason)
+                    return
+                if not answer.created:
+                    yield self._batch(answer, after)
+        except grpc.aio.AioRpcError as error:
+            if not self._closed:
+                self._client.leave(endpoint, error)
+        finally:
+            stream.cancel()
+
+    def _batch(self, answer: pb.WatchResponse, after: int) -> Batch:
+        if not answer.events:  # progress, which etcd sends only to watches that have seen everything
+            return Batch(max(answer.header.revision, after))
+        versions = [self._change(event) for event in answer.events if not self._is_fence(event.kv)]
+        # The header may be ahead of the events while the watch catches up.
+        return Batch(answer.events[-1].kv.mod_revision, versions)
+
+    async def head(self) -> int:
+        revision = await self._current_revision()
+        if any(tail.seen < revision for tail in self._tails):
+            self._wanted = max(self._wanted, revision)
+            if self._nudging is None or self._nudging.done():
+                self._nudging = asyncio.create_task(self._nudge())
+        return revision
+
+    async def _current_revision(self) -> int:
+        answer = await self._range(pb.RangeRequest(key=self._prefix + _FENCE, count_only=True))
+        return answer.header.revision
+
+    async def _nudge(self) -> None:
+        """Bring the tails to a revision that may be another program's: only a write of ours shows that they are there."""
+        pause = _NUDGE_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            if not any(tail.seen < self._wanted for tail in self._tails):
+                return
+            try:
+                await self._client.call(PUT, pb.PutRequest(key=self._prefix + _FENCE))
+            except StoreError as error:
+                logger.warning("etcd: cannot advance the watch: %s", error)
+            pause = min(pause * 2, _SLOWEST_NUDGE_SECONDS)
+
+    async def compact(self, revision: int) -> None:
+        try:
+            await self._client.call(COMPACT, pb.CompactionRequest(revision=revision))
+        except Refused as error:
+            if error.code != grpc.StatusCode.OUT_OF_RANGE:  # it has been compacted further already
+                raise
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._nudging is not None:
+            self._nudging.cancel()
+        await self._client.close()
+
+    async def _range(self, request: pb.RangeRequest) -> pb.RangeResponse:
+        answer, _ = await self._client.call(RANGE, request)
+        return answer
+
+    def _key(self, key: str) -> bytes:
+        return self._prefix + key.encode()
+
+    def _is_fence(self, kv: pb.KeyValue) -> bool:
+        return kv.key == self._prefix + _FENCE
+
+    def _version(self, kv: pb.KeyValue) -> Version:
+        key = kv.key[len(self._prefix) :].decode()
+        return Version(key, kv.value, kv.mod_revision, kv.create_revision)
+
+    def _change(self, event: pb.Event) -> Version:
+        version = self._version(event.kv)
+        if event.type == pb.Event.DELETE:
+            version.value = None
+        return version
+
+
+def _conflict(ops: Sequence[Op], answer: pb.TxnResponse) -> Conflict:
+    guarded = [op for op in ops if op.expected is not None]
+    for op, response in zip(guarded, answer.responses, strict=True):
+        actual = response.range.kvs[0].mod_revision if response.range.kvs else 0
+        if op.expected is not None and actual != op.expected:
+            return Conflict(op.key, op.expected, actual)
+    raise AssertionError("etcd refused a transaction of which every comparison holds")
+
+
+def _raise(error: Exception) -> int:
+    raise error
