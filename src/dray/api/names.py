@@ -1,0 +1,192 @@
+"""What names may look like: labels, subdomains, identifiers, qualified names, each with Kubernetes' complaint.
+
+Every function returns the complaints about a text, none when it is fine. They say nothing about where the text stands:
+`validation` adds the field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+Complaints = list[str]
+Check = Callable[[str], Complaints]
+
+LABEL_MAX = 63
+SUBDOMAIN_MAX = 253
+PORT_NAME_MAX = 15
+
+_ALPHANUMERIC_ENDS = "and must start and end with an alphanumeric character"
+_EMPTY = "must be non-empty"
+
+
+class _Form:
+    """A regular expression with the sentence that explains it."""
+
+    def __init__(self, pattern: str, sentence: str, *examples: str, flags: int = 0) -> None:
+        self._match = re.compile(pattern, flags | re.ASCII).fullmatch
+        shown = " or ".join(f"'{example}', " for example in examples)
+        hint = f"e.g. {shown}" if shown else ""
+        self.complaint = f"{sentence} ({hint}regex used for validation is '{pattern}')"
+
+    def fits(self, text: str) -> bool:
+        return self._match(text) is not None
+
+    def check(self, text: str) -> Complaints:
+        return [] if self.fits(text) else [self.complaint]
+
+
+_LABEL_PATTERN = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_PATTERN = rf"{_LABEL_PATTERN}(\.{_LABEL_PATTERN})*"
+_LABEL = _Form(
+    _LABEL_PATTERN,
+    f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ALPHANUMERIC_ENDS}",
+    "my-name",
+    "123-abc",
+)
+_SUBDOMAIN = _Form(
+    _SUBDOMAIN_PATTERN,
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    f"'-' or '.', {_ALPHANUMERIC_ENDS}",
+    "example.com",
+)
+_CASELESS_SUBDOMAIN = _Form(
+    _SUBDOMAIN_PATTERN,
+    f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', {_ALPHANUMERIC_ENDS}",
+    "Example.com",
+    flags=re.IGNORECASE,
+)
+_LABEL_1035 = _Form(
+    "[a-z]([-a-z0-9]*[a-z0-9])?",
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character",
+    "my-name",
+    "abc-123",
+)
+_C_IDENTIFIER = _Form(
+    "[A-Za-z_][A-Za-z0-9_]*",
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+    "characters or '_'",
+    "my_name",
+    "MY_NAME",
+    "MyName",
+)
+_QUALIFIED = _Form(
+    "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]",
+    f"must consist of alphanumeric characters, '-', '_' or '.', {_ALPHANUMERIC_ENDS}",
+    "MyName",
+    "my.name",
+    "123-abc",
+)
+_LABEL_VALUE = _Form(
+    "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?",
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    f"{_ALPHANUMERIC_ENDS}",
+    "MyValue",
+    "my_value",
+    "12345",
+)
+_CONFIG_KEY = _Form(
+    "[-._a-zA-Z0-9]+",
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    "key.name",
+    "KEY_NAME",
+    "key-name",
+)
+
+
+def _at_most(text: str, limit: int) -> Complaints:
+    return [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
+
+
+def label(text: str) -> Complaints:
+    """A DNS label: pod containers, requests, devices."""
+    return _at_most(text, LABEL_MAX) + _LABEL.check(text)
+
+
+def subdomain(text: str) -> Complaints:
+    """A DNS subdomain: the name of most objects."""
+    return _at_most(text, SUBDOMAIN_MAX) + _SUBDOMAIN.check(text)
+
+
+def caseless_subdomain(text: str) -> Complaints:
+    """A DNS subdomain in any case: drivers where they are referred to."""
+    return _at_most(text, SUBDOMAIN_MAX) + _CASELESS_SUBDOMAIN.check(text)
+
+
+def label_1035(text: str) -> Complaints:
+    """A DNS label that starts with a letter: services."""
+    return _at_most(text, LABEL_MAX) + _LABEL_1035.check(text)
+
+
+def c_identifier(text: str) -> Complaints:
+    """An identifier: attributes and capacities."""
+    return _C_IDENTIFIER.check(text)
+
+
+def label_value(text: str) -> Complaints:
+    return _at_most(text, LABEL_MAX) + _LABEL_VALUE.check(text)
+
+
+def qualified_name(text: str) -> Complaints:
+    """A name with an optional domain before a slash: label keys, finalizers, conditions."""
+    parts = text.split("/")
+    if len(parts) > 2:
+        hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"a qualified name {_QUALIFIED.complaint}{hint}"]
+    found: Complaints = []
+    if len(parts) == 2:
+        found = [f"prefix part {_EMPTY}"] if not parts[0] else [f"prefix part {text}" for text in subdomain(parts[0])]
+    name = parts[-1]
+    if not name:
+        return [*found, f"name part {_EMPTY}"]
+    return found + [f"name part {text}" for text in _at_most(name, LABEL_MAX) + _QUALIFIED.check(name)]
+
+
+def config_key(text: str) -> Complaints:
+    """A key of a ConfigMap or Secret: it becomes a file name."""
+    found = _at_most(text, SUBDOMAIN_MAX) + _CONFIG_KEY.check(text)
+    if text in (".", ".."):
+        found.append(f"must not be '{text}'")
+    elif text.startswith(".."):
+        found.append("must not start with '..'")
+    return found
+
+
+def env_name(text: str) -> Complaints:
+    """The name of an environment variable."""
+    if not text:
+        return [f"environment variable name {_EMPTY}"]
+    if all(" " <= char <= "~" and char != "=" for char in text):
+        return []
+    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
+def port_name(text: str) -> Complaints:
+    found = _at_most(text, PORT_NAME_MAX)
+    if not re.fullmatch("[-a-z0-9]+", text):
+        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", text):
+        found.append("must contain at least one letter (a-z)")
+    if "--" in text:
+        found.append("must not contain consecutive hyphens")
+    if text.startswith("-") or text.endswith("-"):
+        found.append("must not begin or end with a hyphen")
+    return found
+
+
+def port_number(number: int) -> Complaints:
+    return [] if 1 <= number <= 65535 else ["must be between 1 and 65535, inclusive"]
+
+
+def path_segment(text: str) -> Complaints:
+    """A name that only has to fit into a URL path: roles and bindings."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in text]
+
+
+def prefixed(check: Check, text: str) -> Complaints:
+    """Check the beginning of a name: a last dash is fine, since more follows."""
+    masked = f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text
+    return check(masked)

@@ -1,0 +1,53 @@
+"""Tolerations: which taints of nodes and devices a pod or a request puts up with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dray.api.types import core, resource
+
+
+def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
+    """Whether a pod's toleration covers a node's taint; how long it does is another question."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case "Gt" | "Lt":
+            return _compares(toleration.operator, toleration.value, taint.value)
+    return False
+
+
+def tolerates_device(toleration: resource.DeviceToleration, taint: resource.DeviceTaint) -> bool:
+    """Whether a request's toleration covers a device's taint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def untolerated(
+    taints: Iterable[core.Taint],
+    tolerations: tuple[core.Toleration, ...],
+    effects: tuple[str, ...] = ("NoSchedule", "NoExecute"),
+) -> Iterator[core.Taint]:
+    """The taints with one of these effects that no toleration covers."""
+    for taint in taints:
+        if taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations):
+            yield taint
+
+
+def _compares(operator: str, bound: str, value: str) -> bool:
+    """A taint's number against a toleration's: the taint's must be greater, or less."""
+    try:
+        return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
+    except ValueError:
+        return False
