@@ -167,6 +167,10 @@ class EtcdLog:
         except grpc.aio.AioRpcError as error:
             if not self._closed:
                 self._client.leave(endpoint, error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._closed or (task is not None and task.cancelling()):
+                raise  # not just the channel being closed
         finally:
             stream.cancel()
 
