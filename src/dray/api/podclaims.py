@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from dray.api.types.core import Pod, PodResourceClaim
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim
@@ -124,3 +126,9 @@ def may_use(claim: ResourceClaim, pod: Pod, group: PodGroup | None = None) -> bo
 def is_finished(pod: Pod) -> bool:
     """Whether a pod will never run a container again."""
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+def reference_tree(reference: ResourceClaimConsumerReference) -> dict[str, Any]:
+    """A reservation as it is written."""
+    tree: dict[str, Any] = msgspec.to_builtins(reference)
+    return tree

@@ -1,0 +1,65 @@
+"""The claim that a template makes: its name, its owner, its content.
+
+The name is computed from the owner's uid and the entry, so a controller that is restarted, or raced by another one,
+tries to create the same object and is told that it exists: one entry never gets two claims. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from dray.api import podclaims
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaimTemplate
+from dray.api.types.scheduling import PodGroup
+
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes, as generated names are everywhere
+SUFFIX = 5
+NAME_LIMIT = 253
+NAMES_TRIED = 8  # how many names are tried when a stranger has the first
+
+
+def claim_name(owner: Pod | PodGroup, entry: str, attempt: int = 0) -> str:
+    """`<owner>-<entry>-xxxxx`, always the same for the same owner, entry and attempt."""
+    digest = hashlib.sha256(f"{owner.metadata.uid}/{entry}/{attempt}".encode()).digest()
+    suffix = "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:SUFFIX])
+    return prefix_of(owner.metadata.name, entry) + suffix
+
+
+def prefix_of(owner: str, entry: str) -> str:
+    """The readable part of the name, shortened on both sides where it would be too long."""
+    room = NAME_LIMIT - SUFFIX - 2
+    if len(owner) + len(entry) > room:
+        entry = entry[: max(1, room // 2)]
+        owner = owner[: room - len(entry)]
+    return f"{owner}-{entry}-"
+
+
+def claim_tree(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> dict[str, Any]:
+    """The claim for an entry of a pod or group, as it is created."""
+    meta = template.spec.metadata
+    annotation = podclaims.GROUP_CLAIM_ANNOTATION if isinstance(owner, PodGroup) else podclaims.POD_CLAIM_ANNOTATION
+    reference = {
+        "apiVersion": owner.apiVersion,
+        "kind": owner.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": name,
+            "generateName": prefix_of(owner.metadata.name, entry),
+            "namespace": owner.metadata.namespace,
+            "labels": dict(meta.labels),
+            "annotations": {**meta.annotations, annotation: entry},
+            "ownerReferences": [reference],
+        },
+        "spec": msgspec.to_builtins(template.spec.spec),
+    }
