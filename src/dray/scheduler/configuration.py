@@ -1,0 +1,146 @@
+"""How the scheduler is set up: profiles by scheduler name, weights of the scores, the time a node's devices may take.
+
+Reads the parts of a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) that mean something here and says by
+name what it cannot honour, so that nobody believes in a setting that has no effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DEFAULT_SCHEDULER = "default-scheduler"
+FILTER_TIMEOUT = 10.0  # seconds for one node, as KEP-4381 sets it
+DEFAULT_WEIGHTS: Mapping[str, float] = {
+    "NodeResourcesFit": 1,
+    "NodeAffinity": 2,
+    "TaintToleration": 3,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+}
+FILTERS = frozenset(
+    {
+        "NodeUnschedulable",
+        "NodeName",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "InterPodAffinity",
+        "PodTopologySpread",
+        "DynamicResources",
+    }
+)
+_API_VERSION = "kubescheduler.config.k8s.io/v1"
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+class ConfigurationError(ValueError):
+    """The file says something that cannot be done; the text names the field."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What pods of one scheduler name get."""
+
+    name: str = DEFAULT_SCHEDULER
+    weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+    disabled_filters: frozenset[str] = frozenset()
+    filter_timeout: float = FILTER_TIMEOUT
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All profiles, by scheduler name."""
+
+    profiles: Mapping[str, Profile] = field(default_factory=lambda: {DEFAULT_SCHEDULER: Profile()})
+    warnings: tuple[str, ...] = ()
+
+
+def read(tree: Any) -> Configuration:
+    """The configuration of a parsed file."""
+    if (
+        not isinstance(tree, dict)
+        or tree.get("kind") != "KubeSchedulerConfiguration"
+        or tree.get("apiVersion") != _API_VERSION
+    ):
+        raise ConfigurationError(f"expected apiVersion {_API_VERSION}, kind KubeSchedulerConfiguration")
+    warnings = [
+        f"{name}: has no effect here"
+        for name in tree
+        if name not in ("apiVersion", "kind", "profiles", "leaderElection", "clientConnection")
+    ]
+    profiles: dict[str, Profile] = {}
+    for i, entry in enumerate(_list(tree.get("profiles"), "profiles") or [{}]):
+        profile = _profile(_map(entry, f"profiles[{i}]"), f"profiles[{i}]", warnings)
+        if profile.name in profiles:
+            raise ConfigurationError(f"profiles[{i}].schedulerName: {profile.name!r} is there twice")
+        profiles[profile.name] = profile
+    return Configuration(profiles, tuple(warnings))
+
+
+def _profile(entry: dict[str, Any], path: str, warnings: list[str]) -> Profile:
+    weights = dict(DEFAULT_WEIGHTS)
+    disabled: set[str] = set()
+    plugins = _map(entry.get("plugins"), f"{path}.plugins")
+    for point, chosen in plugins.items():
+        where = f"{path}.plugins.{point}"
+        if point not in ("score", "filter", "multiPoint"):
+            warnings.append(f"{where}: has no effect here")
+            continue
+        _choose(_map(chosen, where), where, point, weights, disabled)
+    timeout = FILTER_TIMEOUT
+    for i, config in enumerate(_list(entry.get("pluginConfig"), f"{path}.pluginConfig")):
+        where = f"{path}.pluginConfig[{i}]"
+        if config.get("name") == "DynamicResources":
+            args = _map(config.get("args"), f"{where}.args")
+            timeout = _duration(args.get("filterTimeout", f"{FILTER_TIMEOUT}s"), f"{where}.args.filterTimeout")
+        else:
+            warnings.append(f"{where}: arguments of {config.get('name')} have no effect here")
+    return Profile(entry.get("schedulerName") or DEFAULT_SCHEDULER, weights, frozenset(disabled), timeout)
+
+
+def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:
+    for plugin in _list(chosen.get("disabled"), f"{where}.disabled"):
+        name = plugin.get("name")
+        names = FILTERS | set(weights) if name == "*" else {name}
+        if unknown := names - FILTERS - set(DEFAULT_WEIGHTS):
+            raise ConfigurationError(f"{where}.disabled: no plugin is called {unknown.pop()!r}")
+        if point != "filter":
+            weights.update(dict.fromkeys(names & set(weights), 0))
+        if point != "score":
+            disabled.update(names & FILTERS)
+    for plugin in _list(chosen.get("enabled"), f"{where}.enabled"):
+        name = plugin.get("name")
+        if name not in FILTERS | set(DEFAULT_WEIGHTS):
+            raise ConfigurationError(f"{where}.enabled: no plugin is called {name!r}")
+        disabled.discard(name)
+        if point != "filter" and name in DEFAULT_WEIGHTS:
+            weights[name] = plugin.get("weight") or DEFAULT_WEIGHTS[name]
+
+
+def _map(value: Any, path: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{path}: expected a mapping, got {type(value).__name__}")
+    return value
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ConfigurationError(f"{path}: expected a list, got {type(value).__name__}")
+    return value
+
+
+def _duration(text: Any, path: str) -> float:
+    """Seconds of a Go duration such as 1m30s; 0 means without limit."""
+    if not isinstance(text, str) or not (text == "0" or _DURATION.sub("", text) == ""):
+        raise ConfigurationError(f"{path}: expected a duration such as 10s, got {text!r}")
+    return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(text))

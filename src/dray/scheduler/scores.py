@@ -1,0 +1,159 @@
+"""Which of the nodes that fit is best: each rule gives 0 to 100, weighted and added.
+
+A rule that has nothing to say about a pod returns None and costs nothing. The rules and weights are those of
+Kubernetes' default profile, with spreading of a workload's pods by their common owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from dray.api.selectors import term_matches, untolerated
+from dray.api.types.core import Pod
+from dray.scheduler.demand import Candidate
+from dray.scheduler.neighbours import Neighbours, label
+from dray.scheduler.nodes import NodeInfo
+
+MAX = 100
+
+Scores = list[float]
+
+
+class Score(Protocol):
+    """A rule that compares nodes."""
+
+    name: str
+
+    def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
+        """0 to 100 for each node, or None when the pod does not care."""
+
+
+class LeastAllocated:
+    """Prefer nodes with much cpu and memory left."""
+
+    name = "NodeResourcesFit"
+
+    def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
+        cpu, memory = candidate.demand.scored_cpu, candidate.demand.scored_memory
+        return [self._free(info, cpu, memory) for info in nodes]
+
+    def _free(self, info: NodeInfo, cpu: int, memory: int) -> float:
+        all_cpu, all_memory = info.allocatable.get("cpu", 0), info.allocatable.get("memory", 0)
+        free_cpu = max(0.0, (all_cpu - info.scored_cpu - cpu) / all_cpu) if all_cpu else 0.0
+        free_memory = max(0.0, (all_memory - info.scored_memory - memory) / all_memory) if all_memory else 0.0
+        return (free_cpu + free_memory) * (MAX / 2)
+
+
+class PreferredNodes:
+    """Preferred node affinity."""
+
+    name = "NodeAffinity"
+
+    def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
+        affinity = candidate.spec.affinity
+        terms = (
+            affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution
+            if affinity and affinity.nodeAffinity
+            else ()
+        )
+        if not terms:
+            return None
+        return _scaled(
+            [
+                float(
+                    sum(t.weight for t in terms if term_matches(t.preference, node.metadata.labels, node.metadata.name))
+                )
+                for node in (info.node for info in nodes)
+                if node is not None
+            ]
+        )
+
+
+class FewTaints:
+    """Prefer nodes without PreferNoSchedule taints that the pod does not tolerate."""
+
+    name = "TaintToleration"
+
+    def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
+        counts = [float(-self._untolerated(candidate, info)) for info in nodes]
+        return _scaled(counts) if any(counts) else None
+
+    def _untolerated(self, candidate: Candidate, info: NodeInfo) -> int:
+        taints = info.node.spec.taints if info.node else ()
+        return sum(1 for _ in untolerated(taints, candidate.spec.tolerations, ("PreferNoSchedule",)))
+
+
+class Spreading:
+    """Keep pods of one workload apart: few of the same owner on a node, and the soft spread constraints."""
+
+    name = "PodTopologySpread"
+
+    def __init__(self, neighbours: Neighbours) -> None:
+        self._neighbours = neighbours
+
+    def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
+        soft = [c for c in candidate.spec.topologySpreadConstraints if c.whenUnsatisfiable == "ScheduleAnyway"]
+        owner = owner_of(candidate.pod)
+        if not soft and not owner:
+            return None
+        positions = sum(1 << info.position for info in nodes)
+        crowd = [0.0] * len(nodes)
+        for constraint in soft:
+            counts = self._neighbours.spread_counts(candidate, constraint, positions)
+            for i, info in enumerate(nodes):
+                crowd[i] -= counts[label(info, constraint.topologyKey) or ""]
+        if owner and not soft:
+            for i, info in enumerate(nodes):
+                crowd[i] -= sum(owner_of(placed.pod) == owner for placed in info.pods.values())
+        return _scaled(crowd)
+
+
+class PreferredNeighbours:
+    """Preferred affinity and anti-affinity between pods."""
+
+    name = "InterPodAffinity"
+
+    def __init__(self, neighbours: Neighbours) -> None:
+        self._neighbours = neighbours
+
+    def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
+        preference = self._neighbours.preference(candidate)
+        return _scaled([float(preference.get(info.position, 0)) for info in nodes]) if preference else None
+
+
+class BetterAlternatives:
+    """KEP-4816: prefer the node that satisfies the better alternatives of the pod's requests."""
+
+    name = "DynamicResources"
+
+    def __init__(self, alternatives: Callable[[NodeInfo], float]) -> None:
+        self._alternatives = alternatives
+
+    def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
+        raw = [self._alternatives(info) for info in nodes]
+        top = max(raw, default=0.0)
+        return [MAX * value / top for value in raw] if top else None
+
+
+def owner_of(pod: Pod) -> str:
+    """The uid of the workload that made a pod; empty for a lone one."""
+    return next((ref.uid for ref in pod.metadata.ownerReferences if ref.controller), "")
+
+
+def best(candidate: Candidate, nodes: Sequence[NodeInfo], rules: Sequence[tuple[Score, float]]) -> NodeInfo:
+    """The node with the highest weighted sum; the first of equals."""
+    if len(nodes) == 1:
+        return nodes[0]
+    totals = [0.0] * len(nodes)
+    for rule, weight in rules:
+        scores = rule.scores(candidate, nodes) if weight else None
+        if scores is not None:
+            totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
+    return nodes[totals.index(max(totals))]
+
+
+def _scaled(raw: Scores) -> Scores:
+    """Stretch to 0..100; all equal counts as all best."""
+    low, high = min(raw, default=0.0), max(raw, default=0.0)
+    return [MAX * (value - low) / (high - low) for value in raw] if high > low else [float(MAX)] * len(raw)
