@@ -1,12 +1,16 @@
 """Talk to an API server: one interface, in-process and over HTTP, and what is built on it.
 
-Informers, work queue, controller loop, events and leader election know the interface only.
+Informers, work queue, controller loop, events and leader election know the interface only. The HTTP client is in
+`dray.client.http` and its configuration in `dray.client.config`, apart, since they take a tenth of a second to import.
 """
 
 from dray.client.clock import Clock, ManualClock, SystemClock
 from dray.client.controller import Controller
+from dray.client.events import EventRecorder
 from dray.client.informer import Delta, Deltas, Informer, Key, key_of
+from dray.client.inprocess import InProcess
 from dray.client.interface import Batch, Client, Object, Page, Patch, PatchKind, Tree, WatchEvent, resource_of, type_of
+from dray.client.leader import LeaderElection, LostLeadership, Terms
 from dray.client.shared import SharedInformers
 from dray.client.workqueue import QueueClosed, WorkQueue
 
@@ -17,8 +21,12 @@ __all__ = [
     "Controller",
     "Delta",
     "Deltas",
+    "EventRecorder",
+    "InProcess",
     "Informer",
     "Key",
+    "LeaderElection",
+    "LostLeadership",
     "ManualClock",
     "Object",
     "Page",
@@ -27,6 +35,7 @@ __all__ = [
     "QueueClosed",
     "SharedInformers",
     "SystemClock",
+    "Terms",
     "Tree",
     "WatchEvent",
     "WorkQueue",

@@ -202,7 +202,7 @@ class Informer(Generic[T]):
                 if _differ(old, new):
                     self._change(key, old, new)
                     deltas.append(Delta(old, new))
-        self._version = batch[-1].object.metadata.resourceVersion
+        self._version = batch[-1].resource_version
         self._tell(deltas)
 
     def _replace(self, objects: dict[Key, T], version: str) -> None:

@@ -1,8 +1,9 @@
 """The one client interface: what every part may ask of an API server, near or far.
 
 `InProcess` and `Http` implement it and pass the same tests, so a part never knows whether its server is in the same
-process. Objects are read typed and are shared: nobody changes what was read. Objects are written as plain JSON trees.
-Left out: caching (`informer`), retries of conflicts (the caller knows what to read again).
+process. Objects are read typed and are shared: nobody changes what was read. Objects are written as plain JSON trees,
+which belong to the server from then on: build a new one for each call. Left out: caching (`informer`), and retries of
+conflicts (the caller knows what to read again).
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class WatchEvent(NamedTuple, Generic[T]):
 
     type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
     object: T
+    resource_version: str  # where to go on after this change
 
 
 Batch = list[WatchEvent[T]]

@@ -1,0 +1,157 @@
+"""From bytes on the wire to typed objects, and from trees to bytes, also for servers older or newer than this client.
+
+The usual answer fits its struct and is decoded in one step. One that does not (fields of a newer release, nulls, an
+older version of the group) is decoded to a tree, cleaned along the schema, converted, and made typed then. Left out:
+which version a server speaks (`versions`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from dray.api import conversion, decode
+from dray.api.errors import ApiError, BadRequest, InternalError
+from dray.api.resources import Resource
+from dray.api.types import authentication, autoscaling, meta, policy
+from dray.api.wire import Wire
+from dray.client.errors import from_status
+from dray.client.interface import Batch, Page, Tree, WatchEvent
+
+W = TypeVar("W")
+
+# What subresources answer with when it is not the object itself.
+_ANSWERS: dict[str, type[Wire]] = {
+    "Status": meta.Status,
+    "TokenRequest": authentication.TokenRequest,
+    "Scale": autoscaling.Scale,
+    "Eviction": policy.Eviction,
+}
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadRequest)
+
+
+class _Line(msgspec.Struct, Generic[W]):
+    """One line of a watch."""
+
+    type: str
+    object: W
+
+
+class _List(msgspec.Struct, Generic[W]):
+    items: tuple[W, ...] = ()
+    metadata: meta.ListMeta = msgspec.field(default_factory=meta.ListMeta)
+
+
+class Codec:
+    """One resource in one version that a server speaks."""
+
+    def __init__(self, resource: Resource, version: str) -> None:
+        self.resource = resource
+        self.version = version
+        self._direct = version == resource.stored
+        self._object, self._list, self._line = _decoders(resource.type)
+
+    def object(self, body: bytes) -> Any:
+        """One object: of this resource, or what a subresource answers with."""
+        if self._direct:
+            try:
+                return self._object.decode(body)
+            except msgspec.DecodeError:
+                pass
+        return self.typed(_tree(body))
+
+    def page(self, body: bytes) -> Page[Any]:
+        if self._direct:
+            try:
+                return _page(self._list.decode(body))
+            except msgspec.DecodeError:
+                pass
+        tree = _tree(body)
+        items = tuple(self.typed(item) for item in tree.get("items") or ())
+        try:
+            return _page(_List(items, msgspec.convert(tree.get("metadata") or {}, meta.ListMeta)))
+        except msgspec.ValidationError as error:
+            raise InternalError(f"the server's list of {self.resource.plural} cannot be read: {error}") from error
+
+    def events(self, lines: list[bytes]) -> tuple[Batch[Any], ApiError | None]:
+        """The events of some lines, up to the first that says why the watch ends."""
+        events: Batch[Any] = []
+        for line in lines:
+            try:
+                events.append(self._event(line))
+            except ApiError as error:
+                return events, error
+        return events, None
+
+    def encode(self, tree: Tree) -> bytes:
+        """The body of a create or update, in the server's version."""
+        tree = {"apiVersion": self.resource.api_version(), "kind": self.resource.kind, **tree}
+        if not self._direct and tree["kind"] == self.resource.kind:
+            tree = conversion.from_stored(self.resource, self.version, tree)
+        return msgspec.json.encode(tree)
+
+    def encode_patch(self, patch: Tree | list[Tree]) -> bytes:
+        """The body of a patch; versions differ in `spec` only, and a part of a spec cannot be converted."""
+        if not self._direct and (not isinstance(patch, dict) or "spec" in patch):
+            raise BadRequest(
+                f"this server has {self.resource.plural} only in version {self.version}, "
+                "where a patch of the spec cannot be translated; update the whole object instead"
+            )
+        if isinstance(patch, dict) and "apiVersion" in patch:
+            patch = {**patch, "apiVersion": self.resource.api_version(self.version)}
+        return msgspec.json.encode(patch)
+
+    def typed(self, tree: Tree) -> Any:
+        """The typed object of a tree in the server's version."""
+        kind = tree.get("kind") or self.resource.kind
+        try:
+            if kind != self.resource.kind:
+                return msgspec.convert(tree, _ANSWERS[kind])
+            if not self._direct:
+                decode.check(self.resource, self.version, tree)
+                tree = conversion.to_stored(self.resource, self.version, tree)
+            return decode.to_object(self.resource, tree)
+        except (msgspec.ValidationError, KeyError, *_UNREADABLE) as error:
+            raise InternalError(f"the server's {self.resource.kind} cannot be read: {error}") from error
+
+    def _event(self, line: bytes) -> WatchEvent[Any]:
+        if self._direct:
+            try:
+                event = self._line.decode(line)
+                return WatchEvent(event.type, event.object, event.object.metadata.resourceVersion)
+            except msgspec.DecodeError:
+                pass
+        tree = _tree(line)
+        obj = tree.get("object")
+        if not isinstance(obj, dict):
+            raise InternalError(f"the server's watch of {self.resource.plural} has an event without an object")
+        if tree.get("type") == "ERROR":
+            raise from_status(obj)
+        typed = self.typed(obj)
+        return WatchEvent(str(tree.get("type")), typed, typed.metadata.resourceVersion)
+
+
+@cache
+def _decoders(type_: type[Wire]) -> tuple[Any, Any, Any]:
+    return (
+        msgspec.json.Decoder(type_),
+        msgspec.json.Decoder(cast(Any, _List)[type_]),
+        msgspec.json.Decoder(cast(Any, _Line)[type_]),
+    )
+
+
+def _tree(body: bytes) -> Tree:
+    try:
+        tree = msgspec.json.decode(body)
+    except _UNREADABLE as error:
+        raise InternalError(f"the server's answer is not JSON: {error}") from error
+    if not isinstance(tree, dict):
+        raise InternalError("the server's answer is not a JSON object")
+    return tree
+
+
+def _page(found: _List[Any]) -> Page[Any]:
+    data = found.metadata
+    return Page(found.items, data.resourceVersion, data.continue_, data.remainingItemCount)

@@ -1,0 +1,194 @@
+"""Where the server is and how to reach it: kubeconfig files and the surroundings of a pod.
+
+Plain kubeconfigs (tokens, certificates, files of them) are read here, since dray's commands should start at once; what
+needs a plugin is handed to the `kubernetes` package. Left out: writing kubeconfigs, and contexts beside the chosen one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from dray.client.credentials import Credentials, Fixed, Plugin, TokenFile
+
+_IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_DEFAULT_KUBECONFIG = "~/.kube/config"
+_PLUGIN_KEYS = ("exec", "auth-provider")
+
+Tree = dict[str, Any]
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message says which part and why."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """How to reach a server, as one user."""
+
+    server: str
+    ca: bytes = b""  # PEM; empty: the system's authorities
+    certificate: bytes = b""  # PEM, with `key`
+    key: bytes = b""
+    insecure: bool = False
+    server_name: str = ""  # to expect in the certificate instead of the host's
+    proxy: str = ""
+    namespace: str = "default"
+    credentials: Credentials = field(default_factory=Fixed)
+    headers: tuple[tuple[str, str], ...] = ()  # sent with every request: impersonation
+    user_agent: str = "dray"
+    page_size: int = 500  # of lists; as Kubernetes' own clients do
+
+
+def load(kubeconfig: str = "", context: str = "") -> Config:
+    """The configuration for this process: the given kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod's own."""
+    named = kubeconfig or os.environ.get("KUBECONFIG", "")
+    if named or Path(_DEFAULT_KUBECONFIG).expanduser().exists():
+        return from_kubeconfig(named or _DEFAULT_KUBECONFIG, context)
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return in_cluster()
+    raise ConfigError(f"no kubeconfig: give one, set $KUBECONFIG, or create {_DEFAULT_KUBECONFIG}")
+
+
+def in_cluster(directory: Path = _IN_CLUSTER) -> Config:
+    """The configuration that Kubernetes gives to every pod."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ConfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    namespace = directory / "namespace"
+    return Config(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        ca=_read(directory / "ca.crt"),
+        credentials=TokenFile(directory / "token"),
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+    )
+
+
+def from_kubeconfig(path: str, context: str = "") -> Config:
+    """One context of a kubeconfig; several files, separated by colons, count as one, the first mention winning."""
+    paths = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
+    present = [p for p in paths if p.exists()]
+    if not present:
+        raise ConfigError(f"kubeconfig {path}: no such file")
+    files = [_Kubeconfig(p) for p in present]
+    current = context or next((f.current_context for f in files if f.current_context), "")
+    if not current:
+        raise ConfigError(f"kubeconfig {path}: no current-context, and none was asked for")
+    chosen, _ = _find(files, "context", current)
+    cluster, cluster_dir = _find(files, "cluster", chosen.get("cluster", ""))
+    user, user_dir = _find(files, "user", chosen["user"]) if chosen.get("user") else ({}, cluster_dir)
+    config = _Reader(cluster, cluster_dir, user, user_dir)
+    credentials = _plugin(present, current) if any(k in user for k in _PLUGIN_KEYS) else config.credentials()
+    return Config(
+        server=config.server(),
+        ca=config.data(cluster, "certificate-authority", cluster_dir),
+        certificate=config.data(user, "client-certificate", user_dir),
+        key=config.data(user, "client-key", user_dir),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        server_name=cluster.get("tls-server-name", ""),
+        proxy=cluster.get("proxy-url", ""),
+        namespace=chosen.get("namespace") or "default",
+        credentials=credentials,
+        headers=_impersonation(user),
+    )
+
+
+class _Kubeconfig:
+    """One file, checked just enough to blame it by name."""
+
+    def __init__(self, path: Path) -> None:
+        import yaml  # only kubeconfigs need it here, and it takes a while to import
+
+        self.path = path
+        try:
+            tree = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        except (OSError, yaml.YAMLError) as error:
+            raise ConfigError(f"kubeconfig {path}: {error}") from error
+        if not isinstance(tree, dict):
+            raise ConfigError(f"kubeconfig {path}: expected a mapping at the top")
+        self.tree: Tree = tree
+        self.current_context = str(tree.get("current-context") or "")
+
+    def entry(self, kind: str, name: str) -> Tree | None:
+        entries = self.tree.get(f"{kind}s") or []
+        if not isinstance(entries, list):
+            raise ConfigError(f"kubeconfig {self.path}: {kind}s must be a list")
+        for item in entries:
+            if isinstance(item, dict) and item.get("name") == name:
+                value = item.get(kind) or {}
+                if not isinstance(value, dict):
+                    raise ConfigError(f"kubeconfig {self.path}: {kind} {name!r} must be a mapping")
+                return value
+        return None
+
+
+def _find(files: list[_Kubeconfig], kind: str, name: str) -> tuple[Tree, Path]:
+    """An entry, and the directory that its relative paths start from."""
+    for file in files:
+        value = file.entry(kind, name)
+        if value is not None:
+            return value, file.path.parent
+    raise ConfigError(f"kubeconfig {':'.join(str(f.path) for f in files)}: there is no {kind} {name!r}")
+
+
+class _Reader:
+    """The cluster and user entries of the chosen context."""
+
+    def __init__(self, cluster: Tree, cluster_dir: Path, user: Tree, user_dir: Path) -> None:
+        self._cluster, self._cluster_dir, self._user, self._user_dir = cluster, cluster_dir, user, user_dir
+
+    def server(self) -> str:
+        server = self._cluster.get("server")
+        if not isinstance(server, str) or not server.startswith(("http://", "https://")):
+            raise ConfigError(f"kubeconfig: cluster server must be an http or https address, not {server!r}")
+        return server.rstrip("/")
+
+    def data(self, entry: Tree, key: str, directory: Path) -> bytes:
+        """Inline data, or the file that stands in its place; inline wins, as for kubectl."""
+        inline = entry.get(f"{key}-data")
+        if inline:
+            try:
+                return base64.b64decode(inline, validate=True)
+            except (binascii.Error, ValueError, TypeError) as error:
+                raise ConfigError(f"kubeconfig: {key}-data is not base64: {error}") from error
+        return _read(directory / entry[key]) if entry.get(key) else b""
+
+    def credentials(self) -> Credentials:
+        user = self._user
+        if user.get("tokenFile"):
+            return TokenFile(self._user_dir / user["tokenFile"])
+        if user.get("token"):
+            return Fixed.token(str(user["token"]))
+        if user.get("username"):
+            return Fixed.basic(str(user["username"]), str(user.get("password", "")))
+        return Fixed()
+
+
+def _plugin(paths: list[Path], context: str) -> Credentials:
+    def make_loader() -> Any:
+        kube_config: Any = importlib.import_module("kubernetes.aio.config.kube_config")
+        merged = kube_config.KubeConfigMerger(os.pathsep.join(str(p) for p in paths))
+        return kube_config.KubeConfigLoader(merged.config, active_context=context, config_base_path=None)
+
+    return Plugin(make_loader)
+
+
+def _impersonation(user: Tree) -> tuple[tuple[str, str], ...]:
+    headers = [("Impersonate-User", user.get("as")), ("Impersonate-Uid", user.get("as-uid"))]
+    headers += [("Impersonate-Group", group) for group in user.get("as-groups") or ()]
+    for key, values in (user.get("as-user-extra") or {}).items():
+        headers += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values]
+    return tuple((name, str(value)) for name, value in headers if value)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,81 @@
+"""From an answer of a server to the error that it means; the only place that knows both.
+
+Left out: the way back, which is the server's.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from dray.api import errors
+from dray.api.errors import ApiError, FieldError
+
+_CLASSES: tuple[type[ApiError], ...] = (
+    errors.BadRequest,
+    errors.Unauthorized,
+    errors.Forbidden,
+    errors.NotFound,
+    errors.MethodNotAllowed,
+    errors.NotAcceptable,
+    errors.Conflict,
+    errors.AlreadyExists,
+    errors.Expired,
+    errors.Gone,
+    errors.TooLarge,
+    errors.UnsupportedMediaType,
+    errors.Invalid,
+    errors.TooManyRequests,
+    errors.InternalError,
+    errors.NotImplementedYet,
+    errors.ServiceUnavailable,
+    errors.Timeout,
+)
+_BY_REASON = {class_.reason: class_ for class_ in _CLASSES} | {"ServerTimeout": errors.Timeout}
+# Of two classes with one code, the first is what a bare code means; a proxy's 502 means that the server is away.
+_BY_CODE = {class_.code: class_ for class_ in reversed(_CLASSES)} | {502: errors.ServiceUnavailable}
+
+
+def from_answer(code: int, body: bytes) -> ApiError:
+    """The error of an HTTP answer that is no success; the body need not be a Status (proxies write HTML)."""
+    try:
+        tree = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        tree = None
+    if isinstance(tree, dict) and tree.get("kind") == "Status":
+        return from_status({"code": code, **tree})
+    text = body[:200].decode(errors="replace").strip() or _phrase(code)
+    return _class(code, "")(f"the server answered {code}: {text}") if code != 422 else errors.BadRequest(text)
+
+
+def from_status(status: dict[str, Any]) -> ApiError:
+    """The error of a Status object."""
+    code, reason = status.get("code") or 500, status.get("reason") or ""
+    message, details = status.get("message") or _phrase(code), status.get("details") or {}
+    class_ = _class(code, reason)
+    if class_ is errors.Invalid:
+        return _invalid(message, details)
+    return class_(message, **details)
+
+
+def _class(code: int, reason: str) -> type[ApiError]:
+    fallback = errors.BadRequest if 400 <= code < 500 else errors.InternalError
+    return _BY_REASON.get(reason) or _BY_CODE.get(code, fallback)
+
+
+def _invalid(message: str, details: dict[str, Any]) -> errors.Invalid:
+    """Invalid words its own message from field errors; here the server has worded it already."""
+    error = errors.Invalid.__new__(errors.Invalid)
+    ApiError.__init__(error, message, **details)
+    causes = details.get("causes") or ()
+    error.errors = tuple(FieldError(c.get("reason", ""), c.get("field", ""), c.get("message", "")) for c in causes)
+    return error
+
+
+def _phrase(code: int) -> str:
+    try:
+        return HTTPStatus(code).phrase
+    except ValueError:
+        return f"status {code}"

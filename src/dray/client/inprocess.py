@@ -1,0 +1,249 @@
+"""The client without a wire: calls the API server of the same process, as one user, through the same checks.
+
+Objects and lists are the server's own, shared and immutable; nothing is encoded or copied, and a call that the server
+answers from memory never leaves the caller's task. The server is known by its shape only (`Backend`), so this package
+imports none. Left out: container logs, which come over HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol, cast
+
+from dray.api.resources import Resource
+from dray.api.types.meta import ObjectMeta
+from dray.client.address import name_in, namespace_in, required_name
+from dray.client.codec import Codec
+from dray.client.interface import Batch, Page, Patch, PatchKind, T, Tree, WatchEvent, resource_of
+
+
+class Answer(Protocol):
+    """What the server answers: one of an object, a list, or a tree that has no stored form."""
+
+    @property
+    def version(self) -> Any: ...
+    @property
+    def tree(self) -> Tree | None: ...
+    @property
+    def object(self) -> Any: ...
+    @property
+    def items(self) -> list[Any]: ...
+    @property
+    def revision(self) -> int: ...
+    @property
+    def continue_token(self) -> str: ...
+    @property
+    def remaining(self) -> int | None: ...
+
+
+class Change(Protocol):
+    """One event of the server's watch; a bookmark has no object."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def object(self) -> Any: ...
+    @property
+    def revision(self) -> int: ...
+
+
+class Backend(Protocol):
+    """What this client needs of an API server."""
+
+    @property
+    def request(self) -> Callable[..., Any]:
+        """Makes a request from user, verb, resource, namespace, name, subresource, body, options and user agent.
+
+        `options` is a dict by the names of the server's own options; what is left out has its default.
+        """
+        ...
+
+    async def handle(self, request: Any) -> Any: ...
+
+    def watch(self, request: Any) -> AsyncIterator[Sequence[Any]]: ...
+
+
+class InProcess:
+    """A `Client` for a server in this process. The server takes trees over: do not touch them after a call."""
+
+    def __init__(self, server: Backend, user: Any, *, user_agent: str = "dray") -> None:
+        self._server = server
+        self._request = server.request
+        self._user = user
+        self._user_agent = user_agent
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
+        resource = resource_of(type_)
+        required_name(resource, name)
+        return cast(T, _object(resource, await self._call("get", resource, namespace, name)))
+
+    async def list(
+        self,
+        type_: type[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        options = {
+            "label_selector": labels,
+            "field_selector": fields,
+            "limit": limit,
+            "continue_token": continue_,
+            "resource_version": resource_version,
+        }
+        answer = await self._call("list", resource_of(type_), namespace, options=options)
+        return Page(tuple(answer.items), str(answer.revision), answer.continue_token, answer.remaining)
+
+    async def create(
+        self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> T:
+        resource = resource_of(type_)
+        namespace = namespace_in(resource, tree, namespace)
+        name = name if subresource else ""
+        return cast(T, _object(resource, await self._call("create", resource, namespace, name, subresource, body=tree)))
+
+    async def update(
+        self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> T:
+        resource = resource_of(type_)
+        namespace, name = namespace_in(resource, tree, namespace), name_in(resource, tree, name)
+        return cast(T, _object(resource, await self._call("update", resource, namespace, name, subresource, body=tree)))
+
+    async def patch(
+        self,
+        type_: type[T],
+        name: str,
+        patch: Patch,
+        namespace: str = "",
+        *,
+        kind: PatchKind = PatchKind.MERGE,
+        subresource: str = "",
+        manager: str = "",
+        force: bool = False,
+    ) -> T:
+        resource = resource_of(type_)
+        required_name(resource, name)
+        options = {"patch_type": kind.value, "field_manager": manager, "force": force}
+        answer = await self._call("patch", resource, namespace, name, subresource, body=patch, options=options)
+        return cast(T, _object(resource, answer))
+
+    async def delete(
+        self,
+        type_: type[T],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        resource = resource_of(type_)
+        required_name(resource, name)
+        options = {
+            "grace_period_seconds": grace,
+            "propagation_policy": propagation or "",
+            "precondition_uid": uid or "",
+            "precondition_resource_version": resource_version or "",
+        }
+        await self._call("delete", resource, namespace, name, options=options)
+
+    async def delete_collection(
+        self,
+        type_: type[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> None:
+        options = {
+            "label_selector": labels,
+            "field_selector": fields,
+            "grace_period_seconds": grace,
+            "propagation_policy": propagation or "",
+        }
+        await self._call("deletecollection", resource_of(type_), namespace, options=options)
+
+    async def watch(
+        self,
+        type_: type[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: bool = True,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[Batch[T], None]:
+        options = {
+            "label_selector": labels,
+            "field_selector": fields,
+            "resource_version": resource_version,
+            "allow_bookmarks": bookmarks,
+            "timeout_seconds": timeout,
+        }
+        request = self._build("watch", resource_of(type_), namespace, options=options)
+        async with aclosing(cast("AsyncGenerator[Sequence[Change], None]", self._server.watch(request))) as batches:
+            async for batch in batches:
+                yield [_event(type_, change) for change in batch]
+
+    def _build(
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str,
+        name: str = "",
+        subresource: str = "",
+        *,
+        body: Any = None,
+        options: dict[str, Any] | None = None,
+    ) -> Any:
+        return self._request(
+            user=self._user,
+            verb=verb,
+            resource=resource,
+            namespace=namespace if resource.namespaced else "",
+            name=name,
+            subresource=subresource,
+            body=body,
+            options=options or {},
+            user_agent=self._user_agent,
+        )
+
+    async def _call(
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str,
+        name: str = "",
+        subresource: str = "",
+        *,
+        body: Any = None,
+        options: dict[str, Any] | None = None,
+    ) -> Answer:
+        request = self._build(verb, resource, namespace, name, subresource, body=body, options=options)
+        return cast(Answer, await self._server.handle(request))
+
+
+def _object(resource: Resource, answer: Answer) -> Any:
+    if answer.version is not None:
+        return answer.object
+    return Codec(resource, resource.stored).typed(answer.tree or {})
+
+
+def _event(type_: type[T], change: Change) -> WatchEvent[T]:
+    obj = change.object
+    version = str(change.revision)
+    if obj is None:
+        obj = cast(Any, type_)(metadata=ObjectMeta(resourceVersion=version))
+    return WatchEvent(change.type, obj, version)
