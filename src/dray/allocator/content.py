@@ -1,0 +1,135 @@
+"""The devices of a slice without the names that place them, and what is true of each: computed once, shared by all.
+
+Five hundred nodes with the same hardware publish slices that differ in pool and node only. `Content` is what they have
+in common, so that selectors run once for all of them. Every answer is a bit set over the positions in the slice.
+Left out: which pools and nodes the devices belong to (`layout`, `pools`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from dray.allocator.taints import intolerable
+from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration
+from dray.cel import DeviceView, EvaluationError, compile_selector
+
+Value = tuple[str, object]
+Counters = tuple[str, str]
+
+
+class SelectorError(NamedTuple):
+    """Selector number `selector` could not be evaluated."""
+
+    selector: int
+    text: str
+    compile: bool
+
+
+class Match(NamedTuple):
+    """Devices that pass every selector, and devices on which one of them fails with an error."""
+
+    devices: int
+    errors: int
+    causes: dict[int, SelectorError]
+
+
+class Content:
+    """Devices of one driver in their order. Equal content should be one object: see `intern`."""
+
+    __slots__ = ("_matches", "_tolerated", "_values", "_views", "devices", "driver", "everything")
+
+    def __init__(self, driver: str, devices: Sequence[Device]) -> None:
+        self.driver = driver
+        self.devices = tuple(devices)
+        self.everything = (1 << len(devices)) - 1
+        self._views: list[DeviceView] | None = None
+        self._matches: dict[tuple[str, ...], Match] = {}
+        self._values: dict[str, dict[Value, int]] = {}
+        self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
+
+    def match(self, selectors: tuple[str, ...]) -> Match:
+        """Run the selectors one after the other, each on the devices that passed those before."""
+        found = self._matches.get(selectors)
+        if found is None:
+            found = self._matches[selectors] = self._evaluate(selectors)
+        return found
+
+    def _evaluate(self, selectors: tuple[str, ...]) -> Match:
+        if not selectors:
+            return Match(self.everything, 0, {})
+        passed, errors, causes = self.match(selectors[:-1])
+        selector = compile_selector(selectors[-1])
+        index = len(selectors) - 1
+        matched = failed = 0
+        fresh: dict[int, SelectorError] = {}
+        for at, view in enumerate(self._device_views()):
+            bit = 1 << at
+            if not passed & bit:
+                continue
+            if selector.error is not None:
+                failed |= bit
+                fresh[at] = SelectorError(index, str(selector.error), compile=True)
+                continue
+            try:
+                if selector.matches(view):
+                    matched |= bit
+            except EvaluationError as error:
+                failed |= bit
+                fresh[at] = SelectorError(index, str(error), compile=False)
+        return Match(matched, errors | failed, {**causes, **fresh} if fresh else causes)
+
+    def _device_views(self) -> list[DeviceView]:
+        if self._views is None:
+            self._views = [
+                DeviceView(self.driver, device.attributes, device.capacity, device.allowMultipleAllocations or False)
+                for device in self.devices
+            ]
+        return self._views
+
+    def values(self, attribute: str) -> dict[Value, int]:
+        """The devices that have the fully qualified attribute, by its value."""
+        found = self._values.get(attribute)
+        if found is None:
+            found = self._values[attribute] = {}
+            for at, device in enumerate(self.devices):
+                value = self._value(device, attribute)
+                if value is not None:
+                    found[value] = found.get(value, 0) | 1 << at
+        return found
+
+    def _value(self, device: Device, attribute: str) -> Value | None:
+        held = device.attributes.get(attribute)
+        if held is None:
+            domain, _, name = attribute.partition("/")
+            held = device.attributes.get(name) if name and domain == self.driver else None
+        return None if held is None else comparable(held, device.name)
+
+    def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
+        """The devices without a taint that forbids allocation to someone with these tolerations."""
+        found = self._tolerated.get(tolerations)
+        if found is None:
+            found = sum(
+                1 << at for at, device in enumerate(self.devices) if not intolerable(device.taints, tolerations)
+            )
+            self._tolerated[tolerations] = found
+        return found
+
+
+def comparable(attribute: DeviceAttribute, owner: str) -> Value:
+    """A value that equals another exactly where Kubernetes says that two attributes match.
+
+    A kind of value that it cannot compare matches nothing else, so it counts as the owner's own.
+    """
+    for kind in ("string", "int", "bool", "version"):
+        value = getattr(attribute, kind)
+        if value is not None:
+            return kind, value
+    return "only", owner
+
+
+def key_of(driver: str, devices: Sequence[Device]) -> bytes:
+    """Equal for two slices exactly when their devices are equal."""
+    return msgspec.msgpack.encode((driver, devices), order="deterministic")

@@ -1,0 +1,2 @@
+from dray.allocator.reasons import Reasons
+def diagnose(*a): raise NotImplementedError

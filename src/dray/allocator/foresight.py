@@ -1,0 +1,127 @@
+"""Whether anything can still come of a state of the search: an answer, or an error on the way to one.
+
+Turns what is left of the problem into demands for the oracle. Two cases are approximated, always on the safe side:
+admin access in several claims at once, where a device may serve twice, and errors, for which it is enough that what
+comes before them can be served. Left out: the order of decisions (`search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dray.allocator.bits import above, lowest
+from dray.allocator.feasibility import Demand, Expired, Option, Oracle, Witness
+from dray.allocator.identity import RESULTS_LIMIT
+from dray.allocator.problem import Choice, Item, Problem
+
+DECIDING = -1
+
+
+class State(NamedTuple):
+    """What has been decided so far. `used` holds devices of any claim, `own` those of the current one."""
+
+    item: int
+    choice: int  # DECIDING: the alternative is still open
+    got: int
+    last: int
+    used: int
+    own: int
+    listed: int
+    pins: tuple[int, ...]
+
+
+def available(choice: Choice, current_claim: bool, taken: int, state: State) -> int:
+    """The devices not in use for an alternative: admin access only avoids those of its own claim."""
+    if not choice.admin:
+        return ~(taken | state.used)
+    return ~state.own if current_claim else -1
+
+
+class Foresight:
+    """Looks ahead from states of one search."""
+
+    def __init__(self, problem: Problem, taken: int, expired: Callable[[], bool]) -> None:
+        self.problem = problem
+        self.items = problem.items
+        self.taken = taken
+        self.expired = expired
+        self.oracle = Oracle(problem.rules, self.pulse)
+
+    def pulse(self) -> None:
+        """Stop everything once the deadline has passed."""
+        if self.expired():
+            raise Expired
+
+    def answer(self, state: State) -> Witness | None:
+        """A way to serve all that is left; empty where there seems to be one that cannot be told."""
+        demands = self._demands(state, len(self.items))
+        return None if demands is None else self._solve(demands, state)
+
+    def error(self, state: State) -> bool:
+        """Whether an error may come up although not everything can be served."""
+        if not (self.problem.erring or self.problem.refusing):
+            return False
+        if state.choice != DECIDING:
+            choice = self.items[state.item].choices[state.choice]
+            if choice.errors & available(choice, True, self.taken, state) & above(state.last):
+                return True
+        first = state.item + (state.choice != DECIDING)
+        for number in range(first, len(self.items)):
+            before = self._demands(state, number)
+            if before is None or self._solve(before, state) is None:
+                return False
+            for trigger in self._triggers(number, state):
+                if self._solve([*before, Demand(number, self.items[number].claim, (trigger,))], state) is not None:
+                    return True
+        return False
+
+    def _triggers(self, number: int, state: State) -> list[Option]:
+        """Devices that must be free for a request to end the search with an error."""
+        item = self.items[number]
+        triggers = []
+        for place, choice in enumerate(item.choices):
+            free = available(choice, item.claim == self.items[state.item].claim, self.taken, state)
+            if choice.errors & free:
+                triggers.append(Option(place, 1, choice.errors & free, ()))
+            if choice.every and choice.constraints and choice.devices & lowest(choice.matching) & free:
+                triggers.append(Option(place, 1, lowest(choice.matching), ()))
+        return triggers
+
+    def _demands(self, state: State, end: int) -> list[Demand] | None:
+        """What the requests from the current one up to number `end` still ask for."""
+        demands = []
+        for number in range(state.item, end):
+            item = self.items[number]
+            options = self._options(item, number, state)
+            if not options:
+                return None
+            demands.append(Demand(number, item.claim, options))
+        return demands
+
+    def _options(self, item: Item, number: int, state: State) -> tuple[Option, ...]:
+        current = item.claim == self.items[state.item].claim
+        if number == state.item and state.choice != DECIDING:
+            choice = item.choices[state.choice]
+            free = available(choice, current, self.taken, state) & above(state.last)
+            rest = choice.count - state.got
+            return (Option(state.choice, rest, choice.devices & free, choice.constraints),)
+        return tuple(
+            Option(place, choice.count, choice.devices & available(choice, current, self.taken, state), choice.constraints)
+            for place, choice in enumerate(item.choices)
+            if choice.count or not choice.every
+        )
+
+    def _solve(self, demands: list[Demand], state: State) -> Witness | None:
+        budgets = {claim: RESULTS_LIMIT for claim in self.problem.limited}
+        claim = self.items[state.item].claim
+        if claim in budgets:
+            budgets[claim] -= state.listed + state.got
+        claims = {demand.claim for demand in demands}
+        privileged = {demand.claim for demand in demands if self.items[demand.item].choices[0].admin}
+        if not privileged or len(claims) == 1:
+            return self.oracle.solve(demands, state.pins, budgets)
+        apart = [[demand for demand in demands if demand.claim == claim] for claim in privileged]
+        apart.append([demand for demand in demands if not self.items[demand.item].choices[0].admin])
+        solved = all(self.oracle.solve(part, state.pins, budgets) is not None for part in apart)
+        return {} if solved else None

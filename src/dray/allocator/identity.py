@@ -1,0 +1,33 @@
+"""Identities and switches that everything in the allocator speaks of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+RESULTS_LIMIT = 32  # devices that one claim's allocation may list (AllocationResultsMaxSize)
+ALTERNATIVES_LIMIT = 8  # alternatives of one request; the best of them scores this much
+
+
+class DeviceId(NamedTuple):
+    """A device as the whole cluster knows it."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+class Features(msgspec.Struct, frozen=True):
+    """What a cluster has switched on; devices and requests that need more are passed over or refused.
+
+    The gates are DRAAdminAccess, DRAPrioritizedList, DRADeviceTaints and DRAPartitionableDevices.
+    """
+
+    admin_access: bool = True
+    prioritized_list: bool = True
+    device_taints: bool = True
+    partitionable_devices: bool = False

@@ -1,0 +1,165 @@
+"""What a node sees, in the order in which devices are tried: pools by driver and name, slices by name, devices by place.
+
+`Layout` is the shape without names, shared by all nodes with equal hardware; it puts the bit sets of its contents side
+by side. `View` adds the names of one node. A pool that is incomplete or invalid offers no device but is remembered,
+because a request for all devices must not pass it over. Left out: how slices become pools (`pools`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from enum import Enum
+from functools import cached_property
+from operator import itemgetter
+from typing import NamedTuple
+
+from dray.allocator.content import Content, Match, Value
+from dray.allocator.identity import DeviceId
+from dray.api.types.resource import Device, DeviceToleration, ResourceSlice
+
+
+class PoolState(Enum):
+    """Whether devices of a pool may be used."""
+
+    USABLE = "usable"
+    INCOMPLETE = "being updated"
+    INVALID = "invalid"
+
+
+class Part(NamedTuple):
+    """The devices of one slice; those outside `visible` are out of the node's reach."""
+
+    content: Content
+    visible: int
+
+
+class PoolShape(NamedTuple):
+    """A pool without its name. Only a usable one has parts."""
+
+    state: PoolState
+    parts: tuple[Part, ...] = ()
+
+
+class Layout:
+    """The pools of a node as numbered devices; answers the questions of `Content` for all of them at once."""
+
+    def __init__(self, pools: Sequence[PoolShape]) -> None:
+        self.pools = tuple(pools)
+        self.parts: list[tuple[int, Part]] = []
+        self.ends: list[int] = []
+        size = 0
+        for pool in pools:
+            for part in pool.parts:
+                self.parts.append((size, part))
+                size += len(part.content.devices)
+            self.ends.append(size)
+        self.size = size
+        self.visible = sum(part.visible << offset for offset, part in self.parts)
+        self.invalid = any(pool.state is PoolState.INVALID for pool in pools)
+        self._matches: dict[tuple[str, ...], Match] = {}
+        self._values: dict[str, dict[Value, int]] = {}
+        self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
+
+    def match(self, selectors: tuple[str, ...]) -> Match:
+        """The devices within reach that pass all selectors; errors count even out of reach, as they come first."""
+        found = self._matches.get(selectors)
+        if found is None:
+            found = self._matches[selectors] = self._match(selectors)
+        return found
+
+    def _match(self, selectors: tuple[str, ...]) -> Match:
+        devices = errors = 0
+        causes = {}
+        for offset, part in self.parts:
+            match = part.content.match(selectors)
+            devices |= (match.devices & part.visible) << offset
+            errors |= match.errors << offset
+            for at, cause in match.causes.items():
+                causes[at + offset] = cause
+        return Match(devices, errors, causes)
+
+    def values(self, attribute: str) -> dict[Value, int]:
+        """The devices that have an attribute, by its value, in the order in which values first appear."""
+        found = self._values.get(attribute)
+        if found is None:
+            found = self._values[attribute] = {}
+            for offset, part in self.parts:
+                for value, bits in part.content.values(attribute).items():
+                    kind, _ = value
+                    own = ("only", (offset, value)) if kind == "only" else value
+                    found[own] = found.get(own, 0) | bits << offset
+        return found
+
+    def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
+        """The devices whose taints the tolerations cover."""
+        found = self._tolerated.get(tolerations)
+        if found is None:
+            found = sum(part.content.tolerated(tolerations) << offset for offset, part in self.parts)
+            self._tolerated[tolerations] = found
+        return found
+
+    def device(self, at: int) -> Device:
+        """Device number `at`."""
+        offset, part = self.parts[bisect_right(self.parts, at, key=itemgetter(0)) - 1]
+        return part.content.devices[at - offset]
+
+    @cached_property
+    def counting(self) -> int:
+        """The devices that draw from counters which they share with others."""
+        return sum(
+            1 << offset + at
+            for offset, part in self.parts
+            for at, device in enumerate(part.content.devices)
+            if device.consumesCounters
+        )
+
+    @cached_property
+    def binding(self) -> int:
+        """The devices that need conditions to come true before a pod may be bound."""
+        return sum(
+            1 << offset + at
+            for offset, part in self.parts
+            for at, device in enumerate(part.content.devices)
+            if device.bindingConditions
+        )
+
+
+class PoolName(NamedTuple):
+    """A pool as the cluster knows it."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}"
+
+
+class View:
+    """One node's layout with the names that go into results and messages."""
+
+    def __init__(
+        self, node: str, layout: Layout, pools: Sequence[PoolName], slices: Sequence[ResourceSlice]
+    ) -> None:
+        self.node = node
+        self.layout = layout
+        self.pools = tuple(pools)
+        self.slices = tuple(slices)  # one for each part of the layout
+
+    @cached_property
+    def devices(self) -> tuple[DeviceId, ...]:
+        """The identity of every numbered device."""
+        return tuple(
+            DeviceId(slice_.spec.driver, slice_.spec.pool.name, device.name)
+            for slice_ in self.slices
+            for device in slice_.spec.devices
+        )
+
+    @cached_property
+    def places(self) -> dict[DeviceId, int]:
+        """The number of every device."""
+        return {device: at for at, device in enumerate(self.devices)}
+
+    def slice_of(self, at: int) -> ResourceSlice:
+        """The slice that holds device number `at`."""
+        return self.slices[bisect_right(self.layout.parts, at, key=itemgetter(0)) - 1]

@@ -1,0 +1,174 @@
+"""What claims ask for, read once: requests with their alternatives, constraints, and what is wrong with them.
+
+A plan depends on the specs of the claims, the classes and the features, and on nothing that changes as devices come and
+go; claims made from one template share it. Left out: which devices match (`problem`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from dray.allocator.identity import Features
+from dray.allocator.trouble import Trouble
+from dray.api.types.resource import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+)
+
+Spec = ExactDeviceRequest | DeviceSubRequest
+
+
+class Alternative(NamedTuple):
+    """One way to serve a request. `name` is for results, `label` for messages; class selectors come first."""
+
+    name: str
+    label: str
+    class_name: str
+    of_class: int
+    selectors: tuple[str, ...]
+    mode: str
+    count: int
+    admin: bool
+    tolerations: tuple[DeviceToleration, ...]
+    trouble: Trouble | None
+
+
+class Request(NamedTuple):
+    """A request of claim number `claim`. One that is not `prioritized` has exactly one alternative."""
+
+    claim: int
+    name: str
+    alternatives: tuple[Alternative, ...]
+    prioritized: bool
+    trouble: Trouble | None
+
+
+class Constraint(NamedTuple):
+    """Devices of the named requests (of all, if none is named) agree in an attribute, or all differ in it."""
+
+    claim: int
+    attribute: str
+    distinct: bool
+    requests: frozenset[str]
+    trouble: Trouble | None
+
+    def covers(self, request: Request, alternative: Alternative) -> bool:
+        """A request is covered by its name, and one of its alternatives also by its own."""
+        if request.claim != self.claim:
+            return False
+        return not self.requests or request.name in self.requests or alternative.name in self.requests
+
+
+class Plan(NamedTuple):
+    """Everything that some claims ask for, in order."""
+
+    claims: tuple[DeviceClaim, ...]
+    classes: Mapping[str, DeviceClass]
+    requests: tuple[Request, ...]
+    constraints: tuple[Constraint, ...]
+
+
+def plan(claims: Sequence[DeviceClaim], classes: Callable[[str], DeviceClass | None], features: Features) -> Plan:
+    """Read the claims. What is wrong is noted where it stands, since errors come up in the order of the claims."""
+    reader = _Reader(classes, features)
+    requests = [
+        reader.request(number, request) for number, claim in enumerate(claims) for request in claim.requests or ()
+    ]
+    constraints = [
+        _constraint(number, place, constraint)
+        for number, claim in enumerate(claims)
+        for place, constraint in enumerate(claim.constraints)
+    ]
+    return Plan(tuple(claims), reader.used, tuple(requests), tuple(constraints))
+
+
+def _constraint(claim: int, place: int, constraint: DeviceConstraint) -> Constraint:
+    attribute = constraint.matchAttribute or constraint.distinctAttribute
+    trouble = None
+    if attribute is None:
+        trouble = Trouble(claim, f", constraint #{place}: empty constraint (unsupported constraint type?)")
+    distinct = constraint.matchAttribute is None
+    return Constraint(claim, attribute or "", distinct, frozenset(constraint.requests), trouble)
+
+
+class _Reader:
+    def __init__(self, classes: Callable[[str], DeviceClass | None], features: Features) -> None:
+        self.classes = classes
+        self.features = features
+        self.used: dict[str, DeviceClass] = {}
+
+    def request(self, claim: int, request: DeviceRequest) -> Request:
+        trouble = self._request_trouble(claim, request)
+        specs: tuple[Spec, ...] = request.firstAvailable or ((request.exactly,) if request.exactly else ())
+        alternatives = () if trouble else tuple(self._alternative(claim, request, spec) for spec in specs)
+        return Request(claim, request.name, alternatives, bool(request.firstAvailable), trouble)
+
+    def _request_trouble(self, claim: int, request: DeviceRequest) -> Trouble | None:
+        about = f", request {request.name}: "
+        if request.firstAvailable and not self.features.prioritized_list:
+            return Trouble(claim, f"{about}has subrequests, but the DRAPrioritizedList feature is disabled")
+        if not request.firstAvailable and request.exactly is None:
+            return Trouble(claim, f"{about}has neither exactly nor firstAvailable (unsupported request type?)")
+        capacity = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        if request.exactly is not None and request.exactly.capacity is not None:
+            return Trouble(claim, f"{about}{capacity}")
+        for sub in request.firstAvailable:
+            if sub.capacity is not None:
+                return Trouble(claim, f", subrequest {sub.name}: {capacity}")
+        return None
+
+    def _alternative(self, claim: int, request: DeviceRequest, spec: Spec) -> Alternative:
+        name = label = request.name
+        if isinstance(spec, DeviceSubRequest):
+            name, label = f"{request.name}/{spec.name}", spec.name
+        class_ = self.classes(spec.deviceClassName)
+        trouble = self._alternative_trouble(claim, label, spec, class_)
+        if class_ is not None:
+            self.used[spec.deviceClassName] = class_
+        of_class = _expressions(class_.spec.selectors) if class_ is not None else ()
+        return Alternative(
+            name=name,
+            label=label,
+            class_name=spec.deviceClassName,
+            of_class=len(of_class),
+            selectors=of_class + _expressions(spec.selectors),
+            mode=spec.allocationMode,
+            count=spec.count,
+            admin=isinstance(spec, ExactDeviceRequest) and bool(spec.adminAccess),
+            tolerations=spec.tolerations,
+            trouble=trouble,
+        )
+
+    def _alternative_trouble(
+        self, claim: int, label: str, spec: Spec, class_: DeviceClass | None
+    ) -> Trouble | None:
+        about = f", request {label}"
+        for place, selector in enumerate(spec.selectors):
+            if selector.cel is None:
+                return Trouble(claim, f"{about}, selector #{place}: CEL expression empty (unsupported selector type?)")
+        if isinstance(spec, ExactDeviceRequest) and spec.adminAccess is not None and not self.features.admin_access:
+            return Trouble(claim, f"{about}: admin access is requested, but the feature is disabled")
+        name = spec.deviceClassName
+        if not name:
+            return Trouble(claim, f"{about}: missing device class name (unsupported request type?)")
+        if class_ is None:
+            missing = f'could not retrieve device class {name}: device class "{name}" not found'
+            return Trouble(claim, f"{about}: {missing}")
+        for place, selector in enumerate(class_.spec.selectors):
+            if selector.cel is None:
+                text = f"class {name}: selector #{place}: CEL expression empty (unsupported selector type?)"
+                return Trouble(None, text)
+        if spec.allocationMode not in ("ExactCount", "All"):
+            return Trouble(claim, f"{about}: unsupported count mode {spec.allocationMode}")
+        return None
+
+
+def _expressions(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
+    return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)

@@ -1,0 +1,256 @@
+"""The first answer in the reference's order, found without trying everything before it.
+
+Decisions are made in order: for every request an alternative, then its devices from low to high. At each, the first
+option is taken for which the oracle still sees an event ahead. An event is a complete answer or an error: a selector
+that fails on a free device, or a constraint that forbids a device which "all" must include. Whatever the oracle rules
+out holds no event, so the first event met is the one that a plain depth-first search would meet. Where the oracle is
+only a necessary condition (admin access across claims, errors), the search turns back as that one would.
+Left out: what the decisions mean for claims (`result`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from dray.allocator.bits import above, lowest, members, split
+from dray.allocator.feasibility import Expired, Grant, Witness
+from dray.allocator.foresight import DECIDING, Foresight, State, available
+from dray.allocator.identity import RESULTS_LIMIT
+from dray.allocator.problem import Choice, Problem, cause_of, refusal_of
+from dray.allocator.trouble import Trouble
+
+
+class Solution(NamedTuple):
+    """For each request the alternative and its devices."""
+
+    grants: tuple[Grant, ...]
+
+
+class Stuck(NamedTuple):
+    """The deadline passed; the deepest point reached."""
+
+    item: int
+    got: int
+
+
+class _Event(Exception):
+    def __init__(self, trouble: Trouble) -> None:
+        self.trouble = trouble
+
+
+class _Step(NamedTuple):
+    """A state, and the grants that led there; the last is the one of the current request."""
+
+    state: State
+    done: tuple[Grant, ...]
+
+
+class _Frame:
+    """A decision: its options in order, an answer known to exist below it, and what failed so far."""
+
+    __slots__ = ("all_exceeded", "bit", "failed", "options", "step", "witness")
+
+    def __init__(self, step: _Step, witness: Witness | None) -> None:
+        self.step = step
+        self.witness = witness
+        self.options: Iterator[_Step] = iter(())
+        self.all_exceeded = self.deciding
+        self.bit = 0  # the device being tried
+        self.failed = 0  # devices that need not be tried
+
+    @property
+    def deciding(self) -> bool:
+        return self.step.state.choice == DECIDING
+
+
+def search(problem: Problem, taken: int, expired: Callable[[], bool]) -> Solution | Trouble | Stuck | None:
+    """The first event; None where there is none."""
+    walk = _Walk(problem, taken, expired)
+    try:
+        return walk.run()
+    except _Event as event:
+        return event.trouble
+    except Expired:
+        return walk.deepest
+
+
+class _Walk:
+    def __init__(self, problem: Problem, taken: int, expired: Callable[[], bool]) -> None:
+        self.problem = problem
+        self.items = problem.items
+        self.rules = problem.rules
+        self.taken = taken
+        self.foresight = Foresight(problem, taken, expired)
+        self.pruning = not (problem.limited and (problem.erring or problem.refusing))
+        self.deepest = Stuck(0, 0)
+        self.hopeless: set[State] = set()
+        self.kinds: list[int] = []
+
+    def run(self) -> Solution | None:
+        start = State(0, DECIDING, 0, 0, 0, 0, 0, (0,) * len(self.rules))
+        stack: list[_Frame] = []
+        step: _Step | None = _Step(start, ())
+        while True:
+            if step is None:
+                self._leave(stack)
+            elif step.state.item == len(self.items):
+                return Solution(step.done)
+            elif (frame := self._enter(step, stack[-1] if stack else None)) is not None:
+                stack.append(frame)
+            elif stack:
+                self._fail(stack[-1])
+            if not stack:
+                return None
+            step = next(stack[-1].options, None)
+
+    def _enter(self, step: _Step, parent: _Frame | None) -> _Frame | None:
+        """A frame for a state below which an event may lie."""
+        state = step.state
+        self.deepest = max(self.deepest, Stuck(state.item, state.got))
+        if state in self.hopeless:
+            return None
+        witness = _inherit(parent, step) if parent is not None else None
+        if witness is None and self.pruning:
+            witness = self.foresight.answer(state)
+            if witness is None and not self.foresight.error(state):
+                return None
+        self.foresight.pulse()
+        frame = _Frame(step, witness)
+        frame.options = self._alternatives(frame) if frame.deciding else self._devices(frame)
+        return frame
+
+    def _leave(self, stack: list[_Frame]) -> None:
+        """Take back a decision. One that fails for asking too many results takes those of its claim along."""
+        frame = stack.pop()
+        if self.pruning:
+            self.hopeless.add(frame.step.state)
+        exceeded = frame.all_exceeded
+        while stack:
+            parent = stack[-1]
+            exceeded = exceeded and self._claim(parent) == self._claim(frame)
+            if not exceeded:
+                self._fail(parent)
+                return
+            if parent.deciding:
+                return
+            frame = stack.pop()
+
+    def _claim(self, frame: _Frame) -> int:
+        return self.items[frame.step.state.item].claim
+
+    def _fail(self, frame: _Frame) -> None:
+        """An option failed, not for its size; a device speaks for all that differ from it in name only."""
+        frame.all_exceeded = False
+        if not frame.deciding and self.pruning:
+            used = frame.step.state.used
+            frame.failed |= self._kind(frame.bit) & (used if used & frame.bit else ~used)
+
+    def _kind(self, bit: int) -> int:
+        if not self.kinds:
+            sets = {self.taken}
+            for item in self.items:
+                for choice in item.choices:
+                    sets |= {choice.matching, choice.devices, choice.errors}
+                    if choice.every and choice.constraints:
+                        sets.update(members(choice.matching))  # the first one refused is named, so each is special
+            for rule in self.rules:
+                sets.update(rule.values)
+            self.kinds = split((1 << self.problem.layout.size) - 1, sets)
+        return next(kind for kind in self.kinds if kind & bit)
+
+    # Options of a decision, in the reference's order. An error is raised when its turn comes.
+
+    def _alternatives(self, frame: _Frame) -> Iterator[_Step]:
+        step = frame.step
+        item = self.items[step.state.item]
+        for number, choice in enumerate(item.choices):
+            if step.state.listed + choice.count > RESULTS_LIMIT:
+                continue
+            begun = _Step(step.state._replace(choice=number), (*step.done, Grant(number, 0)))
+            if choice.every:
+                complete = self._take_all(begun, choice)
+                if complete is None:
+                    self._fail(frame)
+                else:
+                    yield complete
+            elif choice.count:
+                yield begun
+            else:
+                yield self._next_item(begun)
+
+    def _take_all(self, step: _Step, choice: Choice) -> _Step | None:
+        """Every matching device, or none; a constraint that forbids one is an error."""
+        if not choice.matching:
+            return None
+        taken = step
+        rest = choice.matching
+        while rest:
+            bit = lowest(rest)
+            rest ^= bit
+            if not bit & choice.devices & available(choice, True, self.taken, taken.state):
+                return None
+            if not bit & self._allowed(choice, taken.state):
+                raise _Event(refusal_of(self.problem, step.state.item, step.state.choice, bit))
+            taken = self._take(taken, choice, bit)
+        return self._next_item(taken)
+
+    def _devices(self, frame: _Frame) -> Iterator[_Step]:
+        state = frame.step.state
+        choice = self.items[state.item].choices[state.choice]
+        free = available(choice, True, self.taken, state) & above(state.last)
+        rest = (choice.devices & self._allowed(choice, state) | choice.errors) & free
+        while rest := rest & ~frame.failed:
+            bit = frame.bit = lowest(rest)
+            rest ^= bit
+            if bit & choice.errors:
+                raise _Event(cause_of(self.problem, state.item, state.choice, bit))
+            after = self._take(frame.step, choice, bit)
+            yield after if after.state.got < choice.count else self._next_item(after)
+
+    def _allowed(self, choice: Choice, state: State) -> int:
+        """The devices that the constraints let in beside those chosen already."""
+        allowed = -1
+        for number in choice.constraints:
+            pin = state.pins[number]
+            rule = self.rules[number]
+            allowed &= (rule.holders & ~pin) if rule.distinct else (pin or rule.holders)
+        return allowed
+
+    def _take(self, step: _Step, choice: Choice, bit: int) -> _Step:
+        state = step.state
+        pins = state.pins
+        if choice.constraints:
+            changed = list(pins)
+            for number in choice.constraints:
+                rule = self.rules[number]
+                if rule.distinct or not pins[number]:
+                    changed[number] |= rule.peers(bit)
+            pins = tuple(changed)
+        grant = step.done[-1]
+        return _Step(
+            state._replace(got=state.got + 1, last=bit, used=state.used | bit, own=state.own | bit, pins=pins),
+            (*step.done[:-1], Grant(grant.choice, grant.devices | bit)),
+        )
+
+    def _next_item(self, step: _Step) -> _Step:
+        state = step.state
+        item = state.item + 1
+        same = item < len(self.items) and self.items[item].claim == self.items[state.item].claim
+        own, listed = (state.own, state.listed + state.got) if same else (0, 0)
+        return _Step(State(item, DECIDING, 0, 0, state.used, own, listed, state.pins), step.done)
+
+
+def _inherit(parent: _Frame, step: _Step) -> Witness | None:
+    """The answer known to the decision before, where this option is part of it."""
+    if not parent.witness:
+        return None
+    item = parent.step.state.item
+    known = parent.witness.get(item)
+    if known is None or known.choice != step.done[item].choice:
+        return None
+    if parent.deciding:
+        return parent.witness
+    if lowest(known.devices) != parent.bit:
+        return None
+    return parent.witness | {item: Grant(known.choice, known.devices ^ parent.bit)}
