@@ -75,6 +75,11 @@ class Request(msgspec.Struct, kw_only=True):
     user_agent: str = ""
 
 
+def make_request(*, options: dict[str, Any], **fields: Any) -> Request:
+    """A request from plain values, for callers in the process that know the server by its shape only."""
+    return Request(options=Options(**options) if options else DEFAULT_OPTIONS, **fields)
+
+
 class Answer(msgspec.Struct, kw_only=True):
     """What a request other than watch comes to. Exactly one of `version`, `versions` and `tree` is set.
 
