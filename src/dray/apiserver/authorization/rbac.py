@@ -1,0 +1,191 @@
+"""Role-based access control: what the roles and bindings in the cluster grant.
+
+For each user and namespace the grants are collected once, into a table in which a question is a few dictionary lookups;
+the table lives until a role or binding changes. Bindings are indexed by subject, those of a namespace when somebody asks
+about it, so a change costs no more than the namespaces in use. Aggregated cluster roles are computed here. A binding to
+a role that does not exist grants nothing, and says so in the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from dray.api.selectors import label_selector
+from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
+from dray.apiserver.authorization import NO_OPINION, Attributes, Decision
+from dray.apiserver.reader import Reader, many, one, revision
+from dray.apiserver.user import User
+
+Binding = ClusterRoleBinding | RoleBinding
+SubjectKey = tuple[str, str, str]  # kind, namespace, name
+Bindings = dict[SubjectKey, list[tuple[Binding, Subject]]]
+TYPES = (ClusterRole, ClusterRoleBinding, Role, RoleBinding)
+MANY_USERS = 4096  # tables kept; more than that many users at once start anew
+
+
+class Grant(NamedTuple):
+    """Rules, and who gave them to whom."""
+
+    rules: tuple[PolicyRule, ...]
+    reason: str
+    missing: str = ""  # the role does not exist
+
+
+class Table:
+    """All that one user may do in one namespace."""
+
+    def __init__(self, grants: Iterable[Grant]) -> None:
+        self.rules: list[PolicyRule] = []
+        self.missing: list[str] = []
+        self._all: dict[tuple[str, str, str], str] = {}  # verb, group, resource → reason
+        self._named: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._paths: list[tuple[str, str, str]] = []  # verb, path or prefix*, reason
+        for grant in grants:
+            if grant.missing:
+                self.missing.append(grant.missing)
+            self.rules.extend(grant.rules)
+            for rule in grant.rules:
+                self._add(rule, grant.reason)
+
+    def _add(self, rule: PolicyRule, reason: str) -> None:
+        for verb in rule.verbs:
+            for path in rule.nonResourceURLs:
+                self._paths.append((verb, path, reason))
+            for group in rule.apiGroups:
+                for resource in rule.resources:
+                    key = (verb, group, resource)
+                    if not rule.resourceNames:
+                        self._all.setdefault(key, reason)
+                    for name in rule.resourceNames:
+                        self._named.setdefault(key, {}).setdefault(name, reason)
+
+    def find(self, attributes: Attributes) -> str | None:
+        """Why this is allowed; None if it is not."""
+        if attributes.path:
+            return self._find_path(attributes)
+        for key in _keys(attributes):
+            if (reason := self._all.get(key)) is not None:
+                return reason
+            if attributes.name and (names := self._named.get(key)) and attributes.name in names:
+                return names[attributes.name]
+        return None
+
+    def _find_path(self, attributes: Attributes) -> str | None:
+        for verb, path, reason in self._paths:
+            if verb in ("*", attributes.verb) and _path_matches(path, attributes.path):
+                return reason
+        return None
+
+
+class Rbac:
+    """Evaluates roles and bindings."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._seen: tuple[int, ...] = ()
+        self._tables: dict[tuple[str, tuple[str, ...], str], Table] = {}
+        self._bindings: dict[str, Bindings] = {}
+
+    def authorize(self, user: User, attributes: Attributes) -> Decision:
+        table = self.table(user, attributes.namespace)
+        reason = table.find(attributes)
+        if reason is not None:
+            return Decision(True, reason)
+        return Decision(False, "RBAC: " + ", ".join(table.missing)) if table.missing else NO_OPINION
+
+    def table(self, user: User, namespace: str) -> Table:
+        """What the user may do in the namespace, or, without one, at the cluster scope."""
+        seen = tuple(revision(self._reader, type_) for type_ in TYPES)
+        if seen != self._seen or len(self._tables) > MANY_USERS:
+            self._seen = seen
+            self._tables.clear()
+            self._bindings.clear()
+        key = (user.name, user.groups, namespace)
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = Table(self._grants(user, namespace))
+        return table
+
+    def rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
+        """The rules of a role, aggregated if it says so; None if there is no such role."""
+        if ref.kind == "Role":
+            role = one(self._reader, Role, namespace, ref.name)
+            return None if role is None else role.rules or ()
+        cluster_role = one(self._reader, ClusterRole, "", ref.name)
+        if cluster_role is None:
+            return None
+        return tuple(self._aggregated(cluster_role)) if cluster_role.aggregationRule else cluster_role.rules or ()
+
+    def _aggregated(self, role: ClusterRole, seen: frozenset[str] = frozenset()) -> Iterator[PolicyRule]:
+        """The rules of the roles that this one selects, and of those that they select."""
+        if role.aggregationRule is None:
+            return
+        seen |= {role.metadata.name}
+        selectors = [label_selector(selector) for selector in role.aggregationRule.clusterRoleSelectors]
+        for other in many(self._reader, ClusterRole):
+            if other.metadata.name in seen:
+                continue
+            if any(selector.matches(other.metadata.labels) for selector in selectors):
+                yield from self._aggregated(other, seen) if other.aggregationRule else other.rules or ()
+
+    def _grants(self, user: User, namespace: str) -> Iterator[Grant]:
+        for scope in ("", namespace) if namespace else ("",):
+            bindings = self._bindings_in(scope)
+            for key in _subject_keys(user):
+                for binding, subject in bindings.get(key, ()):
+                    yield self._grant(binding, subject, scope)
+
+    def _grant(self, binding: Binding, subject: Subject, scope: str) -> Grant:
+        ref = binding.roleRef
+        rules = self.rules_of(ref, scope)
+        if rules is None:
+            return Grant((), "", f'{ref.kind.lower()}.rbac.authorization.k8s.io "{ref.name}" not found')
+        kind = "RoleBinding" if scope else "ClusterRoleBinding"
+        name = f"{binding.metadata.name}/{scope}" if scope else binding.metadata.name
+        whom = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
+        reason = f'RBAC: allowed by {kind} "{name}" of {ref.kind} "{ref.name}" to {subject.kind} "{whom}"'
+        return Grant(rules, reason)
+
+    def _bindings_in(self, scope: str) -> Bindings:
+        index = self._bindings.get(scope)
+        if index is None:
+            index = self._bindings[scope] = {}
+            found: Iterable[Binding] = (
+                many(self._reader, RoleBinding, scope) if scope else many(self._reader, ClusterRoleBinding)
+            )
+            for binding in found:
+                for subject in binding.subjects:
+                    index.setdefault(_key_of(subject, scope), []).append((binding, subject))
+        return index
+
+
+def _keys(attributes: Attributes) -> Iterator[tuple[str, str, str]]:
+    """Every way in which a rule can say what is asked."""
+    if attributes.subresource:
+        resources = (f"{attributes.resource}/{attributes.subresource}", "*", f"*/{attributes.subresource}")
+    else:
+        resources = (attributes.resource, "*", "")
+    for resource in resources:
+        for group in (attributes.group, "*"):
+            yield (attributes.verb, group, resource)
+            yield ("*", group, resource)
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
+
+
+def _subject_keys(user: User) -> Iterator[SubjectKey]:
+    yield ("User", "", user.name)
+    if account := user.service_account:
+        yield ("ServiceAccount", *account)
+    for group in user.groups:
+        yield ("Group", "", group)
+
+
+def _key_of(subject: Subject, scope: str) -> SubjectKey:
+    """A service account without namespace is in the binding's own."""
+    if subject.kind == "ServiceAccount":
+        return (subject.kind, subject.namespace or scope, subject.name)
+    return (subject.kind, "", subject.name)
