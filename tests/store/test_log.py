@@ -80,7 +80,7 @@ async def test_a_commit_that_changes_nothing_makes_no_revision(log: Log) -> None
 
 @pytest.mark.parametrize("ops", [[], [Op("a", b"")] * 2, [Op("", b"")], [Op("\0a", b"")], [Op("a", b""), Op("", b"")]])
 async def test_impossible_commits_are_refused(log: Log, ops: list[Op]) -> None:
-    with pytest.raises(ValueError, match="commit|key"):
+    with pytest.raises(ValueError, match=r"commit|key"):
         await log.commit(ops)
 
 

@@ -84,6 +84,7 @@ class Cache:
         self._closed = True
         if self._detach is not None:
             self._detach()
+            self._detach = None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -9,7 +9,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 
 import grpc
 import grpc.aio
@@ -122,6 +123,8 @@ class EtcdLog:
         return lease.id
 
     async def load(self, revision: int | None = None, after: str = "", limit: int | None = None) -> Page:
+        if revision is not None:
+            revision = max(revision, 1)  # etcd's name for nothing; its 0 means now
         start = self._key(after) + b"\0" if after else self._prefix + b"\1"
         request = pb.RangeRequest(key=start, range_end=self._end, limit=limit or 0, revision=revision or 0)
         try:
@@ -132,27 +135,41 @@ class EtcdLog:
             head = await self._current_revision()
             if revision > head:
                 raise ValueError(f"revision {revision} is not there yet; the newest is {head}") from error
-            raise Compacted(revision, head) from error
+            raise Compacted(revision, await self._oldest(revision, head)) from error
         versions = [self._version(kv) for kv in answer.kvs]
         return Page(versions, revision or answer.header.revision, answer.count - len(versions))
+
+    async def _oldest(self, revision: int, head: int) -> int:
+        """Up to where etcd has compacted: only a watch tells."""
+        try:
+            async with aclosing(self._watch(revision)) as watch:
+                await anext(watch, None)
+        except Compacted as error:
+            return error.oldest
+        return head
 
     async def tail(self, after: int) -> AsyncIterator[Batch]:
         tail = Tail(after)
         self._tails.append(tail)
         try:
             while not self._closed:
-                async for batch in self._watch(tail.seen):
-                    tail.seen = batch.revision
-                    yield batch
+                async with aclosing(self._watch(tail.seen)) as watch:
+                    async for batch in watch:
+                        tail.seen = batch.revision
+                        yield batch
                 await asyncio.sleep(_RETRY_SECONDS)
         finally:
             self._tails.remove(tail)
 
-    async def _watch(self, after: int) -> AsyncIterator[Batch]:
-        """One watch stream, until it breaks."""
+    async def _watch(self, after: int) -> AsyncGenerator[Batch, None]:
+        """One watch stream, until it breaks.
+
+        It starts one revision early, and that revision is left out again: a deletion at the very revision up to which
+        etcd has compacted may be missing, and a watch that starts there would not be told.
+        """
         endpoint, stream = self._client.watch()
         create = pb.WatchCreateRequest(
-            key=self._prefix, range_end=self._end, start_revision=after + 1, progress_notify=True
+            key=self._prefix, range_end=self._end, start_revision=max(after, 1), progress_notify=True
         )
         try:
             await stream.write(pb.WatchRequest(create=create))
@@ -162,8 +179,9 @@ class EtcdLog:
                         raise Compacted(after, answer.compact_revision)
                     logger.warning("etcd ended the watch: %s", answer.cancel_reason)
                     return
-                if not answer.created:
-                    yield self._batch(answer, after)
+                batch = self._batch(answer, after)
+                if batch.revision > after and not answer.created:
+                    yield batch
         except grpc.aio.AioRpcError as error:
             if not self._closed:
                 self._client.leave(endpoint, error)
@@ -177,9 +195,10 @@ class EtcdLog:
     def _batch(self, answer: pb.WatchResponse, after: int) -> Batch:
         if not answer.events:  # progress, which etcd sends only to watches that have seen everything
             return Batch(max(answer.header.revision, after))
-        versions = [self._change(event) for event in answer.events if not self._is_fence(event.kv)]
+        fence = self._prefix + _FENCE
+        new = (event for event in answer.events if event.kv.mod_revision > after and event.kv.key != fence)
         # The header may be ahead of the events while the watch catches up.
-        return Batch(answer.events[-1].kv.mod_revision, versions)
+        return Batch(max(answer.events[-1].kv.mod_revision, after), [self._change(event) for event in new])
 
     async def head(self) -> int:
         revision = await self._current_revision()
@@ -225,9 +244,6 @@ class EtcdLog:
 
     def _key(self, key: str) -> bytes:
         return self._prefix + key.encode()
-
-    def _is_fence(self, kv: pb.KeyValue) -> bool:
-        return kv.key == self._prefix + _FENCE
 
     def _version(self, kv: pb.KeyValue) -> Version:
         key = kv.key[len(self._prefix) :].decode()

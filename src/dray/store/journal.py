@@ -64,8 +64,8 @@ class Journal:
 
     def read(self) -> Iterator[Row]:
         """Every row, oldest first."""
-        rows = self._database.execute("SELECT id, key, value, created, deadline FROM log ORDER BY id")
         try:
+            rows = self._database.execute("SELECT id, key, value, created, deadline FROM log ORDER BY id")
             for number, key, value, created, deadline in rows:
                 yield Version(key, value, number >> _POSITION_BITS, created), deadline
         except sqlite3.DatabaseError as error:

@@ -1,0 +1,230 @@
+"""What only the SQLite log has to do: survive, refuse foreign files, write together."""
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dray.store import Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable
+from dray.store.journal import SCHEMA_VERSION
+
+WRITER = Path(__file__).with_name("sqlite_writer.py")
+
+
+def kill_under_load(path: Path, start: int, seconds: float) -> dict[int, int]:
+    """Let the writer write for a while, kill it, and return the last number acknowledged to each writer."""
+    process = subprocess.Popen([sys.executable, WRITER, path, str(start)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    time.sleep(seconds)
+    os.kill(process.pid, signal.SIGKILL)
+    output = first + process.stdout.read()
+    process.stdout.close()
+    process.wait()
+    lines = output.decode().split("\n")[:-1]  # without one that was cut off
+    return {int(writer): int(number) for writer, number in (line.split() for line in lines)}
+
+
+async def state(path: Path) -> dict[str, bytes | None]:
+    log = await SqliteLog.open(path)
+    page = await log.load()
+    await log.close()
+    return {version.key: version.value for version in page.versions}
+
+
+async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    start = 0
+    for _ in range(20):
+        acknowledged = await asyncio.to_thread(kill_under_load, path, start, random.uniform(0.0, 0.15))
+        assert acknowledged
+        found = await state(path)
+        for writer, number in acknowledged.items():
+            hot = found[f"hot/{writer}"]
+            assert hot is not None
+            last = int(hot[: len(hot) // 200])
+            assert last in (number, number + 1)  # the next may have been written without being acknowledged
+            own = {key for key in found if key.startswith(f"a/{writer}/") and int(key[-6:]) >= start}
+            assert own == {f"a/{writer}/{n:06}" for n in range(max(last - 9, start), last + 1)}
+        start = max(int(key[-6:]) for key in found if key.startswith("a/")) + 100
+
+
+async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    first = await log.commit([Op("pods/a", b"1"), Op("pods/b", b"1")])
+    second = await log.commit([Op("pods/a", b"2")])
+    third = await log.commit([Op("pods/b", None)])
+    await log.close()
+    log = await SqliteLog.open(path)
+    assert await log.head() == third
+    [version] = (await log.load()).versions
+    assert (version.key, version.value, version.revision, version.created) == ("pods/a", b"2", second, first)
+    assert [v.key for v in (await log.load(first)).versions] == ["pods/a", "pods/b"]
+    with pytest.raises(Conflict):
+        await log.commit([Op("pods/a", b"3", first)])
+    assert await log.commit([Op("pods/a", b"3", second)]) == third + 1
+    await log.close()
+
+
+async def test_revisions_go_on_after_everything_was_deleted_and_compacted(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    await log.commit([Op("pods/a", b"1")])
+    last = await log.commit([Op("pods/a", None)])
+    await log.compact(last)
+    await log.close()
+    log = await SqliteLog.open(path)
+    assert await log.head() == last
+    with pytest.raises(Compacted):
+        await log.load(last - 1)
+    assert await log.commit([Op("pods/a", b"2", 0)]) == last + 1
+    await log.close()
+
+
+async def test_compaction_shrinks_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    for n in range(2000):
+        ops = [Op(f"pods/{m}", str(n).encode()) for m in range(3)]
+        revision = await log.commit(ops) if n % 200 == 0 else (await log.commit(ops[:1]))
+    await log.compact(revision)
+    await log.commit([Op("pods/last", b"")])
+    await asyncio.sleep(0.2)  # forgetting goes on after the commit
+    await log.close()
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*) FROM log").fetchone() == (4,)
+    database.close()
+    assert sorted(await state(path)) == ["pods/0", "pods/1", "pods/2", "pods/last"]
+
+
+async def test_the_write_ahead_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dray.store.sqlite._CHECKPOINT_BYTES", 1 << 20)
+    log = await SqliteLog.open(tmp_path / "store.db")
+    for n in range(200):
+        await asyncio.gather(*[log.commit([Op(f"pods/{m}", b"x" * 10_000)]) for m in range(8)])
+        await log.compact(n)
+    assert os.stat(tmp_path / "store.db-wal").st_size < 8 << 20  # of 16 MB written
+    await log.close()
+
+
+async def test_large_commits_keep_their_order(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    ops = [Op(f"pods/{n:04}", str(n).encode()) for n in range(1000)]
+    await asyncio.gather(log.commit(ops[:300]), log.commit(ops[300:]))
+    await log.close()
+    assert await state(path) == {op.key: op.value for op in ops}
+
+
+async def test_deadlines_survive_reopening(tmp_path: Path) -> None:
+    path, now = tmp_path / "store.db", [1000.0]
+    log = await SqliteLog.open(path, clock=lambda: now[0])
+    await log.commit([Op("events/a", b"", ttl=60), Op("events/b", b"", ttl=600)])
+    await log.close()
+    now[0] += 61
+    log = await SqliteLog.open(path, clock=lambda: now[0])
+    await log.expire()
+    assert [version.key for version in (await log.load()).versions] == ["events/b"]
+    await log.close()
+
+
+async def test_a_check_sees_commits_that_are_not_on_the_disk_yet(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "store.db")
+    results = await asyncio.gather(*[log.commit([Op("pods/a", b"", 0)]) for _ in range(20)], return_exceptions=True)
+    assert sum(isinstance(result, int) for result in results) == 1
+    assert sum(isinstance(result, Conflict) for result in results) == 19
+    await log.close()
+
+
+async def test_concurrent_commits_share_transactions(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "store.db")
+    batches = []
+    log.attach(0, batches.append)
+    await asyncio.gather(*[log.commit([Op(f"pods/{n}", b"")]) for n in range(500)])
+    assert sum(len(batch.versions) for batch in batches) == 500
+    assert len(batches) < 100
+    await log.close()
+
+
+async def test_a_failed_write_is_reported_and_the_log_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    kept = await log.commit([Op("pods/a", b"1")])
+    with sqlite3.connect(path) as other:
+        other.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON log WHEN new.key LIKE 'bad%' BEGIN SELECT RAISE(FAIL, 'disk full'); END"
+        )
+    other.close()
+    results = await asyncio.gather(
+        *[log.commit([Op(f"bad/{n}", b""), Op("pods/a", str(n).encode())]) for n in range(5)], return_exceptions=True
+    )
+    assert all(isinstance(result, Unavailable) for result in results)
+    assert "disk full" in caplog.text
+    assert [(v.key, v.value) for v in (await log.load()).versions] == [("pods/a", b"1")]
+    assert await log.commit([Op("pods/a", b"2", kept)]) == kept + 1
+    await log.close()
+    assert await state(path) == {"pods/a": b"2"}
+
+
+async def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "store.db")
+    with pytest.raises(Unreadable, match=f"in use by another process .pid {os.getpid()}"):
+        await SqliteLog.open(tmp_path / "store.db")
+    await log.close()
+    await (await SqliteLog.open(tmp_path / "store.db")).close()
+
+
+async def test_a_newer_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    await (await SqliteLog.open(path)).close()
+    with sqlite3.connect(path) as database:
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    database.close()
+    with pytest.raises(Unreadable, match="newer dray: it has schema version 2, this one knows 1"):
+        await SqliteLog.open(path)
+
+
+async def test_foreign_files_are_refused_and_left_alone(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.db"
+    with sqlite3.connect(foreign) as database:
+        database.execute("CREATE TABLE theirs (a)")
+    database.close()
+    with pytest.raises(Unreadable, match="another program"):
+        await SqliteLog.open(foreign)
+    text = tmp_path / "text.db"
+    text.write_text("hello " * 1000)
+    with pytest.raises(Unreadable, match="not a readable database"):
+        await SqliteLog.open(text)
+    assert text.read_text() == "hello " * 1000
+    with pytest.raises(Unreadable, match="cannot open"):
+        await SqliteLog.open(tmp_path / "no" / "such" / "directory.db")
+
+
+async def test_a_damaged_database_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    for n in range(200):
+        await log.commit([Op(f"pods/{n}", b"x" * 1000)])
+    await log.close()
+    content = bytearray(path.read_bytes())
+    for page in range(3, len(content) // 16384):
+        content[page * 16384 : page * 16384 + 64] = b"\xff" * 64
+    path.write_bytes(content)
+    with pytest.raises(Unreadable, match=r"damaged|not a readable"):
+        await SqliteLog.open(path)
+
+
+async def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "store.db")
+    await log.commit([Op("secrets/a", b"")])
+    for suffix in ("", "-wal", "-shm", ".lock"):
+        assert os.stat(f"{tmp_path / 'store.db'}{suffix}").st_mode & 0o077 == 0
+    await log.close()
