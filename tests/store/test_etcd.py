@@ -1,0 +1,298 @@
+"""What only the etcd log has to do: several servers, fail-over, TLS, foreign writers, lost answers."""
+
+import asyncio
+import datetime
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from ipaddress import ip_address
+from pathlib import Path
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from dray.store import Cache, Conflict, EtcdLog, Expired, Op, StoreError, Tls, Unavailable, open_log
+from dray.store import etcd_pb2 as pb
+from dray.store.etcd_client import PUT, TXN, Client
+from dray.store.log import Batch
+from tests.store.etcd_process import Etcd
+
+OpenCache = Callable[..., Awaitable[Cache]]
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"/{uuid.uuid4()}/"
+
+
+@pytest.fixture
+async def logs(etcd: Etcd, prefix: str) -> AsyncIterator[list[EtcdLog]]:
+    """Two servers' logs on one etcd."""
+    opened = [await EtcdLog.open([etcd.endpoint], prefix=prefix) for _ in range(2)]
+    yield opened
+    for log in opened:
+        await log.close()
+
+
+@pytest.fixture
+def own_etcd(tmp_path: Path) -> Iterator[Etcd]:
+    """An etcd that the test may kill."""
+    server = Etcd(tmp_path)
+    server.start()
+    yield server
+    server.kill()
+
+
+async def test_two_caches_see_each_others_writes(logs: list[EtcdLog], open_cache: OpenCache) -> None:
+    one, two = [await open_cache(log) for log in logs]
+    revision = await one.commit([Op("pods/a", b"1", 0)])
+    await two.wait_for(revision, timeout=5)
+    version = two.get("pods/a")
+    assert version is not None
+    assert (version.value, version.revision) == (b"1", revision)
+    await two.commit([Op("pods/a", b"2", revision)])
+    with pytest.raises(Conflict):
+        await one.commit([Op("pods/a", b"3", revision)])
+    await one.read(consistent=True, timeout=5)
+    seen = one.get("pods/a")
+    assert seen is not None
+    assert seen.value == b"2"
+
+
+async def test_a_watcher_that_moves_between_servers_misses_and_repeats_nothing(
+    logs: list[EtcdLog], open_cache: OpenCache
+) -> None:
+    caches = [await open_cache(log) for log in logs]
+    start = caches[0].revision
+
+    async def write() -> list[int]:
+        return [await caches[n % 2].commit([Op(f"pods/{n % 7}", str(n).encode())]) for n in range(200)]
+
+    async def wander() -> list[int]:
+        seen: list[int] = []
+        after = start
+        while len(seen) < 200:
+            server = caches[len(seen) % 2]
+            watch = server.watch("pods/", after)
+            events = await watch.next(timeout=5)
+            assert events
+            for event in events[:5]:  # the connection breaks in the middle of a batch
+                seen.append(event.revision)
+                after = event.revision
+            watch.close()
+        return seen
+
+    seen, written = await asyncio.gather(wander(), write())
+    assert seen == written
+
+
+async def test_a_consistent_read_is_not_held_up_by_foreign_writes(
+    etcd: Etcd, logs: list[EtcdLog], open_cache: OpenCache
+) -> None:
+    cache = await open_cache(logs[0])
+    foreign = Client([etcd.endpoint])
+    for _ in range(3):
+        answer, _ = await foreign.call(PUT, pb.PutRequest(key=b"/foreign", value=b"x"))
+        assert await cache.read(consistent=True, timeout=5) >= answer.header.revision
+    await foreign.close()
+    assert [version.key for version in cache.list("").versions] == []
+
+
+async def test_a_cache_survives_the_restart_of_etcd(own_etcd: Etcd, open_cache: OpenCache) -> None:
+    log = await EtcdLog.open([own_etcd.endpoint])
+    cache = await open_cache(log)
+    watch = cache.watch("pods/", cache.revision)
+    await cache.commit([Op("pods/a", b"1")])
+    own_etcd.kill()
+    with pytest.raises(Unavailable):
+        await cache.commit([Op("pods/b", b"1")])
+    assert cache.get("pods/a") is not None
+    own_etcd.start()
+    await cache.commit([Op("pods/c", b"1")])
+    keys: list[str] = []
+    while len(keys) < 2:
+        keys += [event.key for event in await watch.next(timeout=5)]
+    assert keys == ["pods/a", "pods/c"]
+    await cache.close()
+    await log.close()
+
+
+class Interrupted(EtcdLog):
+    """A log whose connection breaks with the next change and comes back when it is told to."""
+
+    back: asyncio.Event | None = None
+
+    async def tail(self, after: int) -> AsyncIterator[Batch]:
+        async with aclosing(super().tail(after)) as tail:  # type: ignore[type-var]  # it is a generator
+            async for batch in tail:
+                if self.back is not None:
+                    break
+                yield batch
+                after = batch.revision
+        await self.back.wait()
+        async for batch in super().tail(after):
+            yield batch
+
+
+async def test_a_cache_that_was_away_too_long_starts_anew(etcd: Etcd, prefix: str, open_cache: OpenCache) -> None:
+    log, other = [await kind.open([etcd.endpoint], prefix=prefix) for kind in (Interrupted, EtcdLog)]
+    cache = await open_cache(log)
+    await cache.commit([Op("pods/a", b"1"), Op("pods/b", b"1")])
+    watch = cache.watch("pods/", cache.revision)
+    log.back = asyncio.Event()
+    await other.commit([Op("pods/a", None), Op("pods/c", b"1")])
+    await other.compact(await other.commit([Op("pods/d", b"1")]))
+    log.back.set()
+    with pytest.raises(Expired):
+        await watch.next(timeout=10)
+    assert [version.key for version in cache.list("pods/").versions] == ["pods/b", "pods/c", "pods/d"]
+    await cache.commit([Op("pods/e", b"1")])
+    assert cache.count("pods/") == 4
+    await cache.close()
+    await log.close()
+    await other.close()
+
+
+async def test_a_dead_endpoint_is_passed_over(etcd: Etcd, prefix: str, open_cache: OpenCache) -> None:
+    log = await EtcdLog.open(["127.0.0.1:1", etcd.endpoint], prefix=prefix)
+    cache = await open_cache(log)
+    await cache.commit([Op("pods/a", b"1")])
+    assert cache.get("pods/a") is not None
+    await cache.close()
+    await log.close()
+
+
+async def test_no_endpoint_at_all_is_reported() -> None:
+    with pytest.raises(Unavailable, match=r"etcd does not answer at 127\.0\.0\.1:1"):
+        await EtcdLog.open(["127.0.0.1:1"])
+
+
+class LosesAnswers(Client):
+    """A connection that breaks after the server has done the first transaction, before its answer is here."""
+
+    lost = False
+
+    async def _attempt(self, chosen, method, request):  # type: ignore[no-untyped-def]  # as in Client
+        answer = await super()._attempt(chosen, method, request)
+        if method is TXN and not self.lost:
+            self.lost = True
+            nothing = grpc.aio.Metadata()
+            raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details="connection lost")
+        return answer
+
+
+@pytest.mark.parametrize("value", [b"mine", None])
+async def test_a_lost_answer_is_recognised_as_our_own_work(etcd: Etcd, prefix: str, value: bytes | None) -> None:
+    setup = await EtcdLog.open([etcd.endpoint], prefix=prefix)
+    revision = await setup.commit([Op("pods/a", b"before")])
+    log = EtcdLog(LosesAnswers([etcd.endpoint]), prefix)
+    assert await log.commit([Op("pods/a", value, revision)]) == revision + 1
+    assert [v.value for v in (await log.load()).versions] == ([value] if value else [])
+    await log.close()
+    await setup.close()
+
+
+async def test_too_large_a_commit_is_refused_with_etcds_reason(logs: list[EtcdLog]) -> None:
+    with pytest.raises(ValueError, match="too many operations"):
+        await logs[0].commit([Op(f"pods/{n}", b"") for n in range(200)])
+
+
+async def test_keys_with_the_same_ttl_share_leases(logs: list[EtcdLog]) -> None:
+    await asyncio.gather(*[logs[0].commit([Op(f"events/{n}", b"", ttl=1000)]) for n in range(20)])
+    assert len(logs[0]._leases) == 1
+
+
+async def test_prefixes_separate_clusters(etcd: Etcd, prefix: str) -> None:
+    one, two = [await EtcdLog.open([etcd.endpoint], prefix=f"{prefix}{name}/") for name in ("one", "two")]
+    await one.commit([Op("pods/a", b"1", 0)])
+    await two.commit([Op("pods/a", b"2", 0)])
+    assert [version.value for version in (await one.load()).versions] == [b"1"]
+    await one.close()
+    await two.close()
+
+
+async def test_a_conflict_after_a_lost_answer_leaves_the_outcome_open(etcd: Etcd, prefix: str) -> None:
+    setup = await EtcdLog.open([etcd.endpoint], prefix=prefix)
+    revision = await setup.commit([Op("pods/a", b"before")])
+    client = LosesAnswers([etcd.endpoint])
+    log = EtcdLog(client, prefix)
+    attempt = client.call
+
+    async def overtaken(method, request):  # type: ignore[no-untyped-def]  # as in Client
+        if method is TXN:
+            await setup.commit([Op("pods/a", b"theirs")])
+        return await attempt(method, request)
+
+    client.call = overtaken  # type: ignore[method-assign]  # somebody else is quicker
+    with pytest.raises(Unavailable, match="the connection was lost"):
+        await log.commit([Op("pods/a", b"mine", revision)])
+    await log.close()
+    await setup.close()
+
+
+# TLS
+
+
+class Authority:
+    """A certificate authority that writes PEM files."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test authority")])
+        constraints = x509.BasicConstraints(ca=True, path_length=None)
+        certificate = self._sign(self._name, self._key.public_key(), constraints)
+        self.file = self._write("ca.pem", certificate.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, name: str) -> tuple[Path, Path]:
+        """Certificate and key for 127.0.0.1."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+        certificate = self._sign(subject, key.public_key(), names)
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        pem = certificate.public_bytes(serialization.Encoding.PEM)
+        return self._write(f"{name}.pem", pem), self._write(f"{name}-key.pem", private)
+
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey, extension: x509.ExtensionType
+    ) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
+        builder = builder.serial_number(x509.random_serial_number()).add_extension(extension, critical=False)
+        builder = builder.not_valid_before(now - datetime.timedelta(1)).not_valid_after(now + datetime.timedelta(1))
+        return builder.sign(self._key, hashes.SHA256())
+
+    def _write(self, name: str, content: bytes) -> Path:
+        (self._directory / name).write_bytes(content)
+        return self._directory / name
+
+
+async def test_tls_with_client_certificates(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.issue("server")
+    own_cert, own_key = authority.issue("client")
+    server = Etcd(
+        tmp_path,
+        f"--cert-file={cert}",
+        f"--key-file={key}",
+        f"--trusted-ca-file={authority.file}",
+        "--client-cert-auth",
+    )
+    server.start()
+    try:
+        log = await open_log(f"etcd://{server.endpoint}?ca={authority.file}&cert={own_cert}&key={own_key}")
+        await log.commit([Op("pods/a", b"1")])
+        assert len((await log.load()).versions) == 1
+        await log.close()
+        with pytest.raises(Unavailable):
+            await EtcdLog.open([server.endpoint], tls=Tls(authority.file))
+        with pytest.raises(StoreError, match="cannot read"):
+            await EtcdLog.open([server.endpoint], tls=Tls(tmp_path / "missing.pem"))
+    finally:
+        server.kill()
