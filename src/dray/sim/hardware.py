@@ -1,0 +1,135 @@
+"""The objects that a simulated node brings: itself, its lease, and the slice of devices of its driver. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+DRIVER = "gpu.example.com"
+CLASS = "gpu.example.com"
+DEVICES_A_SLICE = 128
+_GIB_OF_MODEL = {"a100": 40, "h100": 80}
+
+
+def node_name(number: int) -> str:
+    return f"node-{number}"
+
+
+def address(number: int) -> str:
+    """An address for a node, out of a range that is reserved for documentation and tests."""
+    return f"198.18.{number >> 8 & 255}.{number & 255}"
+
+
+def node_tree(number: int, now: str) -> dict[str, Any]:
+    """A ready node."""
+    name = node_name(number)
+    capacity = {"cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "dray.dev/simulated": "true",
+            },
+        },
+        "spec": {},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "addresses": [
+                {"type": "InternalIP", "address": address(number)},
+                {"type": "Hostname", "address": name},
+            ],
+            "conditions": [
+                condition("Ready", "True", now, "KubeletReady", "simulated node is ready"),
+                condition("MemoryPressure", "False", now, "KubeletHasSufficientMemory", ""),
+                condition("DiskPressure", "False", now, "KubeletHasNoDiskPressure", ""),
+                condition("PIDPressure", "False", now, "KubeletHasSufficientPID", ""),
+            ],
+            "nodeInfo": {
+                "architecture": "amd64",
+                "operatingSystem": "linux",
+                "kubeletVersion": "v1.37.0+dray",
+                "containerRuntimeVersion": "dray://simulated",
+                "bootID": "",
+                "machineID": "",
+                "systemUUID": "",
+                "kernelVersion": "",
+                "kubeProxyVersion": "",
+                "osImage": "simulated",
+            },
+        },
+    }
+
+
+def condition(type_: str, status: str, now: str, reason: str, message: str) -> dict[str, Any]:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }
+
+
+def lease_tree(number: int, now: str) -> dict[str, Any]:
+    name = node_name(number)
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now},
+    }
+
+
+def device_tree(number: int) -> dict[str, Any]:
+    """One device: every fourth is the larger model, and each half of a node has a PCIe root of its own."""
+    model = "h100" if number % 4 == 3 else "a100"
+    return {
+        "name": f"gpu-{number}",
+        "attributes": {
+            "model": {"string": model},
+            "index": {"int": number},
+            "driverVersion": {"version": "1.0.0"},
+            "resource.kubernetes.io/pcieRoot": {"string": f"pci0000:{number // 4:02x}"},
+        },
+        "capacity": {"memory": {"value": f"{_GIB_OF_MODEL[model]}Gi"}},
+    }
+
+
+def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any]]:
+    """The slices of a node's pool, as many as the limit of devices a slice asks for."""
+    name = node_name(number)
+    chunks = [range(i, min(i + DEVICES_A_SLICE, devices)) for i in range(0, devices, DEVICES_A_SLICE)]
+    return [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {
+                "name": f"{name}-{DRIVER}-{i}",
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner_uid, "controller": True}
+                ],
+            },
+            "spec": {
+                "driver": DRIVER,
+                "nodeName": name,
+                "pool": {"name": name, "generation": 1, "resourceSliceCount": len(chunks)},
+                "devices": [device_tree(d) for d in chunk],
+            },
+        }
+        for i, chunk in enumerate(chunks)
+    ]
+
+
+def class_tree() -> dict[str, Any]:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": CLASS},
+        "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+    }

@@ -1,0 +1,106 @@
+"""What a simulated node reports about a pod: running, then finished when its time is up. Pure.
+
+A pod says in annotations how long it runs and with which exit code it ends; without them it runs until it is deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.types.core import Container, Pod
+
+SECONDS = "sim.dray.dev/seconds"
+EXIT_CODE = "sim.dray.dev/exit-code"
+
+
+class BadAnnotation(ValueError):
+    """The annotation does not say what it should; the text names it."""
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """How long the pod runs; None means until it is deleted."""
+    text = pod.metadata.annotations.get(SECONDS)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise BadAnnotation(f"annotation {SECONDS}: expected seconds, got {text!r}")
+    return seconds
+
+
+def exit_code(pod: Pod) -> int:
+    text = pod.metadata.annotations.get(EXIT_CODE, "0")
+    if not text.isdigit() or int(text) > 255:
+        raise BadAnnotation(f"annotation {EXIT_CODE}: expected 0 to 255, got {text!r}")
+    return int(text)
+
+
+def running(pod: Pod, now: str, node_address: str, restarts: int = 0) -> dict[str, Any]:
+    """The status of a pod whose containers all run."""
+    return {
+        "phase": "Running",
+        "startTime": pod.status.startTime or now,
+        "hostIP": node_address,
+        "hostIPs": [{"ip": node_address}],
+        "podIP": pod_address(pod),
+        "podIPs": [{"ip": pod_address(pod)}],
+        "conditions": _conditions(now, ready=True),
+        "initContainerStatuses": [_finished(c, now, 0, 0) for c in pod.spec.initContainers],
+        "containerStatuses": [
+            _container(c, {"running": {"startedAt": now}}, restarts, up=True) for c in pod.spec.containers
+        ],
+    }
+
+
+def finished(pod: Pod, now: str, code: int) -> dict[str, Any]:
+    """The status of a pod that ended with this exit code."""
+    return {
+        "phase": "Failed" if code else "Succeeded",
+        "conditions": _conditions(now, ready=False, reason="PodFailed" if code else "PodCompleted"),
+        "containerStatuses": [_finished(c, now, code, 0) for c in pod.spec.containers],
+    }
+
+
+def refused(reason: str, message: str) -> dict[str, Any]:
+    """The status of a pod that the node will not run."""
+    return {"phase": "Failed", "reason": reason, "message": message}
+
+
+def restarts_after(pod: Pod, code: int) -> bool:
+    policy = pod.spec.restartPolicy
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def pod_address(pod: Pod) -> str:
+    """An address that follows from the pod's uid; nothing answers there."""
+    number = int(pod.metadata.uid.replace("-", "")[:6] or "0", 16)
+    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+def _conditions(now: str, *, ready: bool, reason: str = "") -> list[dict[str, Any]]:
+    state = "True" if ready else "False"
+    listed: list[dict[str, Any]] = [{"type": "Initialized", "status": "True", "lastTransitionTime": now}]
+    for type_ in ("Ready", "ContainersReady"):
+        entry = {"type": type_, "status": state, "lastTransitionTime": now}
+        listed.append({**entry, "reason": reason} if reason else entry)
+    return listed
+
+
+def _container(container: Container, state: dict[str, Any], restarts: int, *, up: bool) -> dict[str, Any]:
+    return {
+        "name": container.name,
+        "image": container.image,
+        "imageID": "",
+        "ready": up,
+        "started": up,
+        "restartCount": restarts,
+        "state": state,
+    }
+
+
+def _finished(container: Container, now: str, code: int, restarts: int) -> dict[str, Any]:
+    ended = {"exitCode": code, "reason": "Error" if code else "Completed", "startedAt": now, "finishedAt": now}
+    return _container(container, {"terminated": ended}, restarts, up=False)

@@ -1,0 +1,220 @@
+"""Simulated nodes: one task plays them all, through the API like real ones.
+
+Each node is registered ready, with a lease and its devices; a pod that the scheduler puts there passes the same check
+as on a real node (its claims are allocated and reserved for it) before it is reported running. Left out: anything that
+executes, and health of nodes: they do not fail unless somebody writes so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from dray.api import podclaims
+from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.types.coordination import Lease
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.types.scheduling import PodGroup
+from dray.client import Client, Controller, Deltas, PatchKind, SharedInformers
+from dray.client.events import EventRecorder
+from dray.sim import hardware, lifecycle
+
+log = logging.getLogger(__name__)
+
+LEASE_SECONDS = 10.0
+LEASES_A_SECOND = 20  # many nodes renew less often each, so that a quiet cluster stays quiet
+WORKERS = 16
+BY_CLAIM = "claim"
+
+Key = tuple[str, str]
+
+
+class SimulatedNodes:
+    """`count` nodes with `devices` devices each."""
+
+    def __init__(
+        self, client: Client, informers: SharedInformers, count: int, devices: int, *, groups: bool = False
+    ) -> None:
+        self._client = client
+        self._count = count
+        self._devices = devices
+        self._numbers = {hardware.node_name(n): n for n in range(count)}
+        self._pods = informers.informer(Pod)
+        self._claims = informers.informer(ResourceClaim)
+        self._groups = informers.informer(PodGroup) if groups else None
+        self._recorder = EventRecorder(client, "kubelet")
+        self._controller: Controller[Key] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
+        self._started: dict[str, float] = {}
+        self._pods.add_index(BY_CLAIM, self._claims_of)
+        self._pods.add_handler(self._on_pods)
+        self._claims.add_handler(self._on_claims)
+
+    async def run(self) -> None:
+        """Bring the nodes up and play them until cancelled."""
+        await self.register()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run())
+            group.create_task(self._recorder.run())
+            group.create_task(self._renew())
+
+    async def register(self) -> None:
+        """Create what is missing: nodes, leases, slices and the class of the driver."""
+        now = timestamp()
+        if self._devices:
+            await self._ensure(DeviceClass, hardware.class_tree())
+        for number in range(self._count):
+            tree = hardware.node_tree(number, now)
+            await self._ensure(Node, tree)
+            name = tree["metadata"]["name"]
+            node = await self._client.patch(Node, name, {"status": tree["status"]}, subresource="status")
+            await self._ensure(Lease, hardware.lease_tree(number, microtimestamp()))
+            for piece in hardware.slice_trees(number, self._devices, node.metadata.uid):
+                await self._ensure(ResourceSlice, piece)
+
+    async def _ensure(self, type_: type, tree: dict[str, object]) -> None:
+        try:
+            await self._client.create(type_, tree)
+        except AlreadyExists:
+            return
+        except NotFound as error:  # its group is not served: a cluster without devices
+            log.info("simulated nodes go without: %s", error)
+
+    async def _renew(self) -> None:
+        """Renew leases in turn, each every ten seconds while there are few."""
+        pause = max(LEASE_SECONDS / max(1, self._count), 1 / LEASES_A_SECOND)
+        while True:
+            for name in self._numbers:
+                await asyncio.sleep(pause)
+                try:
+                    patch = {"spec": {"renewTime": microtimestamp()}}
+                    await self._client.patch(Lease, name, patch, "kube-node-lease")
+                except ApiError as error:
+                    log.debug("lease of %s: %s", name, error)
+
+    # -- what makes us look
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        for old, new in deltas:
+            if new is None:
+                assert old is not None
+                self._started.pop(old.metadata.uid, None)
+            elif new.spec.nodeName in self._numbers:
+                self._controller.queue.add((new.metadata.namespace, new.metadata.name))
+
+    def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
+        for delta in deltas:
+            where = f"{delta.object.metadata.namespace}/{delta.object.metadata.name}"
+            for pod in self._pods.by_index(BY_CLAIM, where):
+                if pod.metadata.uid not in self._started:
+                    self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
+
+    def _claims_of(self, pod: Pod) -> list[str]:
+        if pod.spec.nodeName not in self._numbers:
+            return []
+        return [
+            f"{pod.metadata.namespace}/{use.claim}" for use in podclaims.uses_of(pod, self._group_of(pod)) if use.claim
+        ]
+
+    # -- one pod
+
+    async def _reconcile(self, key: Key) -> float | None:
+        pod = self._pods.get(*key)
+        if pod is None or pod.spec.nodeName not in self._numbers:
+            return None
+        if pod.metadata.deletionTimestamp is not None:
+            await self._remove(pod)
+            return None
+        if podclaims.is_finished(pod):
+            return None
+        if pod.metadata.uid in self._started:
+            return await self._advance(pod)
+        return await self._start(pod)
+
+    async def _remove(self, pod: Pod) -> None:
+        try:
+            await self._client.delete(Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace=0)
+        except (NotFound, Conflict):
+            return
+
+    async def _start(self, pod: Pod) -> float | None:
+        problem = self._not_admitted(pod)
+        if problem:
+            self._recorder.warning(
+                pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {problem}"
+            )
+            return None
+        try:
+            seconds = lifecycle.run_seconds(pod)
+            lifecycle.exit_code(pod)
+        except lifecycle.BadAnnotation as error:
+            await self._report(pod, lifecycle.refused("BadAnnotation", str(error)))
+            return None
+        self._started[pod.metadata.uid] = asyncio.get_running_loop().time()
+        if pod.status.phase != "Running":
+            await self._report(pod, lifecycle.running(pod, timestamp(), self._address(pod)))
+        return seconds
+
+    async def _advance(self, pod: Pod) -> float | None:
+        """Let time pass for a pod that runs: finish or restart it when its time is up."""
+        seconds = lifecycle.run_seconds(pod)
+        if seconds is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        left = self._started[pod.metadata.uid] + seconds - now
+        if left > 0:
+            return left
+        code = lifecycle.exit_code(pod)
+        if lifecycle.restarts_after(pod, code):
+            restarts = 1 + max((s.restartCount for s in pod.status.containerStatuses), default=0)
+            self._started[pod.metadata.uid] = now
+            await self._report(pod, lifecycle.running(pod, timestamp(), self._address(pod), restarts))
+            return max(1.0, seconds)
+        await self._report(pod, lifecycle.finished(pod, timestamp(), code))
+        return None
+
+    def _not_admitted(self, pod: Pod) -> str:
+        """Why a real node would not start this pod yet; empty when it would."""
+        group = self._group_of(pod)
+        for use in podclaims.uses_of(pod, group):
+            if not use.needed:
+                continue
+            claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
+            if claim is None:
+                return f"ResourceClaim of entry {use.entry} does not exist"
+            owner = group if use.by_group else pod
+            if use.generated and (owner is None or not podclaims.is_controlled_by(claim, owner.metadata.uid)):
+                return f"ResourceClaim {claim.metadata.name} was not created for pod {pod.metadata.name}"
+            if claim.status.allocation is None:
+                return f"ResourceClaim {claim.metadata.name} is not allocated"
+            if not podclaims.may_use(claim, pod, group):
+                return (
+                    f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use "
+                    f"ResourceClaim {claim.metadata.name} ({claim.metadata.uid})"
+                )
+        return ""
+
+    async def _report(self, pod: Pod, status: dict[str, object]) -> None:
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        try:
+            await self._client.patch(
+                Pod, pod.metadata.name, patch, pod.metadata.namespace, kind=PatchKind.STRATEGIC, subresource="status"
+            )
+        except (NotFound, Conflict):
+            self._started.pop(pod.metadata.uid, None)
+
+    def _address(self, pod: Pod) -> str:
+        return hardware.address(self._numbers[pod.spec.nodeName])
+
+    def _group_of(self, pod: Pod) -> PodGroup | None:
+        name = podclaims.group_name(pod)
+        return self._groups.get(pod.metadata.namespace, name) if name and self._groups is not None else None
+
+
+def timestamp() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def microtimestamp() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
