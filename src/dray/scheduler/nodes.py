@@ -135,7 +135,8 @@ class NodeTable:
         if known is not None and known[1].name == node_name and known[0].pod.spec is pod.spec:
             known[0].pod = pod
             return
-        demand = known[0].demand if known is not None else demand_of(pod)
+        same = known is not None and known[0].pod.spec.containers == pod.spec.containers
+        demand = known[0].demand if known is not None and same else demand_of(pod)
         self.unplace(pod.metadata.uid)
         info = self._info(node_name)
         affinity = pod.spec.affinity

@@ -1,0 +1,65 @@
+"""KubeSchedulerConfiguration: what is read, and what is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.scheduler.configuration import DEFAULT_WEIGHTS, ConfigurationError, read
+
+
+def configured(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", **fields}
+
+
+def test_an_empty_configuration_is_the_default_profile() -> None:
+    profile = read(configured()).profiles["default-scheduler"]
+    assert profile.weights == DEFAULT_WEIGHTS
+    assert profile.filter_timeout == 10.0
+
+
+def test_profiles_weights_and_the_filter_timeout_are_read() -> None:
+    tree = configured(
+        profiles=[
+            {
+                "schedulerName": "mine",
+                "plugins": {
+                    "score": {"disabled": [{"name": "*"}], "enabled": [{"name": "DynamicResources", "weight": 7}]},
+                    "filter": {"disabled": [{"name": "NodePorts"}]},
+                },
+                "pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "1m30s"}}],
+            }
+        ]
+    )
+    profile = read(tree).profiles["mine"]
+    assert {name: weight for name, weight in profile.weights.items() if weight} == {"DynamicResources": 7}
+    assert profile.disabled_filters == {"NodePorts"}
+    assert profile.filter_timeout == 90.0
+
+
+def test_what_has_no_effect_is_said() -> None:
+    configuration = read(configured(percentageOfNodesToScore=50, profiles=[{"plugins": {"bind": {}}}]))
+    assert configuration.warnings == (
+        "percentageOfNodesToScore: has no effect here",
+        "profiles[0].plugins.bind: has no effect here",
+    )
+
+
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        ({"kind": "Pod"}, "expected apiVersion"),
+        ("text", "expected apiVersion"),
+        (configured(profiles={}), "profiles: expected a list, got dict"),
+        (configured(profiles=[{"plugins": {"score": {"enabled": [{"name": "Nope"}]}}}]), "no plugin is called 'Nope'"),
+        (configured(profiles=[{}, {}]), "'default-scheduler' is there twice"),
+        (
+            configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "soon"}}]}]),
+            r"args.filterTimeout: expected a duration",
+        ),
+    ],
+)
+def test_bad_input_is_refused_with_the_field(tree: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        read(tree)

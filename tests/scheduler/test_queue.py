@@ -1,0 +1,103 @@
+"""The scheduling queue: order, places, waking up."""
+
+from __future__ import annotations
+
+from dray.scheduler.queue import FLUSH_AFTER, MAX_BACKOFF, Place, SchedulingQueue
+from tests.scheduler.objects import pod
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_higher_priority_goes_first_then_the_one_that_waits_longer() -> None:
+    time = Time()
+    queue = SchedulingQueue(time)
+    queue.add(pod("late"))
+    time.now += 1
+    queue.add(pod("later"))
+    queue.add(pod("urgent", priority=10))
+    names = [w.pod.metadata.name for w in iter(queue.pop, None)]
+    assert names == ["urgent", "late", "later"]
+
+
+def test_a_refused_pod_waits_for_an_event_that_may_help_and_is_then_tried_at_once() -> None:
+    queue = SchedulingQueue(Time())
+    queue.add(pod("p"))
+    waiting = queue.pop()
+    assert waiting is not None
+    queue.refuse(waiting, ["DynamicResources"], "no devices")
+    assert queue.pop() is None
+    assert queue.activate(lambda w: "NodeAffinity" in w.refused_by) == 0
+    assert queue.pop() is None
+    assert queue.activate(lambda w: "DynamicResources" in w.refused_by) == 1
+    assert queue.pop() is waiting
+
+
+def test_backoff_doubles_up_to_a_limit() -> None:
+    time = Time()
+    queue = SchedulingQueue(time)
+    queue.add(pod("p"))
+    pauses = []
+    for _ in range(6):
+        waiting = queue.pop()
+        assert waiting is not None
+        queue.retry(waiting, "conflict")
+        due = queue.next_wake()
+        assert due is not None
+        pauses.append(due - time.now)
+        assert queue.pop() is None
+        time.now = due
+    assert pauses == [1.0, 2.0, 4.0, 8.0, MAX_BACKOFF, MAX_BACKOFF]
+
+
+def test_an_unschedulable_pod_is_tried_again_after_a_while_without_any_event() -> None:
+    time = Time()
+    queue = SchedulingQueue(time)
+    queue.add(pod("p"))
+    waiting = queue.pop()
+    assert waiting is not None
+    queue.refuse(waiting, ["X"], "no")
+    time.now += FLUSH_AFTER - 1
+    assert queue.pop() is None
+    time.now += 1
+    assert queue.pop() is waiting
+
+
+def test_a_gated_pod_is_not_tried_before_its_gate_is_gone() -> None:
+    queue = SchedulingQueue(Time())
+    queue.add(pod("p"), gate="claim missing")
+    assert queue.pop() is None
+    assert queue.counts()["gated"] == 1
+    queue.add(pod("p"))
+    popped = queue.pop()
+    assert popped is not None
+    assert popped.pod.metadata.name == "p"
+
+
+def test_a_removed_pod_never_comes_back() -> None:
+    queue = SchedulingQueue(Time())
+    queue.add(pod("p"))
+    waiting = queue.pop()
+    assert waiting is not None
+    queue.remove("uid-p")
+    queue.refuse(waiting, ["X"], "no")
+    queue.retry(waiting, "no")
+    queue.activate(lambda w: True)
+    assert queue.pop() is None
+    assert len(queue) == 0
+
+
+def test_an_update_while_it_is_tried_keeps_its_place() -> None:
+    queue = SchedulingQueue(Time())
+    queue.add(pod("p"))
+    waiting = queue.pop()
+    assert waiting is not None
+    queue.add(pod("p", labels={"new": "yes"}))
+    assert waiting.place is Place.TRYING
+    assert queue.pop() is None
+    assert waiting.pod.metadata.labels == {"new": "yes"}
