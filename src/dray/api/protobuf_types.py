@@ -1,0 +1,143 @@
+"""Protobuf message classes for every message of the schema, built when the first protobuf body arrives.
+
+The field numbers are in the schema table, so no generated code is needed: the descriptors are put together here and the
+protobuf library does the rest. Every field has presence, which tells a pointer to zero from nothing; lists are written
+unpacked, as Kubernetes' proto2 does; text must be UTF-8, which proto2 would not check. JSON inlines some messages that protobuf nests (`via`); such a nested message is called `via_NUMBER` here.
+Fields without a number exist in JSON only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message as ProtoMessage
+
+from dray.api import schema
+
+PACKAGE = "dray"
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+VIA = "via_"
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_Descriptor = descriptor_pb2.DescriptorProto
+
+_SCALARS = {
+    "str": _Field.TYPE_STRING,
+    "i32": _Field.TYPE_INT32,
+    "i64": _Field.TYPE_INT64,
+    "bool": _Field.TYPE_BOOL,
+    "bytes": _Field.TYPE_BYTES,
+    "num": _Field.TYPE_DOUBLE,
+}
+# Values that JSON writes as one text or number and protobuf as a message, with the numbers of its fields.
+_WRAPPED: dict[str, dict[str, tuple[str, int]]] = {
+    "time": {"seconds": ("i64", 1), "nanos": ("i32", 2)},
+    "microtime": {"seconds": ("i64", 1), "nanos": ("i32", 2)},
+    "quantity": {"string": ("str", 1)},
+    "intstr": {"type": ("i64", 1), "intVal": ("i32", 2), "strVal": ("str", 3)},
+    "raw": {"raw": ("bytes", 1)},
+    "[str": {"items": ("[str", 1)},  # a list as the value of a map
+}
+_ENVELOPE: dict[str, dict[str, tuple[str, int]]] = {
+    "TypeMeta": {"apiVersion": ("str", 1), "kind": ("str", 2)},
+    "Unknown": {
+        "typeMeta": ("ref:TypeMeta", 1),
+        "raw": ("bytes", 2),
+        "contentEncoding": ("str", 3),
+        "contentType": ("str", 4),
+    },
+}
+
+
+def type_name(type_: str) -> str:
+    """The name of the protobuf message that holds a value of a type."""
+    if type_.startswith("ref:"):
+        return type_[4:].replace(".", "_")
+    return {"[str": "StringList"}.get(type_, type_)
+
+
+def message_class(name: str) -> type[ProtoMessage]:
+    """The class of a message, by its schema name or that of an envelope."""
+    return _classes()[f"{PACKAGE}.{name.replace('.', '_')}"]
+
+
+def list_name(name: str) -> str:
+    """The name of the message that lists a kind."""
+    return f"{name}List"
+
+
+@cache
+def _classes() -> dict[str, type[ProtoMessage]]:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="dray.proto", package=PACKAGE, syntax="editions", edition=descriptor_pb2.EDITION_2023
+    )
+    file.options.features.repeated_field_encoding = descriptor_pb2.FeatureSet.EXPANDED
+    for type_, fields in _WRAPPED.items():
+        _plain(file.message_type.add(name=type_name(type_)), fields)
+    for name, fields in _ENVELOPE.items():
+        _plain(file.message_type.add(name=name), fields)
+    for name, message in schema.table().items():
+        _message(file.message_type.add(name=name.replace(".", "_")), message.fields.items())
+        if message.kinds:
+            listed = file.message_type.add(name=list_name(name).replace(".", "_"))
+            _plain(listed, {"metadata": (f"ref:{META}ListMeta", 1), "items": (f"[ref:{name}", 2)})
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClassesForFiles(["dray.proto"], pool)
+
+
+def _plain(target: _Descriptor, fields: dict[str, tuple[str, int]]) -> None:
+    for name, (type_, number) in fields.items():
+        _field(target, target.name, name, number, type_)
+
+
+def _message(target: _Descriptor, fields: Iterable[tuple[str, schema.Field]]) -> None:
+    _level(target, target.name, [(name, field.number, field.type, field.via) for name, field in fields if field.number])
+
+
+def _level(target: _Descriptor, path: str, fields: list[tuple[str, int, str, tuple[int, ...]]]) -> None:
+    """The fields of one message; those that protobuf nests go into a message of their own, one level at a time."""
+    nested: dict[int, list[tuple[str, int, str, tuple[int, ...]]]] = {}
+    for name, number, type_, via in fields:
+        if via:
+            nested.setdefault(via[0], []).append((name, number, type_, via[1:]))
+        else:
+            _field(target, path, name, number, type_)
+    for number, inner in nested.items():
+        name = f"Via{number}"
+        _level(target.nested_type.add(name=name), f"{path}.{name}", inner)
+        target.field.add(
+            name=f"{VIA}{number}",
+            number=number,
+            type=_Field.TYPE_MESSAGE,
+            type_name=f".{PACKAGE}.{path}.{name}",
+            label=_Field.LABEL_OPTIONAL,
+        )
+
+
+def _field(target: _Descriptor, path: str, name: str, number: int, type_: str) -> None:
+    repeated = type_[0] in "[{"
+    field = target.field.add(
+        name=name, number=number, label=_Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
+    )
+    if type_[0] == "{":
+        entry = f"{name[0].upper()}{name[1:]}Entry"  # the name that protobuf demands
+        _map_entry(target.nested_type.add(name=entry), type_[1:])
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{PACKAGE}.{path}.{entry}"
+    else:
+        _set_type(field, type_[1:] if repeated else type_)
+
+
+def _map_entry(entry: _Descriptor, value: str) -> None:
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, label=_Field.LABEL_OPTIONAL, type=_Field.TYPE_STRING)
+    _set_type(entry.field.add(name="value", number=2, label=_Field.LABEL_OPTIONAL), value)
+
+
+def _set_type(field: _Field, type_: str) -> None:
+    if type_ in _SCALARS:
+        field.type = _SCALARS[type_]
+    else:
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{PACKAGE}.{type_name(type_)}"
