@@ -1,0 +1,234 @@
+"""What an object counts against a quota: the one place where admission and the quota controller agree.
+
+Names of quota resources are Kubernetes': `count/<resource>.<group>` for any resource, the short names of a few core ones,
+`requests.cpu` and the like for pods, and `<class>.deviceclass.resource.k8s.io/devices` for claims. For claims the worst
+case counts: a request for all devices is one for 32, and of the alternatives of a request every one must fit, so that the
+largest of each class counts. Pure. Left out: which namespaces and quotas there are, and storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from dray.api.quantity import Quantity
+from dray.api.resources import BY_NAME, BY_TYPE, RESOURCES, Resource
+from dray.api.types.core import Container, Pod, ResourceQuota, ScopedResourceSelectorRequirement, Service
+from dray.api.types.resource import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from dray.api.wire import Wire
+
+Usage = dict[str, Quantity]
+
+DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
+MOST_DEVICES = 32  # an allocation has no more results, so a request for all devices gets no more
+ZERO = Quantity.parse("0")
+ONE = Quantity.parse("1")
+
+_COUNTED_BY_NAME = frozenset({"configmaps", "pods", "resourcequotas", "secrets", "services"})
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_DONE = ("Succeeded", "Failed")
+
+
+def usage_of(resource: Resource, obj: Wire) -> Usage:
+    """Everything that an object counts for."""
+    used: Usage = {f"count/{resource.qualified}": ONE}
+    if resource.group == "" and resource.plural in _COUNTED_BY_NAME:
+        used[resource.plural] = ONE
+    if isinstance(obj, Pod):
+        return used | _pod(obj) if not _is_done(obj) else {f"count/{resource.qualified}": ONE}
+    if isinstance(obj, Service):
+        return used | _service(obj)
+    if isinstance(obj, ResourceClaim):
+        return used | {name + DEVICES_SUFFIX: Quantity.parse(count) for name, count in devices(obj).items()}
+    return used
+
+
+def devices(claim: ResourceClaim) -> dict[str, int]:
+    """How many devices of each class a claim may come to use."""
+    total: dict[str, int] = {}
+    for request in claim.spec.devices.requests or ():
+        worst: dict[str, int] = {}
+        for wanted in request.firstAvailable or ((request.exactly,) if request.exactly else ()):
+            name = wanted.deviceClassName
+            worst[name] = max(worst.get(name, 0), _count(wanted))
+        for name, count in worst.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def resource_of(name: str) -> Resource | None:
+    """Whose objects count for a quota resource; None if no served resource does."""
+    if name.startswith("count/"):
+        plural, _, group = name.removeprefix("count/").partition(".")
+        return BY_NAME.get((group, plural))
+    if name.endswith(DEVICES_SUFFIX):
+        return BY_TYPE[ResourceClaim]
+    if name.startswith("services."):
+        return BY_TYPE[Service]
+    if name in _COUNTED_BY_NAME:
+        return BY_NAME["", name]
+    if name in _COMPUTE or name.startswith(("requests.", "limits.")):
+        return BY_TYPE[Pod]
+    return None
+
+
+def names_for(resource: Resource, hard: Mapping[str, str]) -> list[str]:
+    """Those names of a quota that objects of the resource count for."""
+    return [name for name in hard if resource_of(name) is resource]
+
+
+def in_scope(quota: ResourceQuota, obj: Wire) -> bool:
+    """Whether an object is one of those that the quota's scopes select; only pods are selected by scopes."""
+    scopes = [ScopedResourceSelectorRequirement("Exists", scope) for scope in quota.spec.scopes]
+    if quota.spec.scopeSelector:
+        scopes.extend(quota.spec.scopeSelector.matchExpressions)
+    return not scopes or (isinstance(obj, Pod) and all(_scope_matches(scope, obj) for scope in scopes))
+
+
+def total(quota: ResourceQuota, list_objects: Callable[[Resource], Iterable[Wire]]) -> Usage:
+    """What the objects of a namespace use of a quota: one amount for each name in `spec.hard`.
+
+    A name that no served resource counts for is left out, as nothing is known about it.
+    """
+    used: Usage = {}
+    for resource in RESOURCES:
+        names = names_for(resource, quota.spec.hard)
+        if not names:
+            continue
+        used.update(dict.fromkeys(names, ZERO))
+        for obj in list_objects(resource):
+            if in_scope(quota, obj):
+                amounts = usage_of(resource, obj)
+                for name in names:
+                    used[name] += amounts.get(name, ZERO)
+    return used
+
+
+def unspecified(pod: Pod, names: Iterable[str]) -> dict[str, list[str]]:
+    """Compute resources that a quota limits and the containers that do not say how much they want: name → containers."""
+    missing: dict[str, list[str]] = {}
+    for name in sorted(names):
+        kind, _, compute = name.partition(".") if name.startswith(("requests.", "limits.")) else ("requests", "", name)
+        if compute not in _COMPUTE or _stated(pod.spec.resources, kind, compute):
+            continue
+        silent = [
+            container.name
+            for container in (*pod.spec.containers, *pod.spec.initContainers)
+            if not _stated(container.resources, kind, compute)
+        ]
+        if silent:
+            missing[name] = silent
+    return missing
+
+
+def _count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
+    return MOST_DEVICES if request.allocationMode == "All" else max(request.count, 1)
+
+
+def _is_done(pod: Pod) -> bool:
+    return pod.status.phase in _DONE
+
+
+def _service(service: Service) -> Usage:
+    ports = len(service.spec.ports) if service.spec.type in ("NodePort", "LoadBalancer") else 0
+    balancers = 1 if service.spec.type == "LoadBalancer" else 0
+    return {"services.nodeports": Quantity.parse(ports), "services.loadbalancers": Quantity.parse(balancers)}
+
+
+def _pod(pod: Pod) -> Usage:
+    used: Usage = {}
+    for name, amount in _effective(pod, "requests").items():
+        used[f"requests.{name}"] = amount
+        if name in _COMPUTE:
+            used[name] = amount
+    for name, amount in _effective(pod, "limits").items():
+        used[f"limits.{name}"] = amount
+    return used
+
+
+def _effective(pod: Pod, kind: str) -> Usage:
+    """What the pod needs at once: all containers and sidecars, or, before them, the largest init container."""
+    running: Usage = {}
+    starting: Usage = {}
+    for container in pod.spec.initContainers:
+        if container.restartPolicy == "Always":
+            running = _sum(running, _amounts(container, kind))
+            starting = _largest(starting, running)
+        else:
+            starting = _largest(starting, _sum(running, _amounts(container, kind)))
+    for container in pod.spec.containers:
+        running = _sum(running, _amounts(container, kind))
+    needed = _largest(running, starting)
+    if pod.spec.resources:
+        needed |= {name: Quantity.parse(text) for name, text in getattr(pod.spec.resources, kind).items()}
+    overhead = {name: Quantity.parse(text) for name, text in pod.spec.overhead.items()}
+    return _sum(needed, overhead if kind == "requests" else {n: q for n, q in overhead.items() if n in needed})
+
+
+def _amounts(container: Container, kind: str) -> Usage:
+    resources = container.resources
+    return {name: Quantity.parse(text) for name, text in getattr(resources, kind).items()}
+
+
+def _sum(a: Usage, b: Usage) -> Usage:
+    return {name: a.get(name, ZERO) + b.get(name, ZERO) for name in a | b}
+
+
+def _largest(a: Usage, b: Usage) -> Usage:
+    return {name: max(a.get(name, ZERO), b.get(name, ZERO)) for name in a | b}
+
+
+def _stated(resources: object, kind: str, compute: str) -> bool:
+    return resources is not None and compute in getattr(resources, kind)
+
+
+def _scope_matches(scope: ScopedResourceSelectorRequirement, pod: Pod) -> bool:
+    if scope.scopeName == "PriorityClass":
+        return _value_matches(scope, pod.spec.priorityClassName)
+    holds = _SCOPES.get(scope.scopeName)
+    return holds is not None and holds(pod)
+
+
+def _value_matches(scope: ScopedResourceSelectorRequirement, value: str) -> bool:
+    match scope.operator:
+        case "In":
+            return value in scope.values
+        case "NotIn":
+            return value not in scope.values
+        case "DoesNotExist":
+            return not value
+    return bool(value)
+
+
+def _is_best_effort(pod: Pod) -> bool:
+    return not any(
+        container.resources.requests or container.resources.limits
+        for container in (*pod.spec.containers, *pod.spec.initContainers)
+    )
+
+
+def _is_terminating(pod: Pod) -> bool:
+    return pod.spec.activeDeadlineSeconds is not None
+
+
+def _has_foreign_terms(pod: Pod) -> bool:
+    """Pod affinity that reaches into other namespaces."""
+    affinity = pod.spec.affinity
+    terms = [
+        term
+        for side in ((affinity.podAffinity, affinity.podAntiAffinity) if affinity else ())
+        if side
+        for term in (
+            *side.requiredDuringSchedulingIgnoredDuringExecution,
+            *(weighted.podAffinityTerm for weighted in side.preferredDuringSchedulingIgnoredDuringExecution),
+        )
+    ]
+    return any(term.namespaces or term.namespaceSelector is not None for term in terms)
+
+
+_SCOPES: dict[str, Callable[[Pod], bool]] = {
+    "BestEffort": _is_best_effort,
+    "NotBestEffort": lambda pod: not _is_best_effort(pod),
+    "Terminating": _is_terminating,
+    "NotTerminating": lambda pod: not _is_terminating(pod),
+    "CrossNamespacePodAffinity": _has_foreign_terms,
+}
