@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from dray.api.resources import BY_NAME, DRA, SCHEDULING, Resource
+from dray.api.types import scheduling
+from dray.api.wire import Wire
 
 Tree = dict[str, Any]
-# From a namespace and a name to the stored tree of that Workload, if there is one.
-WorkloadLookup = Callable[[str, str], Tree | None]
+# From a namespace and a name to that Workload, if there is one.
+WorkloadLookup = Callable[[str, str], scheduling.Workload | None]
 
 _EVENTS = "events.k8s.io"
 _MAIN_REQUEST = (
@@ -59,14 +63,14 @@ def to_stored(
     resource: Resource,
     version: str,
     tree: Tree,
-    old: Tree | None = None,
+    old: Wire | None = None,
     workloads: WorkloadLookup | None = None,
 ) -> Tree:
     """A request's tree in the stored form. `old` is the stored object that an update replaces."""
     if resource.group == DRA:
-        _dra_to_stored(resource, version, tree, old or {})
+        _dra_to_stored(resource, version, tree, old)
     elif resource.group == SCHEDULING and version == "v1alpha1":
-        _scheduling_to_stored(resource, tree, old or {}, workloads)
+        _scheduling_to_stored(resource, tree, _tree(old), workloads)
     elif resource.group == _EVENTS:
         _rename(tree, _EVENT_NAMES)
     stored = home(resource)
@@ -86,6 +90,11 @@ def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
     return tree
 
 
+def _tree(old: Wire | None) -> Tree:
+    found: Tree = {} if old is None else msgspec.to_builtins(old)
+    return found
+
+
 def _rename(tree: Tree, names: dict[str, str]) -> None:
     for old, new in names.items():
         if old in tree:
@@ -95,10 +104,10 @@ def _rename(tree: Tree, names: dict[str, str]) -> None:
 # resource.k8s.io
 
 
-def _dra_to_stored(resource: Resource, version: str, tree: Tree, old: Tree) -> None:
+def _dra_to_stored(resource: Resource, version: str, tree: Tree, old: Wire | None) -> None:
     if resource.kind == "ResourcePoolStatusRequest":
         if version == "v1alpha1":
-            _pool_request_to_stored(tree, old)
+            _pool_request_to_stored(tree, _tree(old))
     elif version == "v1beta1":
         for request in _requests(resource, tree):
             _unflatten(request)
@@ -243,9 +252,9 @@ def _group_to_stored(spec: Tree, old: Tree, namespace: str, workloads: WorkloadL
 
 def _template_policy(workloads: WorkloadLookup | None, namespace: str, workload: str, template: str) -> Tree | None:
     found = workloads(namespace, workload) if workloads and workload else None
-    for candidate in (found or {}).get("spec", {}).get("podGroupTemplates") or ():
-        if candidate.get("name") == template:
-            policy: Tree | None = candidate.get("schedulingPolicy")
+    for candidate in (found.spec.podGroupTemplates if found else None) or ():
+        if candidate.name == template:
+            policy: Tree = msgspec.to_builtins(candidate.schedulingPolicy)
             return policy
     return None
 

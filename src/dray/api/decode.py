@@ -1,4 +1,4 @@
-"""From bytes to a checked JSON tree, and from a tree to a typed object.
+"""From a JSON tree that a client sent to a checked one, and from a checked tree to a typed object.
 
 A tree that fits its struct is taken as it is: one `msgspec.convert` and a walk over the few places that have a canonical
 form (quantities, times) or a range (integers). Only a tree that does not fit is walked whole along the schema, which
@@ -12,6 +12,7 @@ import base64
 import binascii
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -27,7 +28,6 @@ from dray.api.wire import Wire
 
 Tree = dict[str, Any]
 
-_SUMMARY = 30  # characters of an unreadable body that the answer repeats
 _RANGES = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
 _GO_NAMES = {
     "str": "string",
@@ -53,21 +53,6 @@ class _WrongType(Exception):
     """A value that cannot stand in its field, in Kubernetes' words."""
 
 
-# Bodies
-
-
-def decode_json(body: bytes, kind: str) -> tuple[Any, list[str]]:
-    """The tree of a body and complaints about fields that it says twice."""
-    try:
-        tree = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise BadRequest(
-            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
-            f"json parse error: {error} ({_summary(body)})"
-        ) from error
-    return tree, duplicate_fields(body, tree)
-
-
 def duplicate_fields(body: bytes, tree: Any) -> list[str]:
     """The complaint for each field that a body says twice.
 
@@ -83,8 +68,8 @@ def duplicate_fields(body: bytes, tree: Any) -> list[str]:
 class _Pairs(dict[str, Any]):
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        names = [name for name, _ in pairs]
-        self.repeated = dict.fromkeys(name for name in names if names.count(name) > 1) if len(self) < len(names) else {}
+        counts = Counter(name for name, _ in pairs) if len(self) < len(pairs) else {}
+        self.repeated = {name for name, count in counts.items() if count > 1}
 
 
 def _repeated(value: Any, path: str) -> Iterator[str]:
@@ -97,13 +82,6 @@ def _repeated(value: Any, path: str) -> Iterator[str]:
     elif isinstance(value, list):
         for index, child in enumerate(value):
             yield from _repeated(child, f"{path}[{index}]")
-
-
-def _summary(body: bytes) -> str:
-    if not body:
-        return "<empty>"
-    text = body[:_SUMMARY].decode(errors="replace") if body[:1] == b"{" else body[:_SUMMARY].hex()
-    return f"{text} ..." if len(body) > _SUMMARY else text
 
 
 def check_kind(resource: Resource, version: str, tree: Any) -> None:
@@ -230,14 +208,14 @@ def _needs_visit(slot: _Slot) -> bool:
 
 @cache
 def _visited_messages() -> frozenset[str]:
-    """The messages that hold, at any depth, a value with a canonical form or a range."""
+    """The messages that hold, at any depth, a value with a canonical form or a range, or that may be null."""
     found: set[str] = set()
     users: dict[str, set[str]] = {}
     for name, message in schema.table().items():
         for field in message.fields.values():
             if field.reference:
                 users.setdefault(field.reference, set()).add(name)
-            if (field.is_list and field.always) or not (field.reference or field.element in _PLAIN):
+            if field.pointer or (field.is_list and field.always) or not (field.reference or field.element in _PLAIN):
                 found.add(name)
     pending = list(found)
     while pending:
@@ -253,13 +231,17 @@ def _visited_messages() -> frozenset[str]:
 
 def _tidy(plan: _Plan, tree: Tree) -> None:
     visited = plan.visited
+    empty: list[str] = []
     for name, value in tree.items():
+        if value is None:
+            empty.append(name)
+            continue
         slot = visited.get(name)
-        if slot is None or value is None:
+        if slot is None:
             continue
         if slot.shape == "[":
             if slot.nullable and not value:
-                tree[name] = None
+                empty.append(name)
             else:
                 _tidy_items(slot, value, enumerate(value))
         elif slot.shape == "{":
@@ -268,6 +250,8 @@ def _tidy(plan: _Plan, tree: Tree) -> None:
             _tidy(_plan(slot.message), value)
         elif (clean := _tidy_value(slot.type, value)) is not value:
             tree[name] = clean
+    for name in empty:
+        del tree[name]
 
 
 def _tidy_items(slot: _Slot, container: Any, items: Any) -> None:
@@ -339,7 +323,7 @@ def _walk(plan: _Plan, tree: Any, path: str, complaints: list[str]) -> None:
         if slot is None:
             complaints.append(f'unknown field "{here}"')
             del tree[name]
-        elif tree[name] is None:
+        elif tree[name] is None or (slot.nullable and tree[name] == []):
             del tree[name]
         else:
             tree[name] = _walk_slot(plan, slot, tree[name], here, complaints)
@@ -348,8 +332,7 @@ def _walk(plan: _Plan, tree: Any, path: str, complaints: list[str]) -> None:
 def _walk_slot(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
     if slot.shape == "[":
         _expect(plan, slot, value, list, path)
-        items = [_walk_value(plan, slot, item, f"{path}[{i}]", complaints) for i, item in enumerate(value)]
-        return items or (None if slot.nullable else items)
+        return [_walk_value(plan, slot, item, f"{path}[{i}]", complaints) for i, item in enumerate(value)]
     if slot.shape == "{":
         _expect(plan, slot, value, dict, path)
         return {key: _walk_value(plan, slot, item, f"{path}.{key}", complaints) for key, item in value.items()}

@@ -1,0 +1,60 @@
+"""Defaults of resource.k8s.io: what a request asks for, and since when a device is tainted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+Tree = dict[str, Any]
+
+_POOL_LIMIT = 100
+
+
+def claim(tree: Tree) -> None:
+    _claim_spec(tree.setdefault("spec", {}))
+    allocation = (tree.get("status") or {}).get("allocation") or {}
+    for result in allocation.get("devices", {}).get("results") or ():
+        _tolerations(result)
+
+
+def claim_template(tree: Tree) -> None:
+    _claim_spec(tree.setdefault("spec", {}).setdefault("spec", {}))
+
+
+def _claim_spec(spec: Tree) -> None:
+    for request in spec.get("devices", {}).get("requests") or ():
+        if request.get("exactly") is not None:
+            _request(request["exactly"])
+        for alternative in request.get("firstAvailable") or ():
+            _request(alternative)
+
+
+def _request(request: Tree) -> None:
+    mode = request.get("allocationMode") or "ExactCount"
+    request["allocationMode"] = mode
+    if mode == "ExactCount" and not request.get("count"):
+        request["count"] = 1
+    _tolerations(request)
+
+
+def _tolerations(holder: Tree) -> None:
+    for toleration in holder.get("tolerations") or ():
+        toleration["operator"] = toleration.get("operator") or "Equal"
+
+
+def pool_status_request(tree: Tree) -> None:
+    tree.setdefault("spec", {}).setdefault("limit", _POOL_LIMIT)
+
+
+def slice_(tree: Tree, now: str) -> None:
+    for device in tree.get("spec", {}).get("devices") or ():
+        _taints(device.get("taints") or (), now)
+
+
+def taint_rule(tree: Tree, now: str) -> None:
+    _taints([tree.setdefault("spec", {}).setdefault("taint", {})], now)
+
+
+def _taints(taints: Iterable[Tree], now: str) -> None:
+    for taint in taints:
+        taint["timeAdded"] = taint.get("timeAdded") or now

@@ -1,0 +1,130 @@
+"""Defaults of pods, and of the pod templates inside other kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Tree = dict[str, Any]
+
+_FILE_MODE = 0o644
+_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_TOKEN_LIFETIME = 3600
+
+
+def pod(tree: Tree) -> None:
+    spec = tree.setdefault("spec", {})
+    for name in ("containers", "initContainers"):
+        for container in spec.get(name) or ():
+            _requests_from_limits(container.get("resources"))
+    pod_spec(spec)
+
+
+def template(tree: Tree) -> None:
+    """A PodTemplate, or the `template` of anything that makes pods."""
+    pod_spec(tree.setdefault("template", {}).setdefault("spec", {}))
+
+
+def pod_spec(spec: Tree) -> None:
+    spec.setdefault("enableServiceLinks", True)
+    _fill(spec, "dnsPolicy", "ClusterFirst")
+    _fill(spec, "restartPolicy", "Always")
+    _fill(spec, "schedulerName", "default-scheduler")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    _service_account(spec)
+    for volume in spec.get("volumes") or ():
+        _volume(volume)
+    for name in _CONTAINER_LISTS:
+        for container in spec.get(name) or ():
+            _container(container, host_network=bool(spec.get("hostNetwork")) and name != "ephemeralContainers")
+
+
+def _fill(tree: Tree, name: str, value: Any) -> None:
+    """Set a field that means nothing when empty."""
+    if not tree.get(name):
+        tree[name] = value
+
+
+def _service_account(spec: Tree) -> None:
+    """The account has an old name that is kept in step."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name:
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+
+
+def _requests_from_limits(resources: Tree | None) -> None:
+    """A pod that says a limit and no request asks for the limit."""
+    if resources and resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+
+
+def _container(container: Tree, host_network: bool) -> None:
+    _fill(container, "terminationMessagePath", "/dev/termination-log")
+    _fill(container, "terminationMessagePolicy", "File")
+    _fill(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
+    for port in container.get("ports") or ():
+        _fill(port, "protocol", "TCP")
+        if host_network:
+            _fill(port, "hostPort", port.get("containerPort", 0))
+    for variable in container.get("env") or ():
+        _field_ref(variable.get("valueFrom"))
+    for name in _PROBES:
+        if container.get(name) is not None:
+            _probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict):
+            _http_get(hook.get("httpGet"))
+
+
+def pull_policy(image: str) -> str:
+    """An image that may change under its name is always pulled."""
+    if "@" in image:
+        return "IfNotPresent"
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _probe(probe: Tree) -> None:
+    for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+        _fill(probe, name, value)
+    _http_get(probe.get("httpGet"))
+    if probe.get("grpc") is not None:
+        probe["grpc"].setdefault("service", "")
+
+
+def _http_get(action: Tree | None) -> None:
+    if action is not None:
+        _fill(action, "path", "/")
+        _fill(action, "scheme", "HTTP")
+
+
+def _field_ref(holder: Tree | None) -> None:
+    if holder and holder.get("fieldRef") is not None:
+        _fill(holder["fieldRef"], "apiVersion", "v1")
+
+
+def _volume(volume: Tree) -> None:
+    if not any(name != "name" for name in volume):
+        volume["emptyDir"] = {}
+    for name in ("secret", "configMap", "downwardAPI", "projected"):
+        if volume.get(name) is not None:
+            volume[name].setdefault("defaultMode", _FILE_MODE)
+    if volume.get("hostPath") is not None:
+        volume["hostPath"].setdefault("type", "")
+    if volume.get("iscsi") is not None:
+        _fill(volume["iscsi"], "iscsiInterface", "default")
+    if volume.get("image") is not None:
+        _fill(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference") or ""))
+    if volume.get("ephemeral") is not None:
+        claim = volume["ephemeral"].get("volumeClaimTemplate") or {}
+        claim.get("spec", {}).setdefault("volumeMode", "Filesystem")
+    for source in ({"downwardAPI": volume.get("downwardAPI")}, *((volume.get("projected") or {}).get("sources") or ())):
+        _projection(source)
+
+
+def _projection(source: Tree) -> None:
+    for item in (source.get("downwardAPI") or {}).get("items") or ():
+        _field_ref(item)
+    if source.get("serviceAccountToken") is not None:
+        source["serviceAccountToken"].setdefault("expirationSeconds", _TOKEN_LIFETIME)

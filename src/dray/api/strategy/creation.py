@@ -1,0 +1,97 @@
+"""What the server adds to new objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.quantity import Quantity
+
+Tree = dict[str, Any]
+
+GROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
+_JOB_UID = "batch.kubernetes.io/controller-uid"
+_JOB_NAME = "batch.kubernetes.io/job-name"
+_COUNTED_RESOURCES = ("cpu", "memory")
+
+
+def pod(tree: Tree) -> None:
+    tree["status"] = {"phase": "Pending", "qosClass": quality_of_service(tree.get("spec") or {})}
+    if (tree.get("spec") or {}).get("schedulingGates"):
+        tree["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastTransitionTime": tree["metadata"].get("creationTimestamp"),
+                "lastProbeTime": None,
+            }
+        ]
+
+
+def quality_of_service(spec: Tree) -> str:
+    """How a pod is treated when a node runs short, from what its containers ask for."""
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+    complete = True  # every container limits both cpu and memory
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        _add(requests, resources.get("requests"))
+        complete = _add(limits, resources.get("limits")) and complete
+    if not requests and not limits:
+        return "BestEffort"
+    if complete and requests == limits:
+        return "Guaranteed"
+    return "Burstable"
+
+
+def _add(sums: dict[str, Quantity], amounts: Tree | None) -> bool:
+    """Add what counts; returns whether all that counts was said."""
+    said = 0
+    for name in _COUNTED_RESOURCES:
+        amount = Quantity.parse((amounts or {}).get(name) or "0")
+        if amount.sign > 0:
+            sums[name] = sums[name] + amount if name in sums else amount
+            said += 1
+    return said == len(_COUNTED_RESOURCES)
+
+
+def namespace(tree: Tree) -> None:
+    tree["status"] = {"phase": "Active"}
+    spec = tree.setdefault("spec", {})
+    finalizers = spec.get("finalizers") or []
+    spec["finalizers"] = finalizers if "kubernetes" in finalizers else [*finalizers, "kubernetes"]
+
+
+def service(tree: Tree) -> None:
+    """One address family, the cluster's only one. The address itself is given out elsewhere."""
+    spec = tree.setdefault("spec", {})
+    if spec.get("type") == "ExternalName":
+        return
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    spec["ipFamilies"] = spec.get("ipFamilies") or ["IPv4"]
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+
+
+def job(tree: Tree) -> None:
+    """A job finds its pods by its own uid, unless its author insists on another selector."""
+    spec, metadata = tree.setdefault("spec", {}), tree.get("metadata") or {}
+    if spec.get("manualSelector"):
+        return
+    name, uid = metadata.get("name", ""), metadata.get("uid", "")
+    template = spec.setdefault("template", {})
+    labels = {_JOB_UID: uid, _JOB_NAME: name, "controller-uid": uid, "job-name": name}
+    template_metadata = template.setdefault("metadata", {})
+    template_metadata["labels"] = {**(template_metadata.get("labels") or {}), **labels}
+    selector = spec.setdefault("selector", {})
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), _JOB_UID: uid}
+
+
+def pod_group(tree: Tree) -> None:
+    metadata = tree.setdefault("metadata", {})
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = finalizers if GROUP_FINALIZER in finalizers else [*finalizers, GROUP_FINALIZER]
+    spec = tree.setdefault("spec", {})
+    if not spec.get("priorityClassName"):
+        spec.setdefault("priority", 0)

@@ -1,0 +1,131 @@
+"""Fields behind feature gates: dropped from objects while the gate is off, unless the object has them already.
+
+Whether an object "has them already" is asked of the whole object, as in Kubernetes: an update of a claim that uses
+alternatives somewhere may add another alternative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from dray.api.gates import FeatureGates
+from dray.api.wire import Wire
+
+Tree = dict[str, Any]
+# The holders of a guarded field in a tree, each with the name of the field.
+Places = Callable[[Tree], Iterator[tuple[Tree, str]]]
+
+
+def _at(tree: Any, *path: str) -> Any:
+    """What stands at a path, or an empty tree."""
+    for name in path:
+        tree = tree.get(name) or {}
+    return tree
+
+
+def _requests(tree: Tree) -> list[Tree]:
+    spec = _at(tree, "spec", "spec") or _at(tree, "spec")
+    return _at(spec, "devices").get("requests") or []
+
+
+def _exact(tree: Tree) -> Iterator[Tree]:
+    for request in _requests(tree):
+        yield _at(request, "exactly")
+        yield from request.get("firstAvailable") or ()
+
+
+def _results(tree: Tree) -> list[Tree]:
+    return _at(tree, "status", "allocation", "devices").get("results") or []
+
+
+def _alternatives(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for request in _requests(tree):
+        yield request, "firstAvailable"
+
+
+def _admin_access(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for holder in (*_exact(tree), *_results(tree)):
+        yield holder, "adminAccess"
+
+
+def _tolerations(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for holder in (*_exact(tree), *_results(tree)):
+        yield holder, "tolerations"
+
+
+def _taints(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for device in _at(tree, "spec").get("devices") or ():
+        yield device, "taints"
+
+
+def _reserved_for(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "spec", "spec") or _at(tree, "spec"), "reservedFor"
+    yield _at(tree, "status", "allocation"), "reservedForAnyPod"
+
+
+def _group_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "spec"), "resourceClaims"
+    yield _at(tree, "status"), "resourceClaimStatuses"
+    for template in _at(tree, "spec").get("podGroupTemplates") or ():
+        yield template, "resourceClaims"
+
+
+def _pod_spec(tree: Tree) -> Tree:
+    """The pod spec of a pod or of what makes pods."""
+    found: Tree = _at(tree, "spec", "template", "spec") or _at(tree, "template", "spec") or _at(tree, "spec")
+    return found
+
+
+def _pod_group_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for claim in _pod_spec(tree).get("resourceClaims") or ():
+        yield claim, "podGroupResourceClaim"
+
+
+def _pod_groups(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _pod_spec(tree), "schedulingGroup"
+    yield _pod_spec(tree), "workloadRef"
+
+
+def _pod_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    spec = _pod_spec(tree)
+    yield spec, "resourceClaims"
+    yield _at(tree, "status"), "resourceClaimStatuses"
+    for name in ("containers", "initContainers", "ephemeralContainers"):
+        for container in spec.get(name) or ():
+            yield _at(container, "resources"), "claims"
+
+
+_CLAIMS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
+_PODS = frozenset({"DaemonSet", "Deployment", "Job", "Pod", "PodTemplate", "ReplicaSet"})
+_GROUPS = frozenset({"PodGroup", "Workload"})
+_GUARDS: tuple[tuple[str, frozenset[str], Places], ...] = (
+    ("DRAPrioritizedList", _CLAIMS, _alternatives),
+    ("DRAAdminAccess", _CLAIMS, _admin_access),
+    ("DRADeviceTaints", _CLAIMS, _tolerations),
+    ("DRADeviceTaints", frozenset({"ResourceSlice"}), _taints),
+    ("DRAReservedForWorkloads", _CLAIMS, _reserved_for),
+    ("WorkloadPodGroupResourceClaimTemplate", _GROUPS, _group_claims),
+    ("WorkloadPodGroupResourceClaimTemplate", _PODS, _pod_group_claims),
+    ("GenericWorkload", _PODS, _pod_groups),
+    ("DynamicResourceAllocation", _PODS, _pod_claims),
+)
+
+
+def drop_disabled(kind: str, tree: Tree, old: Wire | None, gates: FeatureGates) -> None:
+    """Remove the fields of disabled features, in place."""
+    before: Tree | None = None
+    for gate, kinds, places in _GUARDS:
+        if kind not in kinds or gates.served(gate):
+            continue
+        found = [(holder, name) for holder, name in places(tree) if name in holder]
+        if not found:
+            continue
+        if before is None:
+            before = {} if old is None else msgspec.to_builtins(old)
+        if any(holder.get(name) for holder, name in places(before)):
+            continue
+        for holder, name in found:
+            del holder[name]

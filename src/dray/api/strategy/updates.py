@@ -1,0 +1,78 @@
+"""What the server corrects in updated objects."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from dray.api.types import core, resource
+from dray.api.wire import Wire
+
+Tree = dict[str, Any]
+
+
+def namespace(tree: Tree, old: core.Namespace) -> None:
+    """Finalizers of a namespace have a subresource of their own."""
+    tree["spec"] = {"finalizers": list(old.spec.finalizers)} if old.spec.finalizers else {}
+
+
+def namespace_finalize(tree: Tree, old: core.Namespace) -> None:
+    tree["status"] = msgspec.to_builtins(old.status)
+
+
+def pod(tree: Tree, old: core.Pod) -> None:
+    """The quality of service follows from what cannot change."""
+    tree.setdefault("status", {})["qosClass"] = old.status.qosClass
+
+
+def pod_status(tree: Tree, old: core.Pod) -> None:
+    metadata = tree.setdefault("metadata", {})
+    metadata["ownerReferences"] = [msgspec.to_builtins(reference) for reference in old.metadata.ownerReferences]
+    status = tree.setdefault("status", {})
+    status["qosClass"] = status.get("qosClass") or old.status.qosClass
+
+
+def service(tree: Tree, old: core.Service) -> None:
+    """A client that leaves out the address means the one that the service has."""
+    spec = tree.setdefault("spec", {})
+    if spec.get("type") == "ExternalName":
+        return
+    for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
+        value = getattr(old.spec, name)
+        if value and not spec.get(name):
+            spec[name] = list(value) if isinstance(value, tuple) else value
+    node_ports = {(port.name, port.protocol, port.port): port.nodePort for port in old.spec.ports}
+    if spec.get("type") in ("NodePort", "LoadBalancer"):
+        for port in spec.get("ports") or ():
+            known = node_ports.get((port.get("name", ""), port.get("protocol", ""), port.get("port", 0)))
+            if known and not port.get("nodePort"):
+                port["nodePort"] = known
+
+
+def taint_rule(tree: Tree, old: resource.DeviceTaintRule) -> None:
+    """The time of a taint is that of its effect: a new effect starts anew unless the author says otherwise."""
+    taint = tree.setdefault("spec", {}).setdefault("taint", {})
+    before = old.spec.taint
+    if taint.get("effect", "") != before.effect and taint.get("timeAdded") == before.timeAdded:
+        taint["timeAdded"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def claim_status(tree: Tree, old: resource.ResourceClaim) -> None:
+    """What drivers said about devices is forgotten when the devices are given back."""
+    status = tree.setdefault("status", {})
+    devices = status.get("devices")
+    if not devices or old.status.allocation is None:
+        return
+    before = {_device(result) for result in old.status.allocation.devices.results}
+    allocation = status.get("allocation") or {}
+    kept = {_device(result) for result in (allocation.get("devices") or {}).get("results") or ()}
+    status["devices"] = [device for device in devices if _device(device) not in before - kept]
+
+
+def _device(item: Tree | Wire) -> tuple[str, ...]:
+    names = ("driver", "pool", "device")
+    if isinstance(item, dict):
+        return tuple(item.get(name, "") for name in names)
+    return tuple(getattr(item, name) for name in names)
