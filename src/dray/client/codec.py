@@ -57,7 +57,9 @@ class Codec:
         """One object: of this resource, or what a subresource answers with."""
         if self._direct:
             try:
-                return self._object.decode(body)
+                found = self._object.decode(body)
+                if found.kind == self.resource.kind:  # a Scale can look like a Deployment
+                    return found
             except msgspec.DecodeError:
                 pass
         return self.typed(_tree(body))
@@ -69,9 +71,10 @@ class Codec:
             except msgspec.DecodeError:
                 pass
         tree = _tree(body)
-        items = tuple(self.typed(item) for item in tree.get("items") or ())
         try:
-            return _page(_List(items, msgspec.convert(tree.get("metadata") or {}, meta.ListMeta)))
+            given = {key: value for key, value in tree.items() if value is not None}
+            found = msgspec.convert(given, _List[Tree])
+            return _page(_List(tuple(self.typed(item) for item in found.items), found.metadata))
         except msgspec.ValidationError as error:
             raise InternalError(f"the server's list of {self.resource.plural} cannot be read: {error}") from error
 
