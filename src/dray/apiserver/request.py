@@ -75,16 +75,21 @@ class Request(msgspec.Struct, kw_only=True):
     user_agent: str = ""
 
 
-def make_request(*, options: dict[str, Any], **fields: Any) -> Request:
-    """A request from plain values, for callers in the process that know the server by its shape only."""
-    return Request(options=Options(**options) if options else DEFAULT_OPTIONS, **fields)
+def make_request(*, body: Any = None, options: dict[str, Any], **fields: Any) -> Request:
+    """A request from plain values, for callers in the process that know the server by its shape only.
+
+    The body is written and read once: the caller may keep its tree, and tuples become the lists that patches expect.
+    """
+    if body is not None:
+        body = msgspec.json.decode(msgspec.json.encode(body))
+    return Request(body=body, options=Options(**options) if options else DEFAULT_OPTIONS, **fields)
 
 
 class Answer(msgspec.Struct, kw_only=True):
-    """What a request other than watch comes to. Exactly one of `version`, `versions` and `tree` is set.
+    """What a request other than watch comes to.
 
     `version` is one object, `versions` a list. `tree` is what has no stored form, in the version asked for: reviews,
-    Scale, TokenRequest, and the Status that a deletion is answered with.
+    Scale, TokenRequest, and the Status that a deletion is answered with (which has the deleted `version` too).
     """
 
     code: int = 200

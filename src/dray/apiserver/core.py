@@ -1,0 +1,154 @@
+"""The one way in: every request, from HTTP or from within the process, passes here.
+
+Authorization, then the verb: reads come from the cache, writes go through admission and the registry to the store. In-
+process callers get the same typed objects that the cache holds. Left out: who the user is, and any wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from dray.api.errors import ApiError, Expired, ServiceUnavailable, not_found
+from dray.api.gates import FeatureGates
+from dray.apiserver import listing, watching
+from dray.apiserver.admission import Chain
+from dray.apiserver.authorization import Attributes, Union
+from dray.apiserver.commits import Commits
+from dray.apiserver.deletion import Deletion
+from dray.apiserver.paths import WrongMethod
+from dray.apiserver.registry import Registry
+from dray.apiserver.request import Answer, LogSource, Request, WatchEvent, make_request
+from dray.apiserver.storage import Storage, last_state
+from dray.apiserver.subresources import IssueToken, Subresources
+from dray.apiserver.user import MASTERS
+from dray.apiserver.watching import Change
+from dray.store import Closed, StoreError
+
+Review = Callable[[Request], dict[str, Any]]
+
+
+class ApiServer:
+    """Authorizes and answers requests. `reviews` answers creations that are questions, by plural name."""
+
+    request = staticmethod(make_request)
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        gates: FeatureGates | None = None,
+        authorizer: Union | None = None,
+        admission: Chain | None = None,
+        reviews: Mapping[str, Review] | None = None,
+        issue_token: IssueToken | None = None,
+    ) -> None:
+        self.storage = storage
+        self.gates = gates or FeatureGates()
+        self.authorizer = authorizer
+        self.request = make_request  # how callers in the process make what `handle` and `watch` take
+        self.log_source: LogSource | None = None
+        admission = admission or Chain(())
+        commits = Commits(storage.cache, admission)
+        self._registry = registry = Registry(storage, commits, admission, self.gates)
+        deletion = Deletion(storage, commits, admission)
+        self._subresources = Subresources(storage, commits, admission, registry, deletion, issue_token)
+        self._reviews = reviews or {}
+        self._verbs: dict[str, Callable[[Request], Awaitable[Answer]]] = {
+            "get": self._get,
+            "list": self._list,
+            "create": self._create,
+            "update": registry.update,
+            "patch": registry.patch,
+            "delete": deletion.delete,
+            "deletecollection": deletion.delete_collection,
+        }
+
+    async def handle(self, request: Request) -> Answer:
+        """Do what is asked, or raise an ApiError."""
+        self.authorize(request)
+        try:
+            if request.subresource:
+                return await self._subresources.handle(request)
+            verb = self._verbs.get(request.verb)
+            if verb is None:
+                raise WrongMethod
+            return await verb(request)
+        except StoreError as error:
+            raise unavailable(error) from error
+
+    def watch(self, request: Request) -> AsyncIterator[list[WatchEvent]]:
+        """Follow changes in batches. Refusals are raised here, Expired by the iteration."""
+        return _typed(self.changes(request))
+
+    def changes(self, request: Request) -> AsyncIterator[list[Change]]:
+        """As `watch`, with the states as they are stored, for whoever sends bytes."""
+        self.authorize(request)
+        return watching.changes(self.storage.cache, request)
+
+    def authorize(self, request: Request) -> None:
+        """Raise Forbidden unless the user may do this."""
+        user = request.user
+        if self.authorizer is None or MASTERS in user.groups:
+            return
+        resource = request.resource
+        self.authorizer.check(
+            user,
+            Attributes(
+                request.verb,
+                resource.group,
+                resource.plural,
+                request.subresource,
+                request.namespace,
+                request.name,
+                field_selector=request.options.field_selector,
+            ),
+        )
+
+    # Verbs
+
+    async def _get(self, request: Request) -> Answer:
+        cache = self.storage.cache
+        wanted = request.options.resource_version
+        if not wanted:
+            await cache.read()
+        elif wanted != "0":
+            await listing.fresh(cache, listing.revision_of(wanted))
+        version = cache.get(request.resource.key(request.namespace, request.name))
+        if version is None:
+            raise not_found(request.resource, request.name)
+        return Answer(version=version)
+
+    async def _list(self, request: Request) -> Answer:
+        return await listing.list_objects(self.storage.cache, request)
+
+    async def _create(self, request: Request) -> Answer:
+        plural = request.resource.plural
+        if review := self._reviews.get(plural):
+            return Answer(code=201, tree=review(request))
+        if plural == "bindings":
+            return await self._subresources.bind(request)
+        return await self._registry.create(request)
+
+
+def unavailable(error: StoreError) -> ApiError:
+    """What a client is told when the store cannot do its part."""
+    if isinstance(error, Closed):
+        return ServiceUnavailable("the server is shutting down", retryAfterSeconds=1)
+    return ServiceUnavailable(f"the store cannot answer now: {error}", retryAfterSeconds=1)
+
+
+async def _typed(changes: AsyncIterator[list[Change]]) -> AsyncIterator[list[WatchEvent]]:
+    async for batch in changes:
+        yield [_event(change) for change in batch]
+
+
+def _event(change: Change) -> WatchEvent:
+    version = change.version
+    if version is None:
+        return WatchEvent(change.type, None, change.revision, change.initial_end)
+    obj = last_state(version, change.revision) if change.type == "DELETED" else version.object
+    return WatchEvent(change.type, obj, change.revision)  # type: ignore[arg-type]  # the decoder makes Wire objects only
+
+
+__all__ = ["ApiServer", "Expired", "unavailable"]

@@ -1,0 +1,80 @@
+"""What the server gives a new object: a name if it asked for one, a uid, a time of creation."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from typing import Any
+
+from dray.api.errors import BadRequest
+from dray.apiserver.request import Request
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes': no vowels and no look-alikes, so that no words arise
+_SUFFIX = 5
+_LONGEST_BASE = 63 - _SUFFIX
+_random = random.SystemRandom()
+_last_second: tuple[int, str] = (0, "")
+
+
+def now(offset: float = 0) -> str:
+    """The time as the API writes it; most objects are made in the same second as the one before."""
+    global _last_second
+    second = int(time.time() + offset)
+    if _last_second[0] != second:
+        _last_second = (second, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second)))
+    return _last_second[1]
+
+
+def generated(base: str) -> str:
+    """A name that begins with `base` and is almost certainly new."""
+    return base[:_LONGEST_BASE] + "".join(_random.choices(_ALPHABET, k=_SUFFIX))
+
+
+def metadata_of(tree: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a tree, made if it is missing."""
+    metadata = tree.get("metadata")
+    if metadata is None:
+        metadata = tree["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise BadRequest("metadata: expected an object")
+    return metadata
+
+
+def place(request: Request, metadata: dict[str, Any]) -> None:
+    """Make namespace and name of the body those of the request, or refuse."""
+    namespace = metadata.get("namespace") or ""
+    if not request.resource.namespaced:
+        if namespace:
+            raise BadRequest("namespace may not be set on a cluster-scoped object")
+    elif namespace and namespace != request.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    else:
+        metadata["namespace"] = request.namespace
+    name = metadata.get("name") or ""
+    if request.name:
+        if name and name != request.name:
+            raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
+        metadata["name"] = request.name
+
+
+def begin(metadata: dict[str, Any]) -> None:
+    """Everything about a new object that its creator does not decide."""
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+        metadata.pop(field, None)
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = now()
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = generated(metadata["generateName"])
+
+
+def keep(metadata: dict[str, Any], old: Any) -> None:
+    """Everything about an existing object that no update changes. A wrong uid is left for validation to refuse."""
+    metadata["creationTimestamp"] = old.creationTimestamp
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        metadata.pop(field, None)
+    if old.deletionTimestamp is not None:
+        metadata["deletionTimestamp"] = old.deletionTimestamp
+        metadata["deletionGracePeriodSeconds"] = old.deletionGracePeriodSeconds
+    if not metadata.get("uid"):
+        metadata["uid"] = old.uid

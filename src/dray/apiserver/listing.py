@@ -1,0 +1,224 @@
+"""Lists: which objects, as of which revision, and where the next page starts.
+
+A list without resourceVersion is the most recent state, wherever it was written; "0" is whatever this server has; any
+other is a bound or, if asked, exactly that state. Pages of one list show one revision: the continue token carries it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+
+from dray.api.errors import ApiError, BadRequest, Expired, FieldError, Timeout, forbidden
+from dray.api.resources import BY_NAME, Resource
+from dray.api.selectors import (
+    EVERYTHING,
+    FieldSelector,
+    LabelSelector,
+    SelectorError,
+    parse_fields,
+    parse_labels,
+)
+from dray.apiserver.queries import OptionsInvalid
+from dray.apiserver.request import Answer, Options, Request
+from dray.store import Cache, Version
+from dray.store.errors import Expired as StoreExpired
+
+_FRESH_SECONDS = 3.0  # how long to wait for a revision that this server has not seen yet
+_TOKEN_VERSION = "meta.k8s.io/v1"
+_TOO_OLD = "The resourceVersion for the provided list is too old."
+_CONTINUE_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which objects of a collection are meant."""
+
+    labels: LabelSelector
+    fields: FieldSelector
+
+    @property
+    def everything(self) -> bool:
+        return self.labels.everything and self.fields.everything
+
+    def matches(self, obj: Any) -> bool:
+        return self.labels.matches(obj.metadata.labels) and self.fields.matches(obj)
+
+
+@lru_cache(maxsize=1024)
+def _selection(group: str, plural: str, labels: str, fields: str) -> Selection:
+    try:
+        return Selection(parse_labels(labels) if labels else EVERYTHING, parse_fields(BY_NAME[group, plural], fields))
+    except SelectorError as error:
+        raise BadRequest(str(error)) from error
+
+
+def selection(resource: Resource, options: Options) -> Selection:
+    """The selectors of a request, read once; looked up by name, since hashing a whole Resource is slow."""
+    return _selection(resource.group, resource.plural, options.label_selector, options.field_selector)
+
+
+class ContinueExpired(Expired):
+    """The state that a token points to is gone; with the token in this answer a client goes on regardless."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(_CONTINUE_TOO_OLD)
+        self.token = token
+
+    def status(self) -> dict[str, Any]:
+        return {**super().status(), "metadata": {"continue": self.token}}
+
+
+class Token(msgspec.Struct, frozen=True):
+    """Where a list goes on: after key `start`, as of revision `rv` (-1: now, whatever has changed)."""
+
+    rv: int
+    start: str
+    v: str = _TOKEN_VERSION
+
+    def text(self) -> str:
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+
+def parse_token(text: str, prefix: str) -> Token:
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError) as error:
+        raise BadRequest("invalid continue token: continue key is not valid: illegal base64 data") from error
+    try:
+        token = msgspec.json.decode(data, type=Token)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        first = data[:1].decode("latin-1")
+        words = f"invalid character {first!r} looking for beginning of value" if first != "{" else str(error)
+        raise BadRequest(f"invalid continue token: continue key is not valid: {words}") from error
+    if token.v != _TOKEN_VERSION or not token.start.startswith(prefix) or token.rv < -1:
+        raise BadRequest("invalid continue token: continue key is not valid: not for this list")
+    return token
+
+
+def revision_of(text: str) -> int:
+    """The revision that a resourceVersion stands for."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 19:
+        raise BadRequest(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text)
+
+
+def prefix_of(resource: Resource, namespace: str) -> str:
+    return f"{resource.prefix}{namespace}/" if namespace and resource.namespaced else resource.prefix
+
+
+async def list_objects(cache: Cache, request: Request) -> Answer:
+    """The answer to a list request."""
+    options = request.options
+    chosen = selection(request.resource, options)
+    prefix = prefix_of(request.resource, request.namespace)
+    revision, after = await _where(cache, options, prefix)
+    try:
+        return _page(cache, prefix, revision, after, chosen, options.limit)
+    except StoreExpired as error:
+        if after:
+            raise ContinueExpired(Token(-1, after).text()) from error
+        raise Expired(_TOO_OLD) from error
+
+
+async def _where(cache: Cache, options: Options, prefix: str) -> tuple[int | None, str]:
+    """The revision to list at (None: the newest here), and the key to start after."""
+    check_match(options)
+    if options.continue_token:
+        if options.resource_version and options.resource_version != "0":
+            raise BadRequest("specifying resource version is not allowed when using continue")
+        token = parse_token(options.continue_token, prefix)
+        if token.rv == -1:
+            return None, token.start
+        await fresh(cache, token.rv)
+        return token.rv, token.start
+    if not options.resource_version:
+        await cache.read()
+        return None, ""
+    revision = revision_of(options.resource_version)
+    match = options.resource_version_match or ("Exact" if options.limit and revision else "NotOlderThan")
+    await fresh(cache, revision)
+    return (revision if match == "Exact" else None), ""
+
+
+def check_match(options: Options) -> None:
+    """Refuse combinations that Kubernetes refuses."""
+    match, errors = options.resource_version_match, list[FieldError]()
+    if not match:
+        return
+    if options.continue_token:
+        errors.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
+    elif not options.resource_version and not options.send_initial_events:
+        errors.append(
+            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        )
+    if match not in ("Exact", "NotOlderThan"):
+        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        errors.append(FieldError("FieldValueNotSupported", "resourceVersionMatch", text))
+    if match == "Exact" and options.resource_version == "0":
+        errors.append(
+            forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+        )
+    if errors:
+        raise OptionsInvalid("ListOptions", errors)
+
+
+async def fresh(cache: Cache, revision: int) -> None:
+    """Wait until this server has seen the revision; Timeout if that takes too long."""
+    if cache.revision >= revision:
+        return
+    try:
+        await cache.wait_for(revision, _FRESH_SECONDS)
+    except TimeoutError as error:
+        raise too_large(revision, cache.revision) from error
+
+
+def too_large(revision: int, current: int) -> ApiError:
+    return Timeout(
+        f"Too large resource version: {revision}, current: {current}",
+        causes=[{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        retryAfterSeconds=1,
+    )
+
+
+def _page(cache: Cache, prefix: str, revision: int | None, after: str, chosen: Selection, limit: int) -> Answer:
+    if chosen.everything:
+        page = cache.list(prefix, revision=revision, after=after, limit=limit or None)
+        versions, remaining = page.versions, page.remaining
+        answer = Answer(versions=versions, revision=page.revision)
+        if remaining:
+            answer.remaining = remaining
+            answer.continue_token = Token(page.revision, versions[-1].key).text()
+        return answer
+    return _selected(cache, prefix, revision, after, chosen, limit)
+
+
+def _selected(cache: Cache, prefix: str, revision: int | None, after: str, chosen: Selection, limit: int) -> Answer:
+    page = cache.list(prefix, revision=revision, after=after)
+    matches = chosen.matches
+    if not limit:
+        return Answer(versions=[v for v in page.versions if matches(v.object)], revision=page.revision)
+    found: list[Version] = []
+    token = ""
+    for version in page.versions:
+        if matches(version.object):
+            if len(found) == limit:
+                token = Token(page.revision, found[-1].key).text()
+                break
+            found.append(version)
+    return Answer(versions=found, revision=page.revision, continue_token=token)
+
+
+def name_of(version: Version) -> str:
+    return cast(Any, version.object).metadata.name  # type: ignore[no-any-return]  # every stored type has it

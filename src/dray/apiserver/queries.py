@@ -1,0 +1,122 @@
+"""From a query string to Options, with Kubernetes' words for what cannot be read.
+
+Parameters that a verb does not know are ignored, as Kubernetes does; a value that cannot be read is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl
+
+from dray.api.errors import BadRequest, FieldError, Invalid, unsupported
+from dray.api.resources import Resource
+from dray.apiserver.request import Options
+
+Query = dict[str, str]
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+_FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
+_LONGEST = 1 << 63
+_DEFAULT = Options(field_validation="Warn")  # as Kubernetes: nothing that a client misspells goes unnoticed
+
+
+class OptionsInvalid(Invalid):
+    """Invalid options are reported as if they were an object of their own kind."""
+
+    def __init__(self, kind: str, errors: list[FieldError]) -> None:
+        super().__init__(Resource("meta.k8s.io", kind.lower(), kind, type=Any), "", errors)  # type: ignore[arg-type]  # never stored
+
+
+def parse_query(text: bytes | str) -> Query:
+    """The first value of every parameter."""
+    if not text:
+        return {}
+    if isinstance(text, bytes):
+        text = text.decode("latin-1")
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=200)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise BadRequest(f"the query cannot be read: {error}") from error
+    query: Query = {}
+    for name, value in pairs:
+        query.setdefault(name, value)
+    return query
+
+
+def integer(text: str) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdigit():
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    value = int(text) if len(text) < 25 else _LONGEST
+    if not -_LONGEST <= value < _LONGEST:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
+
+
+def boolean(text: str) -> bool:
+    """Go's rule, and that a parameter without value is set."""
+    if text in _FALSE:
+        return False
+    if text and text not in _TRUE:
+        raise BadRequest(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+    return True
+
+
+def options_of(verb: str, query: Query, patch_type: str = "") -> Options:
+    """What the query says; an unknown field validation or dry run is refused."""
+    if not query and not patch_type:
+        return _DEFAULT
+    found: dict[str, Any] = {"field_validation": _DEFAULT.field_validation}
+    for key, text in query.items():
+        if key in _READERS:
+            name, read = _READERS[key]
+            found[name] = read(text)
+    if patch_type:
+        found["patch_type"] = patch_type
+    _check(verb, query)
+    if verb == "patch" and "force" in query and patch_type != "application/apply-patch+yaml":
+        raise OptionsInvalid("PatchOptions", [_force_forbidden()])
+    return Options(**found)
+
+
+def _check(verb: str, query: Query) -> None:
+    kind = f"{verb.capitalize()}Options"
+    validation = query.get("fieldValidation", "")
+    errors = []
+    if validation and validation not in _FIELD_VALIDATION:
+        errors.append(unsupported("fieldValidation", validation, ("", *_FIELD_VALIDATION)))
+    dry_run = query.get("dryRun")
+    if dry_run is not None and dry_run != "All":
+        errors.append(unsupported("dryRun", dry_run, ("All",)))
+    if errors:
+        raise OptionsInvalid(kind, errors)
+
+
+def _force_forbidden() -> FieldError:
+    return FieldError("FieldValueForbidden", "force", "Forbidden: may not be specified for non-apply patch")
+
+
+def _count(text: str) -> int:
+    value = integer(text)
+    if value < 0:
+        raise BadRequest(f"limit: expected a number that is not negative, got {value}")
+    return value
+
+
+_READERS: dict[str, tuple[str, Any]] = {
+    "labelSelector": ("label_selector", str),
+    "fieldSelector": ("field_selector", str),
+    "limit": ("limit", _count),
+    "continue": ("continue_token", str),
+    "resourceVersion": ("resource_version", str),
+    "resourceVersionMatch": ("resource_version_match", str),
+    "timeoutSeconds": ("timeout_seconds", integer),
+    "allowWatchBookmarks": ("allow_bookmarks", boolean),
+    "sendInitialEvents": ("send_initial_events", boolean),
+    "dryRun": ("dry_run", lambda text: text == "All"),
+    "fieldManager": ("field_manager", str),
+    "fieldValidation": ("field_validation", lambda text: text or "Warn"),
+    "force": ("force", boolean),
+    "gracePeriodSeconds": ("grace_period_seconds", integer),
+    "propagationPolicy": ("propagation_policy", str),
+}

@@ -1,0 +1,198 @@
+"""Writing objects: create, update and patch, from a private tree to a commit.
+
+Every write takes the same steps: check the tree against the schema, convert it to the stored version, default it, let
+admission change it, let the strategy of the resource say what the client may decide, make it a typed object, validate
+it, let admission refuse it, commit. Nothing is copied: the tree belongs to the request, and what was read is immutable.
+Left out: deletion (`deletion`) and what subresources do besides replacing a part of their object (`subresources`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from dray.api import conversion, decode, defaults, strategy, validation
+from dray.api.errors import BadRequest, Invalid, already_exists, conflict, invalid, not_found
+from dray.api.gates import FeatureGates
+from dray.api.resources import BY_NAME
+from dray.api.wire import Wire
+from dray.apiserver import identity
+from dray.apiserver.admission import AdmissionRequest, Chain
+from dray.apiserver.commits import Commits
+from dray.apiserver.deletion import gone_when_written
+from dray.apiserver.patches import json_patch, merge_patch, strategic_merge
+from dray.apiserver.request import JSON_PATCH, MERGE_PATCH, Answer, Request
+from dray.apiserver.storage import Storage, encode
+from dray.store import Conflict, Version
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
+_CREATED_BY_UPDATE = frozenset({"leases.coordination.k8s.io", "serviceaccounts", "events", "events.events.k8s.io"})
+
+_WORKLOADS = BY_NAME["scheduling.k8s.io", "workloads"]
+
+Tree = dict[str, Any]
+
+
+class Registry:
+    """The writes of every resource."""
+
+    def __init__(self, storage: Storage, commits: Commits, admission: Chain, gates: FeatureGates) -> None:
+        self._storage = storage
+        self._commits = commits
+        self._admission = admission
+        self._gates = gates
+
+    async def create(self, request: Request) -> Answer:
+        tree, warnings = self.read(request, request.body)
+        metadata = identity.metadata_of(tree)
+        identity.place(request, metadata)
+        if metadata.get("resourceVersion"):
+            raise BadRequest("resourceVersion should not be set on objects to be created")
+        generates = not metadata.get("name") and bool(metadata.get("generateName"))
+        identity.begin(metadata)
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._create(request, tree, metadata, warnings)
+            except Conflict:
+                if not generates:
+                    break
+                metadata["name"] = identity.generated(metadata["generateName"])
+        raise already_exists(request.resource, metadata["name"])
+
+    async def update(self, request: Request) -> Answer:
+        body, resource = request.body, request.resource
+        conditional = isinstance(body, dict) and bool((body.get("metadata") or {}).get("resourceVersion"))
+        if not conditional and not strategy.allows_unconditional_update(resource, request.version or resource.stored):
+            text = "must be specified for an update"
+            raise Invalid(resource, request.name, [invalid("metadata.resourceVersion", 0, text)])
+        original = b"" if conditional else encode(body)
+        for attempt in range(1 if conditional else _ATTEMPTS):
+            if attempt:
+                body = msgspec.json.decode(original)
+            current = self._current(request)
+            if current is None and request.resource.qualified in _CREATED_BY_UPDATE and not request.subresource:
+                return await self.create(msgspec.structs.replace(request, body=body))
+            if current is None:
+                raise not_found(request.resource, request.name)
+            tree, warnings = self.read(request, body, current)
+            try:
+                return await self.replace(request, current, tree, warnings)
+            except Conflict:
+                continue
+        raise conflict(request.resource, request.name, MODIFIED)
+
+    async def patch(self, request: Request) -> Answer:
+        patch = request.body
+        original = encode(patch)
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                patch = msgspec.json.decode(original)
+            current = self._current(request)
+            if current is None:
+                raise not_found(request.resource, request.name)
+            tree, warnings = self.read(request, self._patched(request, current, patch), current)
+            try:
+                return await self.replace(request, current, tree, warnings)
+            except Conflict:
+                continue
+        raise conflict(request.resource, request.name, MODIFIED)
+
+    # The steps
+
+    def read(self, request: Request, body: Any, current: Version | None = None) -> tuple[Tree, list[str]]:
+        """A checked and defaulted tree of the stored version, and the warnings about what the body says."""
+        resource = request.resource
+        version = request.version or resource.stored
+        complaints = decode.check(resource, version, body)
+        if complaints and request.options.field_validation == "Strict":
+            raise decode.strict_error(resource, version, complaints)
+        old = None
+        if current is not None and version != resource.stored:  # what that version cannot say is kept
+            old = msgspec.json.decode(cast(bytes, current.value))
+        tree = conversion.to_stored(resource, version, body, old, self._workload)
+        defaults.apply_defaults(resource, tree, self._gates)
+        return tree, complaints if request.options.field_validation == "Warn" else []
+
+    def _workload(self, namespace: str, name: str) -> Tree | None:
+        version = self._storage.cache.get(_WORKLOADS.key(namespace, name))
+        return msgspec.json.decode(cast(bytes, version.value)) if version is not None else None
+
+    async def _create(self, request: Request, tree: Tree, metadata: Tree, warnings: list[str]) -> Answer:
+        resource = request.resource
+        name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
+        admission = self._admission_request(request, "CREATE", tree)
+        admission.warnings += warnings
+        await self._admission.admit(admission)
+        strategy.prepare_create(resource, tree, self._gates)
+        obj = decode.to_object(conversion.home(resource), tree)
+        if errors := validation.validate_create(resource, obj, self._gates):
+            raise Invalid(resource, name, errors)
+        admission.object = obj
+        await self._admission.validate(admission)
+        key = resource.key(namespace, name)
+        version = await self._commits.write(admission, key, obj, expected=0)
+        return Answer(code=201, version=version, warnings=admission.warnings)
+
+    async def replace(self, request: Request, current: Version, tree: Tree, warnings: list[str]) -> Answer:
+        """Write a tree in place of the current state; raises the store's Conflict when somebody else was faster."""
+        resource, old = request.resource, cast(Any, current.object)
+        metadata = identity.metadata_of(tree)
+        identity.place(request, metadata)
+        expected = metadata.pop("resourceVersion", "")
+        if expected and expected != str(current.revision):
+            raise conflict(resource, request.name, MODIFIED)
+        identity.keep(metadata, old.metadata)
+        admission = self._admission_request(request, "UPDATE", tree, old)
+        admission.warnings += warnings
+        await self._admission.admit(admission)
+        strategy.prepare_update(resource, tree, old, request.subresource, self._gates)
+        obj = decode.to_object(conversion.home(resource), tree)
+        if errors := validation.validate_update(resource, obj, old, request.subresource, self._gates):
+            raise Invalid(resource, request.name, errors)
+        admission.object = obj
+        await self._admission.validate(admission)
+        return await self._written(admission, current, obj)
+
+    async def _written(self, admission: AdmissionRequest, current: Version, obj: Wire) -> Answer:
+        if gone_when_written(admission.resource, obj):
+            version = await self._commits.remove(admission, current, obj)
+        elif encode(obj) == current.value:
+            await admission.held.aclose()
+            version = current  # nothing has changed: no write, no event
+        else:
+            version = await self._commits.write(admission, current.key, obj, expected=current.revision)
+        return Answer(version=version, warnings=admission.warnings)
+
+    def _current(self, request: Request) -> Version | None:
+        return self._storage.cache.get(request.resource.key(request.namespace, request.name))
+
+    def _patched(self, request: Request, current: Version, patch: Any) -> Tree:
+        """What a patch makes of the current object, in the version that the patch is written in."""
+        resource = request.resource
+        form = self._storage.form(resource, request.version or resource.stored)
+        tree = self._storage.tree(form, current)
+        if request.options.patch_type == JSON_PATCH:
+            return json_patch(tree, patch)
+        if request.options.patch_type == MERGE_PATCH:
+            return merge_patch(tree, patch)
+        return strategic_merge(resource.message(form.version), tree, patch)
+
+    def _admission_request(
+        self, request: Request, operation: Any, tree: Tree, old: Wire | None = None
+    ) -> AdmissionRequest:
+        metadata = tree["metadata"]
+        return AdmissionRequest(
+            request.user,
+            operation,
+            request.resource,
+            metadata.get("namespace") or "",
+            metadata.get("name") or "",
+            request.subresource,
+            request.version,
+            tree,
+            None,
+            old,
+            request.options.dry_run,
+        )

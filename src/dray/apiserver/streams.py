@@ -1,0 +1,74 @@
+"""A watch as an HTTP answer: lines of events until the client leaves, the time is up, or the client is too slow.
+
+The connection is written to by one task and listened to by another; whichever ends first ends the watch. A client that
+does not read is left after a while: the store has dropped its watch long before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
+from typing import Any, cast
+
+from dray.api.errors import ApiError
+from dray.apiserver.answers import Printer, error_event
+from dray.apiserver.negotiation import Accepted
+from dray.apiserver.storage import Form
+from dray.apiserver.watching import Change
+
+_SEND_SECONDS = 30.0  # for one batch to be taken by the client
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Stream:
+    """Turns batches of changes into chunks of an answer."""
+
+    def __init__(self, printer: Printer, form: Form, accepted: Accepted, include: str) -> None:
+        self._printer = printer
+        self._form = form
+        self._accepted = accepted
+        self._include = include
+        self._first = True
+
+    async def run(self, changes: AsyncIterator[list[Change]], receive: Receive, send: Send) -> None:
+        writer = asyncio.ensure_future(self._write(changes, send))
+        listener = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait((writer, listener), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (writer, listener):
+                task.cancel()
+            results = await asyncio.gather(writer, listener, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def _write(self, changes: AsyncIterator[list[Change]], send: Send) -> None:
+        try:
+            await send({"type": "http.response.body", "body": b"", "more_body": True})  # the client sees the headers
+            async with aclosing(cast(Any, changes)) as batches:
+                async for batch in batches:
+                    await self._send(send, b"".join(map(self._line, batch)))
+        except ApiError as error:
+            await self._send(send, error_event(error))
+        except TimeoutError:
+            return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send(self, send: Send, body: bytes) -> None:
+        async with asyncio.timeout(_SEND_SECONDS):
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+    def _line(self, change: Change) -> bytes:
+        if not self._accepted.shape:
+            return self._printer.event(self._form, change)
+        first, self._first = self._first, False
+        return self._printer.shaped_event(self._form, change, self._accepted, self._include, first)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

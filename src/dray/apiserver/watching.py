@@ -1,0 +1,141 @@
+"""Watches: what a watcher is told, in which order, and when it ends.
+
+A watcher sees the collection through its selectors: an object that begins to match is ADDED, one that ceases is DELETED.
+Batches come as the store delivers them, without a task per event. A watcher that does not keep up is dropped by the
+store, which ends its stream; it resumes from the last revision that it has seen.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from dray.api.errors import Expired, forbidden
+from dray.apiserver.listing import Selection, check_match, fresh, prefix_of, revision_of, selection
+from dray.apiserver.queries import OptionsInvalid
+from dray.apiserver.request import Options, Request
+from dray.store import Cache, Closed, Event, Lagged, Version, Watch
+from dray.store.errors import Expired as StoreExpired
+
+_BOOKMARK_SECONDS = 60.0
+_SHORTEST_SECONDS = 1800.0  # without a timeout of its own a watch ends after 30 to 60 minutes, as in Kubernetes
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One event for one watcher. A bookmark has no version. For a deletion `version` is the last state."""
+
+    type: str
+    version: Version | None
+    revision: int
+    initial_end: bool = False
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Where a watch begins: with the state of now, or after a revision."""
+
+    after: int
+    initial: bool  # tell the present state first
+    announce: bool  # and say when it has been told
+
+
+def changes(cache: Cache, request: Request) -> AsyncIterator[list[Change]]:
+    """The batches of a watch. Wrong options are refused before the first; Expired comes from the iteration."""
+    options = request.options
+    check_match(options)
+    _check_initial(options)
+    chosen = selection(request.resource, options)
+    after = revision_of(options.resource_version) if options.resource_version else 0
+    initial = options.send_initial_events or (options.send_initial_events is None and not after)
+    start = Start(after, initial, bool(options.send_initial_events) and options.allow_bookmarks)
+    return _changes(cache, prefix_of(request.resource, request.namespace), chosen, start, options)
+
+
+def _check_initial(options: Options) -> None:
+    asked = options.send_initial_events is not None
+    if asked and options.resource_version_match != "NotOlderThan":
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise OptionsInvalid("ListOptions", [forbidden("resourceVersionMatch", text)])
+    if not asked and options.resource_version_match:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise OptionsInvalid("ListOptions", [forbidden("resourceVersionMatch", text)])
+    if options.continue_token:
+        raise OptionsInvalid("ListOptions", [forbidden("continue", "continue is forbidden for watch")])
+
+
+async def _changes(
+    cache: Cache, prefix: str, chosen: Selection, start: Start, options: Options
+) -> AsyncIterator[list[Change]]:
+    deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
+    after = start.after
+    if start.initial:
+        await _reach(cache, start)
+        page = cache.list(prefix)  # nothing is awaited between this and the watch: there is no gap
+        after = page.revision
+    try:
+        watch = cache.watch(prefix, after)
+    except StoreExpired as error:
+        raise Expired(f"too old resource version: {after} ({error.oldest})") from error
+    try:
+        if start.initial:
+            if batch := _present(page.versions, chosen, start, after):
+                yield batch
+        async for batch in _following(watch, chosen, options.allow_bookmarks, deadline):
+            yield batch
+    finally:
+        watch.close()
+
+
+async def _reach(cache: Cache, start: Start) -> None:
+    if start.after:
+        await fresh(cache, start.after)
+    else:
+        await cache.read()
+
+
+def _present(versions: Sequence[Version], chosen: Selection, start: Start, revision: int) -> list[Change]:
+    everything, matches = chosen.everything, chosen.matches
+    batch = [Change("ADDED", v, v.revision) for v in versions if everything or matches(v.object)]
+    if start.announce:
+        batch.append(Change("BOOKMARK", None, revision, True))
+    return batch
+
+
+async def _following(watch: Watch, chosen: Selection, bookmarks: bool, deadline: float) -> AsyncIterator[list[Change]]:
+    everything = chosen.everything
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            events = await watch.next(min(left, _BOOKMARK_SECONDS))
+        except (Lagged, Closed):
+            return
+        except StoreExpired as error:
+            raise Expired(f"too old resource version: {error.revision} ({error.oldest})") from error
+        if events:
+            batch = [_plain(event) for event in events] if everything else _selected(events, chosen)
+            if batch:
+                yield batch
+        elif bookmarks:
+            yield [Change("BOOKMARK", None, watch.revision)]
+
+
+def _plain(event: Event) -> Change:
+    version = event.version
+    if version.value is None:
+        return Change("DELETED", event.previous, version.revision)
+    return Change("ADDED" if event.previous is None else "MODIFIED", version, version.revision)
+
+
+def _selected(events: Sequence[Event], chosen: Selection) -> list[Change]:
+    batch = []
+    for event in events:
+        version, previous = event.version, event.previous
+        was = previous is not None and chosen.matches(previous.object)
+        now = version.value is not None and chosen.matches(version.object)
+        if now:
+            batch.append(Change("MODIFIED" if was else "ADDED", version, version.revision))
+        elif was:
+            # What ceases to match is told in its last matching state, as Kubernetes does.
+            batch.append(Change("DELETED", previous, version.revision))
+    return batch
