@@ -163,6 +163,7 @@ async def test_wait_for_returns_when_the_revision_is_there(cache: Cache) -> None
     await asyncio.wait_for(asyncio.gather(*waiting), 5)
     with pytest.raises(TimeoutError):
         await cache.wait_for(revision + 1000, timeout=0.01)
+    assert cache._waiters == []  # whoever gave up is not remembered
 
 
 async def test_a_consistent_read_sees_what_another_client_wrote(log: Log, cache: Cache) -> None:
@@ -329,6 +330,14 @@ async def test_a_subscriber_that_fails_is_dropped_and_the_commit_stands(
     assert "broken consumer" in str(failing.lost)
     assert [event.key for event in sound.events] == ["pods/a", "pods/b"]
     assert caplog.text.count("was dropped") == 1
+
+
+async def test_a_subscriber_may_end_another_in_the_middle_of_a_batch(cache: Cache) -> None:
+    recorder = Recorder()
+    cache.subscribe("pods/", cache.revision, lambda events: second.close(), recorder.lose)
+    second = cache.subscribe("pods/", cache.revision, recorder.deliver, recorder.lose)
+    await put(cache, "pods/a")
+    assert recorder.events == []
 
 
 async def test_a_closed_watch_gets_nothing(cache: Cache) -> None:

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dray.store import Cache, Conflict, EtcdLog, Expired, Op, StoreError, Tls, Unavailable, open_log
+from dray.store import Cache, Conflict, EtcdLog, Expired, Op, StoreError, Tls, TooLarge, Unavailable, open_log
 from dray.store import etcd_pb2 as pb
 from dray.store.etcd_client import PUT, TXN, Client
 from dray.store.log import Batch
@@ -196,7 +196,7 @@ async def test_a_lost_answer_is_recognised_as_our_own_work(etcd: Etcd, prefix: s
 
 
 async def test_too_large_a_commit_is_refused_with_etcds_reason(logs: list[EtcdLog]) -> None:
-    with pytest.raises(ValueError, match="too many operations"):
+    with pytest.raises(TooLarge, match="too many operations"):
         await logs[0].commit([Op(f"pods/{n}", b"") for n in range(200)])
 
 

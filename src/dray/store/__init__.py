@@ -6,7 +6,17 @@
 from typing import TYPE_CHECKING, Any
 
 from dray.store.cache import Cache
-from dray.store.errors import Closed, Compacted, Conflict, Expired, Lagged, StoreError, Unavailable, Unreadable
+from dray.store.errors import (
+    Closed,
+    Compacted,
+    Conflict,
+    Expired,
+    Lagged,
+    StoreError,
+    TooLarge,
+    Unavailable,
+    Unreadable,
+)
 from dray.store.history import Retention
 from dray.store.log import Batch, Log, Op, Page, Version
 from dray.store.memory import MemoryLog
@@ -37,6 +47,7 @@ __all__ = [
     "StoreError",
     "Subscription",
     "Tls",
+    "TooLarge",
     "Unavailable",
     "Unreadable",
     "Version",

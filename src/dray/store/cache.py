@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from dray.store.errors import Closed, Compacted, Expired, StoreError, Unavailable
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 _LOAD_PAGE = 10_000
 _REPLAY = 1000  # revisions of history asked of the log at the start, so that watchers survive our restart
+_RETRY_SECONDS = 1.0
 _UPKEEP_SECONDS = 5.0
 _REMOTE_UPKEEP_SECONDS = 60.0  # etcd walks over all keys to compact
 _CATCH_UP_SECONDS = 5.0  # how long a commit waits to see itself; the write is done in any case
@@ -145,8 +146,14 @@ class Cache:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waited += 1  # futures have no order: this decides between equal revisions
         heappush(self._waiters, (revision, self._waited, waiter))
-        async with asyncio.timeout(timeout):
-            await waiter
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter
+        except TimeoutError:
+            # The revision may never come, and a client may ask for many such.
+            self._waiters = [entry for entry in self._waiters if not entry[2].done()]
+            heapify(self._waiters)
+            raise
 
     def watch(self, prefix: str, after: int) -> Watch:
         """Every event after that revision, exactly once and in order; Expired if the history does not reach back."""
@@ -202,6 +209,7 @@ class Cache:
         for key in latest:
             self._collection(key).add(key)
         self._history.restart(revision)
+        self._compacted = revision  # what we did not load may still be somebody else's history
         self._reach(revision)
 
     async def _follow(self, log: Log) -> None:
@@ -211,9 +219,18 @@ class Cache:
                     self._apply(batch)
                 return
             except Compacted as error:
-                # We were away for too long: start anew, and so must everybody who watched.
+                await self._start_over(error)
+
+    async def _start_over(self, error: Compacted) -> None:
+        """We were away for too long: load everything, and let everybody who watched list anew."""
+        while True:
+            try:
                 await self._load(error.oldest)
-                self._fanout.drop_all(Expired(error.revision, self.oldest))
+                break
+            except Unavailable as problem:
+                logger.warning("cannot load now: %s", problem)
+                await asyncio.sleep(_RETRY_SECONDS)
+        self._fanout.drop_all(Expired(error.revision, self.oldest))
 
     def _apply(self, batch: Batch) -> None:
         events = []

@@ -55,6 +55,10 @@ class Unavailable(StoreError):
     """The store cannot answer now. Whether a commit that ends so was done is not known."""
 
 
+class TooLarge(StoreError):
+    """The commit has more ops or bytes than the backend takes."""
+
+
 class Unreadable(StoreError):
     """The database file is not one of ours, damaged, of a newer version, or in use by another process."""
 

@@ -17,7 +17,7 @@ import grpc.aio
 from msgspec import Struct
 
 from dray.store import etcd_pb2 as pb
-from dray.store.errors import Closed, Compacted, Conflict, StoreError, Unavailable
+from dray.store.errors import Closed, Compacted, Conflict, StoreError, TooLarge, Unavailable
 from dray.store.etcd_client import COMPACT, LEASE_GRANT, PUT, RANGE, TXN, Client, Refused, Tls
 from dray.store.log import Batch, Op, Page, Version
 from dray.store.state import check_keys
@@ -74,18 +74,26 @@ class EtcdLog:
             raise Closed("the log")
         check_keys(ops)
         try:
-            answer, repeated = await self._client.call(TXN, await self._transaction(ops))
+            answer, repeated = await self._transact(ops)
         except Refused as error:
-            if error.code == grpc.StatusCode.NOT_FOUND and any(op.ttl for op in ops):
-                self._leases.clear()  # somebody revoked a lease that we meant to share
-                return await self.commit(ops)
             if error.code == grpc.StatusCode.INVALID_ARGUMENT:
-                raise ValueError(str(error)) from error
-            raise Unavailable(str(error)) from error
+                raise TooLarge(str(error)) from error
+            raise
         if answer.succeeded:
             return answer.header.revision
         conflict = _conflict(ops, answer)
-        return await self._own_work(ops, conflict) if repeated else _raise(conflict)
+        if repeated:
+            return await self._own_work(ops, conflict)
+        raise conflict
+
+    async def _transact(self, ops: Sequence[Op]) -> tuple[pb.TxnResponse, bool]:
+        try:
+            return await self._client.call(TXN, await self._transaction(ops))
+        except Refused as error:
+            if error.code != grpc.StatusCode.NOT_FOUND or not self._leases:
+                raise
+            self._leases.clear()  # somebody revoked a lease that we meant to share
+            return await self._client.call(TXN, await self._transaction(ops))
 
     async def _transaction(self, ops: Sequence[Op]) -> pb.TxnRequest:
         request = pb.TxnRequest()
@@ -263,7 +271,3 @@ def _conflict(ops: Sequence[Op], answer: pb.TxnResponse) -> Conflict:
         if op.expected is not None and actual != op.expected:
             return Conflict(op.key, op.expected, actual)
     raise AssertionError("etcd refused a transaction of which every comparison holds")
-
-
-def _raise(error: Exception) -> int:
-    raise error

@@ -65,7 +65,7 @@ class Tls:
         return grpc.ssl_channel_credentials(ca, key, cert)
 
 
-class Refused(StoreError):
+class Refused(Unavailable):
     """etcd answered with an error that another endpoint would repeat."""
 
     def __init__(self, code: Any, details: str) -> None:

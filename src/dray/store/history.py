@@ -6,7 +6,7 @@ Left out: when to forget, beyond the bounds of number and size; the cache's upke
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dray.store.errors import Expired
@@ -38,10 +38,12 @@ class History:
         self._marks.clear()
         self._bytes = 0
 
-    def extend(self, events: Iterable[Event]) -> None:
+    def extend(self, events: Sequence[Event]) -> None:
+        self._events += events
         for event in events:
-            self._events.append(event)
-            self._bytes += _size(event)
+            previous = event.previous
+            if previous is not None:
+                self._bytes += len(previous.value or b"")
         if len(self._events) > self._retention.events or self._bytes > self._retention.bytes:
             self._shrink()
 
@@ -55,7 +57,9 @@ class History:
 
     def forget(self, revision: int) -> None:
         while self._events and self._events[0].version.revision <= revision:
-            self._bytes -= _size(self._events.popleft())
+            previous = self._events.popleft().previous
+            if previous is not None:
+                self._bytes -= len(previous.value or b"")
         self.floor = max(self.floor, revision)
 
     def after(self, revision: int) -> list[Event]:
@@ -93,11 +97,6 @@ class History:
 
     def __len__(self) -> int:
         return len(self._events)
-
-
-def _size(event: Event) -> int:
-    previous = event.previous
-    return len(previous.value) if previous is not None and previous.value is not None else 0
 
 
 def of_prefix(events: Sequence[Event], prefix: str) -> list[Event]:

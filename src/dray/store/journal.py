@@ -130,6 +130,8 @@ def _insert(count: int) -> str:
 
 def _lock(path: Path) -> int:
     """Keep other processes out. The lock goes with the process, however it ends."""
+    # The file holds secrets: nobody else may read it, nor the files that SQLite puts beside it.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,8 +141,6 @@ def _lock(path: Path) -> int:
         raise Unreadable(f"{path} is in use by another process (pid {owner or 'unknown'})") from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    # The file holds secrets: nobody else may read it, nor the files that SQLite puts beside it.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     return descriptor
 
 

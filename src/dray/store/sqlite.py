@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from dray.store.errors import Closed, Unavailable
+from dray.store.errors import Closed, TooLarge, Unavailable
 from dray.store.journal import MAX_OPS, Journal, Row
 from dray.store.log import Op, Version
 from dray.store.memory import MemoryLog
@@ -85,7 +85,7 @@ class SqliteLog(MemoryLog):
         if self._closed:
             raise Closed("the log")
         if len(ops) > MAX_OPS:
-            raise ValueError(f"a commit may have {MAX_OPS} ops, got {len(ops)}")
+            raise TooLarge(f"a commit may have {MAX_OPS} ops, got {len(ops)}")
         versions = self._state.check(ops)
         if versions:
             self._state.stage(versions)

@@ -46,9 +46,10 @@ class Event(Struct, gc=False, eq=False):
 class Subscription:
     """One consumer's interest in a prefix (which ends with a slash, or is empty) or in a single key."""
 
-    __slots__ = ("_deliver", "_fanout", "_lost", "after", "prefix")
+    __slots__ = ("_active", "_deliver", "_fanout", "_lost", "after", "prefix")
 
     def __init__(self, fanout: "Fanout", prefix: str, after: int, deliver: Deliver, lost: Lost) -> None:
+        self._active = True
         self._fanout = fanout
         self.prefix = prefix
         self.after = after
@@ -57,6 +58,8 @@ class Subscription:
 
     def deliver(self, events: Sequence[Event]) -> None:
         """Hand the events on; a consumer that raises loses its subscription, not the writer his commit."""
+        if not self._active:  # an earlier subscriber of the same batch ended it
+            return
         if events[0].revision <= self.after:  # it asked for a revision that the cache had not reached yet
             events = [event for event in events if event.revision > self.after]
             if not events:
@@ -69,12 +72,15 @@ class Subscription:
 
     def drop(self, reason: StoreError) -> None:
         """End it from this side, and say why."""
-        if self._fanout.discard(self):
+        if self._active:
+            self.close()
             self._lost(reason)
 
     def close(self) -> None:
         """End it from the consumer's side; nothing is delivered any more."""
-        self._fanout.discard(self)
+        if self._active:
+            self._active = False
+            self._fanout.discard(self)
 
 
 class Fanout:
@@ -86,18 +92,11 @@ class Fanout:
     def add(self, subscription: Subscription) -> None:
         self._by_prefix.setdefault(subscription.prefix, []).append(subscription)
 
-    def discard(self, subscription: Subscription) -> bool:
-        """Remove it; False if it was gone already."""
-        subscriptions = self._by_prefix.get(subscription.prefix, [])
-        if subscription not in subscriptions:
-            return False
-        # A new list: somebody may be iterating over the old one.
-        remaining = [other for other in subscriptions if other is not subscription]
-        if remaining:
-            self._by_prefix[subscription.prefix] = remaining
-        else:
+    def discard(self, subscription: Subscription) -> None:
+        subscriptions = self._by_prefix[subscription.prefix]
+        subscriptions.remove(subscription)
+        if not subscriptions:
             del self._by_prefix[subscription.prefix]
-        return True
 
     def publish(self, events: Sequence[Event]) -> None:
         if not self._by_prefix or not events:
@@ -115,20 +114,20 @@ class Fanout:
 
     def _interested(self, event: Event) -> list[Subscription]:
         by_prefix, key = self._by_prefix, event.version.key
-        found = [*by_prefix.get("", ()), *by_prefix.get(key, ())]
-        slash = key.find("/")
-        while slash >= 0:
-            found += by_prefix.get(key[: slash + 1], ())
-            slash = key.find("/", slash + 1)
+        found: list[Subscription] = []
+        end = 0
+        while end >= 0:  # "", "pods/", "pods/default/", and then the key itself
+            if subscriptions := by_prefix.get(key[:end]):
+                found += subscriptions
+            end = key.find("/", end) + 1 or -1
+        if subscriptions := by_prefix.get(key):
+            found += subscriptions
         return found
 
     def drop_all(self, reason: StoreError) -> None:
         for subscriptions in list(self._by_prefix.values()):
-            for subscription in subscriptions:
+            for subscription in list(subscriptions):
                 subscription.drop(reason)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._by_prefix.values()))
 
 
 class Watch:
