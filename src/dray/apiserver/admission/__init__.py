@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from dray.api.errors import Forbidden
 from dray.api.resources import Resource
@@ -32,7 +32,7 @@ class Write:
     namespace: str
     name: str
     tree: dict[str, Any]  # the stored form, whole
-    expected: str  # the resourceVersion that was read
+    expected: str  # the resourceVersion that was read; "0": it must not exist
 
 
 @dataclass(slots=True)
@@ -65,10 +65,7 @@ class AdmissionRequest:
 
 
 class Plugin(Protocol):
-    """One admission plugin. Either method may do nothing; both raise an ApiError to refuse.
-
-    `validate` must be repeatable for the same request, since a commit may have to be tried again.
-    """
+    """One admission plugin. Either method may do nothing; both raise an ApiError to refuse."""
 
     @property
     def name(self) -> str: ...
@@ -78,6 +75,14 @@ class Plugin(Protocol):
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Refuse the request or let it pass; changes nothing but `warnings`, `writes` and `held`."""
+
+
+@runtime_checkable
+class Writing(Protocol):
+    """A plugin that puts something into `request.writes`."""
+
+    async def write(self, request: AdmissionRequest) -> None:
+        """Decide anew what is to be written, after somebody else has changed it. May refuse as `validate` may."""
 
 
 class Admission:
@@ -106,15 +111,26 @@ class Chain:
             await admit(request)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        for validate in self._validate:
-            await validate(request)
+        """Raises whatever the first plugin that refuses raises; nothing is held then."""
+        try:
+            for validate in self._validate:
+                await validate(request)
+        except BaseException:
+            await request.held.aclose()
+            raise
 
     async def revalidate(self, request: AdmissionRequest) -> None:
-        """Redo, after a conflict, the part whose writes are out of date; all else still holds."""
+        """Redo, after a conflict, the writes that are out of date; all else still holds."""
         request.writes.clear()
         for plugin in self.plugins:
-            if getattr(plugin, "writes", False):
-                await plugin.validate(request)
+            if isinstance(plugin, Writing):
+                await plugin.write(request)
+
+    async def aclose(self) -> None:
+        """Give back what plugins hold, such as connections to webhooks."""
+        for plugin in self.plugins:
+            if close := getattr(plugin, "aclose", None):
+                await close()
 
     def without(self, names: Iterable[str]) -> Chain:
         """The chain without the plugins of these names. Raises ValueError for a name that no plugin has."""

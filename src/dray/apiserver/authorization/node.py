@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from dray.api.podclaims import group_name
 from dray.api.types.core import Pod
 from dray.api.types.rbac import PolicyRule
 from dray.api.types.resource import ResourceSlice
@@ -151,10 +152,10 @@ class NodeAuthorizer:
             return references.config_maps(pod)
         if resource == "serviceaccounts":
             return (references.service_account(pod),)
-        group_name = references.pod_group(pod)
+        belongs_to = group_name(pod)
         if resource == "podgroups":
-            return (group_name,)
-        group = one(self._reader, PodGroup, pod.metadata.namespace, group_name) if group_name else None
+            return (belongs_to,)
+        group = one(self._reader, PodGroup, pod.metadata.namespace, belongs_to) if belongs_to else None
         return (*references.claims(pod), *(references.group_claims(group) if group else ()))
 
 

@@ -192,8 +192,7 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
     "resourcepoolstatusrequest-controller": (
         rule((*READ, "delete"), DRA, "resourcepoolstatusrequests"),
         rule(CHANGE, DRA, "resourcepoolstatusrequests/status"),
-        rule(READ, DRA, "devicetaintrules", "resourceclaims", "resourceslices"),
-        rule(READ, CORE, "nodes"),
+        rule(READ, DRA, "resourceclaims", "resourceslices"),
     ),
     "podgroup-protection-controller": (
         rule(READ, CORE, "pods"),

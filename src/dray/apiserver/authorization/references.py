@@ -46,13 +46,6 @@ def claims(pod: Pod) -> Iterator[str]:
         yield pod.status.extendedResourceClaimStatus.resourceClaimName
 
 
-def pod_group(pod: Pod) -> str:
-    """The pod's group, or ""."""
-    if pod.spec.schedulingGroup and pod.spec.schedulingGroup.podGroupName:
-        return pod.spec.schedulingGroup.podGroupName
-    return pod.spec.workloadRef.podGroupName if pod.spec.workloadRef else ""
-
-
 def group_claims(group: PodGroup) -> Iterator[str]:
     """Names of the claims that the pods of a group share."""
     yield from (entry.resourceClaimName for entry in group.spec.resourceClaims if entry.resourceClaimName)

@@ -28,6 +28,7 @@ from dray.api.wire import Wire
 from dray.apiserver.authentication import Authenticator
 from dray.apiserver.authorization import Attributes, Union
 from dray.apiserver.authorization.rbac import Rbac
+from dray.apiserver.request import Request
 from dray.apiserver.tokens import TokenInvalid
 from dray.apiserver.user import User
 
@@ -52,6 +53,8 @@ class Reviews:
 
     def review(self, user: User, type_: type[Wire], namespace: str, tree: Tree) -> Tree:
         """Answer one review. `tree` is changed and returned."""
+        if not isinstance(tree, dict):
+            raise BadRequest(f"{type_.__name__}: expected an object")
         try:
             asked = msgspec.convert(tree, type_)
         except msgspec.ValidationError as error:
@@ -61,6 +64,14 @@ class Reviews:
             tree.setdefault("spec", {})
         tree["status"] = self._answers[type_](user, namespace, asked)
         return tree
+
+    def by_plural(self) -> dict[str, Callable[[Request], Tree]]:
+        """How a server answers the creation of each kind of review."""
+
+        def answer(request: Request) -> Tree:
+            return self.review(request.user, request.resource.type, request.namespace, request.body)
+
+        return {BY_TYPE[type_].plural: answer for type_ in self._answers}
 
     def _self(self, user: User, namespace: str, review: SelfSubjectReview) -> Tree:
         return {"userInfo": user.info()}

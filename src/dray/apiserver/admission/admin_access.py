@@ -1,0 +1,63 @@
+"""Admin access to devices only where an administrator has said so, with a label on the namespace.
+
+Admin access reaches devices that others use, so neither a claim nor a template may ask for it elsewhere, nor may an
+allocation grant it. Left out: dropping the field while the feature is off, which is `strategy`.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from dray.api.errors import Invalid, forbidden
+from dray.api.types.core import Namespace
+from dray.api.types.resource import DeviceRequest, ResourceClaim, ResourceClaimTemplate
+from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.reader import Reader, one
+
+LABEL = "resource.kubernetes.io/admin-access"
+
+
+class AdminAccess(Admission):
+    """Refuses admin access outside of labelled namespaces."""
+
+    name = "DRAAdminAccess"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        if request.object is None or not request.concerns(ResourceClaim, ResourceClaimTemplate):
+            return
+        field = _asked(request)
+        if not field:
+            return
+        namespace = one(self._reader, Namespace, "", request.namespace)
+        if namespace is None or namespace.metadata.labels.get(LABEL) != "true":
+            text = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
+            raise Invalid(request.resource, request.name, [forbidden(field, text)])
+
+
+def _asked(request: AdmissionRequest) -> str:
+    """The field that asks for what was not granted before, or ""."""
+    if request.operation == "CREATE":
+        if request.concerns(ResourceClaimTemplate):
+            return _request_field(cast(ResourceClaimTemplate, request.object).spec.spec.devices.requests or ())
+        return _request_field(cast(ResourceClaim, request.object).spec.devices.requests or ())
+    if request.subresource == "status" and request.operation == "UPDATE":
+        granted = _result_field(cast(ResourceClaim, request.old))
+        return "" if granted else _result_field(cast(ResourceClaim, request.object))
+    return ""
+
+
+def _request_field(requests: tuple[DeviceRequest, ...]) -> str:
+    for index, request in enumerate(requests):
+        if request.exactly and request.exactly.adminAccess:
+            return f"spec.devices.requests[{index}].adminAccess"
+    return ""
+
+
+def _result_field(claim: ResourceClaim) -> str:
+    for index, result in enumerate(claim.status.allocation.devices.results if claim.status.allocation else ()):
+        if result.adminAccess:
+            return f"status.allocation.devices.results[{index}].adminAccess"
+    return ""

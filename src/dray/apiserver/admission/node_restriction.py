@@ -1,0 +1,143 @@
+"""A node writes only what is its own: its node object, the status of its pods, its slices, its lease.
+
+The node authorizer allows these writes by verb; here the object is looked at. Slices are also confined for drivers that
+run on a node: a service account whose token (or impersonation) names a node writes slices of that node alone. Drivers of
+devices that belong to no node run on some node too, so an administrator can exempt their account with the verb
+`publish-for-any-node` on resourceslices.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from dray.api.types.coordination import Lease
+from dray.api.types.core import Node, Pod, ServiceAccount
+from dray.api.types.resource import ResourceSlice
+from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.admission.service_accounts import MIRROR
+from dray.apiserver.authorization import Attributes, Union
+from dray.apiserver.authorization.node import LEASES_NAMESPACE
+from dray.apiserver.reader import Reader, one
+from dray.apiserver.user import NODE_NAME
+
+PROTECTED_LABELS = "node-restriction.kubernetes.io/"  # for administrators to keep pods off compromised nodes
+ANY_NODE = "publish-for-any-node"
+
+
+class NodeRestriction(Admission):
+    """Confines the users that are nodes."""
+
+    name = "NodeRestriction"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        node = request.user.node
+        if not node:
+            return
+        if request.concerns(Pod):
+            _check_pod(request, node)
+        elif request.concerns(Node):
+            _check_node(request, node)
+        elif request.concerns(ResourceSlice):
+            _check_slice(request, node)
+        elif request.concerns(Lease):
+            _check_lease(request, node)
+        elif request.concerns(ServiceAccount) and request.subresource == "token":
+            self._check_token(request, node)
+
+    def _check_token(self, request: AdmissionRequest, node: str) -> None:
+        """A node asks for tokens on behalf of its pods only, so the token must be bound to one."""
+        spec = (request.tree or {}).get("spec") or {}
+        bound = spec.get("boundObjectRef") or {}
+        if bound.get("kind") != "Pod" or bound.get("apiVersion") != "v1" or not bound.get("name"):
+            raise request.forbidden("node requested token not bound to a pod")
+        if not bound.get("uid"):
+            raise request.forbidden("node requested token with a pod binding without a uid")
+        pod = one(self._reader, Pod, request.namespace, bound["name"])
+        if pod is None or pod.metadata.uid != bound["uid"]:
+            raise request.forbidden("the UID in the bound object reference does not match the UID in record")
+        if pod.spec.nodeName != node:
+            raise request.forbidden("node requested token bound to a pod scheduled on a different node")
+
+
+class NodeSlices(Admission):
+    """Confines drivers to the slices of the node that they run on."""
+
+    name = "NodeSlices"
+
+    def __init__(self, authorizer: Union) -> None:
+        self._authorizer = authorizer
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        user = request.user
+        nodes = user.extra.get(NODE_NAME) if request.concerns(ResourceSlice) else None
+        if not nodes or user.service_account is None:
+            return
+        for found in (request.object, request.old):
+            target = cast(ResourceSlice, found).spec.nodeName or "" if found else nodes[0]
+            if target != nodes[0] or len(nodes) > 1:
+                if self._authorizer.authorize(user, Attributes(ANY_NODE, "resource.k8s.io", "resourceslices")).allowed:
+                    return
+                what = f"resourceslices on node '{target}'" if target else "cluster resourceslices"
+                raise request.forbidden(f"this user running on node '{nodes[0]}' may not modify {what}")
+
+
+def _check_pod(request: AdmissionRequest, node: str) -> None:
+    new, old = cast("Pod | None", request.object), cast("Pod | None", request.old)
+    if request.operation == "CREATE" and not request.subresource:
+        if new and MIRROR not in new.metadata.annotations:
+            raise request.forbidden(
+                f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods'
+            )
+        if new and new.spec.nodeName != node:
+            raise request.forbidden(f'node "{node}" can only create pods with spec.nodeName set to itself')
+    elif old and old.spec.nodeName != node:
+        verb = "delete" if request.operation == "DELETE" else "update status for"
+        raise request.forbidden(f'node "{node}" can only {verb} pods with spec.nodeName set to itself')
+    elif request.operation == "UPDATE" and old and new:
+        _check_pod_update(request, node, old, new)
+    elif request.subresource == "binding":
+        raise request.forbidden(f'node "{node}" cannot bind pods')
+
+
+def _check_pod_update(request: AdmissionRequest, node: str, old: Pod, new: Pod) -> None:
+    if request.subresource != "status":
+        raise request.forbidden(f'node "{node}" can only update the status of pods')
+    if old.metadata.labels != new.metadata.labels:
+        raise request.forbidden(f'node "{node}" cannot update labels through pod status')
+    if old.status.resourceClaimStatuses != new.status.resourceClaimStatuses:
+        raise request.forbidden(f'node "{node}" cannot update resource claim statuses')
+    if old.status.extendedResourceClaimStatus != new.status.extendedResourceClaimStatus:
+        raise request.forbidden(f'node "{node}" cannot update extended resource claim statuses')
+
+
+def _check_node(request: AdmissionRequest, node: str) -> None:
+    if request.name != node:
+        raise request.forbidden(f'node "{node}" is not allowed to modify node "{request.name}"')
+    if request.operation == "DELETE":
+        raise request.forbidden(f'node "{node}" is not allowed to delete itself')
+    new, old = cast("Node | None", request.object), cast("Node | None", request.old)
+    if new is None:
+        return
+    before = old.metadata.labels if old else {}
+    changed = sorted(label for label, _ in before.items() ^ new.metadata.labels.items() if PROTECTED_LABELS in label)
+    if changed:
+        raise request.forbidden(f'node "{node}" is not allowed to modify labels: {", ".join(dict.fromkeys(changed))}')
+    if old and old.spec.taints != new.spec.taints:
+        raise request.forbidden(f'node "{node}" is not allowed to modify taints')
+
+
+def _check_slice(request: AdmissionRequest, node: str) -> None:
+    for found in (request.object, request.old):
+        if found and cast(ResourceSlice, found).spec.nodeName != node:
+            verb = {"CREATE": "create", "UPDATE": "update"}.get(request.operation, "delete")
+            raise request.forbidden(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+
+
+def _check_lease(request: AdmissionRequest, node: str) -> None:
+    if request.namespace != LEASES_NAMESPACE:
+        raise request.forbidden(f'can only access leases in the "{LEASES_NAMESPACE}" system namespace')
+    if request.name != node:
+        raise request.forbidden("can only access node lease with the same name as the requesting node")

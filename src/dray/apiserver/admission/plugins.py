@@ -1,0 +1,59 @@
+"""The plugins of a server, in the order in which they run.
+
+What sets fields comes before what looks at them; webhooks see what will be stored; quota comes last, so that nothing is
+charged for a request that somebody else refuses. The names in ALWAYS are rules of the system rather than choices, and
+cannot be disabled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dray.apiserver.admission import Chain, Plugin
+from dray.apiserver.admission.admin_access import AdminAccess
+from dray.apiserver.admission.namespaces import NamespaceDefaults, NamespaceLifecycle
+from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
+from dray.apiserver.admission.policies import PolicyWarning
+from dray.apiserver.admission.pool_status import PoolStatusLimit
+from dray.apiserver.admission.priority import Priority
+from dray.apiserver.admission.quota import Quota
+from dray.apiserver.admission.roles import RoleEscalation
+from dray.apiserver.admission.service_accounts import ServiceAccountAdmission
+from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
+from dray.apiserver.admission.webhooks import ValidatingWebhooks
+from dray.apiserver.authorization import Union
+from dray.apiserver.authorization.rbac import Rbac
+from dray.apiserver.reader import Reader
+
+ALWAYS = ("DRAAdminAccess", "NodeSlices", "RoleEscalation")
+
+
+def default_chain(
+    reader: Reader,
+    authorizer: Union,
+    rbac: Rbac,
+    *,
+    root_ca: str = "",
+    disabled: Iterable[str] = (),
+    pool_status: PoolStatusLimit | None = None,
+) -> Chain:
+    """All plugins but the disabled ones. Raises ValueError for a name that is unknown or cannot be disabled."""
+    plugins: list[Plugin] = [
+        NamespaceLifecycle(reader),
+        ServiceAccountAdmission(reader),
+        Priority(reader),
+        DefaultTolerationSeconds(),
+        NodeRestriction(reader),
+        NodeSlices(authorizer),
+        RoleEscalation(authorizer, rbac),
+        AdminAccess(reader),
+        PolicyWarning(),
+        pool_status or PoolStatusLimit(reader),
+        ValidatingWebhooks(reader),
+        NamespaceDefaults(reader, root_ca),
+        Quota(reader),
+    ]
+    names = set(disabled)
+    if kept := names.intersection(ALWAYS):
+        raise ValueError(f"admission plugins that cannot be disabled: {', '.join(sorted(kept))}")
+    return Chain(plugins).without(names)

@@ -1,0 +1,68 @@
+"""Requests for pool status cost a controller a walk over all claims, so nobody may ask without end.
+
+Each user has a bucket of requests that refills at a steady rate; an optional cap bounds how many exist in the cluster.
+Left out: deleting answered requests, which is a controller's job.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from dray.api.errors import TooManyRequests
+from dray.api.types.resource import ResourcePoolStatusRequest
+from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.reader import Reader, many
+
+MANY_USERS = 10_000  # buckets kept; full ones are forgotten first
+
+
+class PoolStatusLimit(Admission):
+    """Limits how fast a user, and how much everybody, may ask."""
+
+    name = "ResourcePoolStatusLimit"
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        per_minute: float = 10,
+        burst: int = 20,
+        cap: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = reader
+        self._rate = per_minute / 60
+        self._burst = burst
+        self._cap = cap
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # user → tokens, and when that was so
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        if request.operation != "CREATE" or not request.concerns(ResourcePoolStatusRequest) or request.subresource:
+            return
+        if self._cap is not None and sum(1 for _ in many(self._reader, ResourcePoolStatusRequest)) >= self._cap:
+            raise _too_many(f"the cluster holds {self._cap} ResourcePoolStatusRequests; delete some first", 60)
+        now = self._clock()
+        tokens = self._tokens(request.user.name, now)
+        if tokens < 1:
+            wait = math.ceil((1 - tokens) / self._rate)
+            text = f'user "{request.user.name}" creates ResourcePoolStatusRequests too fast; at most {self._rate * 60:g} per minute, {self._burst} at once'
+            raise _too_many(text, wait)
+        if not request.dry_run:
+            self._buckets[request.user.name] = (tokens - 1, now)
+
+    def _tokens(self, user: str, now: float) -> float:
+        if len(self._buckets) > MANY_USERS:
+            self._buckets = {
+                name: bucket for name, bucket in self._buckets.items() if self._filled(bucket, now) < self._burst
+            }
+        return self._filled(self._buckets.get(user, (self._burst, now)), now)
+
+    def _filled(self, bucket: tuple[float, float], now: float) -> float:
+        return min(self._burst, bucket[0] + (now - bucket[1]) * self._rate)
+
+
+def _too_many(text: str, seconds: int) -> TooManyRequests:
+    return TooManyRequests(text, retryAfterSeconds=seconds)

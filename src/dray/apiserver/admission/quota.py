@@ -1,0 +1,113 @@
+"""ResourceQuota: a namespace gets no more than it was given, however many ask at once.
+
+What a new object uses is added to the quota's `status.used` in the same commit that stores the object, on condition that
+the quota is still the one that was read; so neither two requests nor two servers can spend the same rest twice. Within
+one server the creations of a namespace take turns, which spares them the conflicts. A limit without a known usage is
+counted here, so a new quota holds from its first moment. Left out: giving back what deleted objects used, and what
+updates change, which the quota controller does from `dray.api.usage` too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from dray.api.quantity import Quantity
+from dray.api.resources import BY_TYPE
+from dray.api.types.core import Pod, ResourceQuota
+from dray.api.usage import ZERO, Usage, in_scope, names_for, total, unspecified, usage_of
+from dray.api.wire import Wire
+from dray.apiserver.admission import Admission, AdmissionRequest, Write
+from dray.apiserver.reader import Reader, many, revision
+
+
+class Quota(Admission):
+    """Charges new objects to the quotas of their namespace."""
+
+    name = "ResourceQuota"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._seen = -1
+        self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        if request.operation != "CREATE" or request.subresource or request.object is None or not request.namespace:
+            return
+        if not any(names_for(request.resource, quota.spec.hard) for quota in self._in(request.namespace)):
+            return
+        if not request.dry_run:
+            turn = self._turns.get(request.namespace) or asyncio.Lock()
+            self._turns[request.namespace] = turn
+            await request.held.enter_async_context(turn)
+        await self.write(request)
+
+    async def write(self, request: AdmissionRequest) -> None:
+        """Charge the quotas as they are now."""
+        if request.operation != "CREATE" or request.subresource or request.object is None:
+            return
+        for quota in self._in(request.namespace):
+            names = names_for(request.resource, quota.spec.hard)
+            if names and in_scope(quota, request.object):
+                used = self._charge(request, request.object, quota, names)
+                if used and not request.dry_run:
+                    request.writes.append(_written(quota, used))
+
+    def _in(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        seen = revision(self._reader, ResourceQuota)
+        if seen != self._seen:
+            self._seen = seen
+            self._quotas.clear()
+        quotas = self._quotas.get(namespace)
+        if quotas is None:
+            quotas = self._quotas[namespace] = tuple(many(self._reader, ResourceQuota, namespace))
+        return quotas
+
+    def _charge(self, request: AdmissionRequest, obj: Wire, quota: ResourceQuota, names: list[str]) -> Usage:
+        """The usage after this object. Raises Forbidden where it would be too much."""
+        if isinstance(obj, Pod) and (silent := unspecified(obj, names)):
+            raise request.forbidden(f"failed quota: {quota.metadata.name}: must specify {_shown_silent(silent)}")
+        wanted = usage_of(request.resource, obj)
+        requested = {name: wanted[name] for name in names if wanted.get(name, ZERO).sign > 0}
+        if not requested:
+            return {}
+        used = self._used(quota, requested)
+        hard = {name: Quantity.parse(quota.spec.hard[name]) for name in requested}
+        exceeded = [name for name in requested if used[name] + requested[name] > hard[name]]
+        if exceeded:
+            raise request.forbidden(
+                f"exceeded quota: {quota.metadata.name}, requested: {_shown(requested, exceeded)}, "
+                f"used: {_shown(used, exceeded)}, limited: {_shown(hard, exceeded)}"
+            )
+        return {name: used[name] + requested[name] for name in requested}
+
+    def _used(self, quota: ResourceQuota, names: Iterable[str]) -> Usage:
+        known = quota.status.used
+        if any(name not in known for name in names):
+            counted = total(quota, lambda resource: self._reader.list(resource, quota.metadata.namespace))
+            known = {name: str(amount) for name, amount in counted.items()} | known
+        return {name: Quantity.parse(known[name]) for name in names}
+
+
+def _written(quota: ResourceQuota, used: Usage) -> Write:
+    tree: dict[str, Any] = msgspec.to_builtins(quota)
+    before = tree.get("status", {}).get("used", {})
+    tree["status"] = {
+        "hard": dict(quota.spec.hard),
+        "used": {**before, **{name: str(amount) for name, amount in used.items()}},
+    }
+    metadata = quota.metadata
+    return Write(BY_TYPE[ResourceQuota], metadata.namespace, metadata.name, tree, metadata.resourceVersion)
+
+
+def _shown(amounts: Mapping[str, Quantity], names: Iterable[str]) -> str:
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(names))
+
+
+def _shown_silent(missing: Mapping[str, list[str]]) -> str:
+    return "; ".join(f"{name} for: {','.join(containers)}" for name, containers in missing.items())

@@ -1,0 +1,96 @@
+"""Every pod runs as a service account, and finds its token where programs look for it.
+
+The account must exist; without one the pod gets `default`. A volume with a token that is bound to the pod, the authority's
+certificate and the namespace is mounted into each container, unless the pod or its account says otherwise. Left out: the
+account's image pull secrets beyond copying their names, and accounts that restrict which secrets may be mounted.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from dray.api.types.core import Pod, ServiceAccount
+from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.reader import Reader, one
+
+Tree = dict[str, Any]
+
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+TOKEN_SECONDS = 3607  # an hour, and a little that makes such tokens easy to recognize
+VOLUME_PREFIX = "kube-api-access-"
+MIRROR = "kubernetes.io/config.mirror"
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # as in generated names: no vowels, so that no words arise
+
+
+class ServiceAccountAdmission(Admission):
+    """Gives pods an account and a token."""
+
+    name = "ServiceAccount"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def admit(self, request: AdmissionRequest) -> None:
+        if request.operation != "CREATE" or not request.concerns(Pod) or request.subresource or request.tree is None:
+            return
+        spec, metadata = request.tree.get("spec"), request.tree.get("metadata") or {}
+        if not isinstance(spec, dict):
+            return
+        if MIRROR in (metadata.get("annotations") or {}):
+            if spec.get("serviceAccountName"):
+                raise request.forbidden("a mirror pod may not reference service accounts")
+            return
+        name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        account = one(self._reader, ServiceAccount, request.namespace, name)
+        if account is None:
+            where = f"{request.namespace}/{name}"
+            raise request.forbidden(f'error looking up service account {where}: serviceaccount "{name}" not found')
+        if account.imagePullSecrets and not spec.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = [{"name": reference.name} for reference in account.imagePullSecrets]
+        if _mounts_token(spec, account):
+            _mount(spec)
+
+
+def _mounts_token(spec: Tree, account: ServiceAccount) -> bool:
+    """The pod decides, then its account; by default it is mounted."""
+    if spec.get("automountServiceAccountToken") is not None:
+        return bool(spec["automountServiceAccountToken"])
+    return account.automountServiceAccountToken is not False
+
+
+def _mount(spec: Tree) -> None:
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    missing = [container for container in containers if not _has_token(container)]
+    volumes = spec.get("volumes") or []
+    volume = next((v["name"] for v in volumes if str(v.get("name", "")).startswith(VOLUME_PREFIX)), "")
+    if not missing:
+        return
+    if not volume:
+        volume = VOLUME_PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(5))
+        spec["volumes"] = [*volumes, {"name": volume, "projected": _projection()}]
+    for container in missing:
+        mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+
+
+def _has_token(container: Tree) -> bool:
+    return any(mount.get("mountPath") == TOKEN_PATH for mount in container.get("volumeMounts") or ())
+
+
+def _projection() -> Tree:
+    return {
+        "defaultMode": 0o644,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {
+                "downwardAPI": {
+                    "items": [
+                        {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+                    ]
+                }
+            },
+        ],
+    }

@@ -1,0 +1,132 @@
+"""Calling an admission webhook: one HTTPS POST of an AdmissionReview, and what its answer means.
+
+Answers are read with a bound on size and time, redirects are not followed, and only the authority that the configuration
+names is trusted. `aiohttp` is imported at the first call, since most clusters have no webhook. Left out: which webhooks a
+request concerns (`webhooks`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dray.api.types.admissionregistration import WebhookClientConfig
+
+if TYPE_CHECKING:
+    import aiohttp
+
+LARGEST_ANSWER = 1 << 20
+API_VERSION = "admission.k8s.io/v1"
+
+
+class CallFailed(Exception):
+    """The webhook gave no answer that can be understood, and why."""
+
+
+class ReviewStatus(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+
+
+class ReviewAnswer(msgspec.Struct):
+    """The part of an answer that validation is about."""
+
+    uid: str
+    allowed: bool
+    status: ReviewStatus | None = None
+    warnings: tuple[str, ...] | None = None
+
+
+class ReviewEnvelope(msgspec.Struct):
+    apiVersion: str = ""
+    kind: str = ""
+    response: ReviewAnswer | None = None
+
+
+_decode = msgspec.json.Decoder(ReviewEnvelope).decode
+
+
+class WebhookClient:
+    """Calls webhooks over connections that are kept for the next call."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    async def call(self, config: WebhookClientConfig, review: dict[str, Any], timeout: float) -> ReviewAnswer:
+        """Ask, and return the answer. Raises CallFailed."""
+        url = _url(config)
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await self._post(url, config.caBundle, msgspec.json.encode(review))
+        except TimeoutError:
+            raise CallFailed(f'failed to call webhook: Post "{url}": no answer within {timeout:g}s') from None
+        if answer.uid != review["request"]["uid"]:
+            raise CallFailed(f"expected response.uid={review['request']['uid']!r}, got {answer.uid!r}")
+        return answer
+
+    async def aclose(self) -> None:
+        if self._session:
+            await self._session.close()
+            self._session = None
+
+    async def _post(self, url: str, ca_bundle: str, body: bytes) -> ReviewAnswer:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(headers={"Content-Type": "application/json"})
+        context = self._context(ca_bundle)
+        try:
+            async with self._session.post(url, data=body, ssl=context, allow_redirects=False) as response:
+                if response.status != 200:
+                    raise CallFailed(f'failed to call webhook: Post "{url}": the server answered {response.status}')
+                data = await _read(response.content)
+        except (aiohttp.ClientError, OSError) as error:
+            raise CallFailed(f'failed to call webhook: Post "{url}": {error}') from error
+        return _answer(data)
+
+    def _context(self, ca_bundle: str) -> ssl.SSLContext:
+        context = self._contexts.get(ca_bundle)
+        if context is None:
+            try:
+                pem = base64.b64decode(ca_bundle, validate=True).decode("ascii") if ca_bundle else None
+                context = ssl.create_default_context(cadata=pem)
+            except (binascii.Error, ValueError, ssl.SSLError) as error:
+                raise CallFailed(f"the CA bundle cannot be read: {error}") from error
+            self._contexts[ca_bundle] = context
+        return context
+
+
+async def _read(content: aiohttp.StreamReader) -> bytes:
+    data = b""
+    async for chunk in content.iter_any():
+        data += chunk
+        if len(data) > LARGEST_ANSWER:
+            raise CallFailed(f"the answer is larger than {LARGEST_ANSWER} bytes")
+    return data
+
+
+def _url(config: WebhookClientConfig) -> str:
+    if config.url:
+        return config.url
+    service = config.service
+    where = f"{service.namespace}/{service.name}" if service else "nothing"
+    raise CallFailed(f"the webhook refers to service {where}, which this server cannot reach; use clientConfig.url")
+
+
+def _answer(data: bytes) -> ReviewAnswer:
+    try:
+        envelope = _decode(data)
+    except msgspec.DecodeError as error:
+        raise CallFailed(f"the answer is no AdmissionReview: {error}") from error
+    if envelope.apiVersion != API_VERSION or envelope.kind != "AdmissionReview":
+        raise CallFailed(f"expected an AdmissionReview of {API_VERSION}, got {envelope.apiVersion} {envelope.kind}")
+    if envelope.response is None:
+        raise CallFailed("the answer has no response")
+    return envelope.response

@@ -1,0 +1,61 @@
+"""The guards of a server, put together: who asks, who may, and what is let in.
+
+The one place that knows how authentication, authorization and admission depend on each other. Left out: where the options
+come from (`cli`), and when each guard is asked (`core`, `http`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dray.apiserver.admission import Chain
+from dray.apiserver.admission.plugins import default_chain
+from dray.apiserver.admission.pool_status import PoolStatusLimit
+from dray.apiserver.authentication import Authenticator, read_users
+from dray.apiserver.authorization import Union
+from dray.apiserver.authorization.node import NodeAuthorizer
+from dray.apiserver.authorization.rbac import Rbac
+from dray.apiserver.authorization.reviews import Reviews
+from dray.apiserver.certificates import Keys
+from dray.apiserver.reader import Reader
+from dray.apiserver.request import Request
+from dray.apiserver.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Security:
+    """The guards that share one view of the cluster."""
+
+    tokens: Tokens
+    authorizer: Union
+    authenticator: Authenticator
+    admission: Chain
+    reviews: Mapping[str, Callable[[Request], dict[str, Any]]]  # by plural
+
+
+def assemble(
+    reader: Reader,
+    keys: Keys,
+    *,
+    token_file: Path | str | None = None,
+    disabled_plugins: Iterable[str] = (),
+    pool_status: PoolStatusLimit | None = None,
+) -> Security:
+    """Guards for a server with these keys. Raises ValueError for a bad token file or an unknown plugin."""
+    tokens = Tokens(reader, keys.signing_key)
+    rbac = Rbac(reader)
+    authorizer = Union(NodeAuthorizer(reader), rbac)
+    authenticator = Authenticator(authorizer, tokens, read_users(keys.admin_token, token_file))
+    admission = default_chain(
+        reader,
+        authorizer,
+        rbac,
+        root_ca=keys.authority.decode(),
+        disabled=disabled_plugins,
+        pool_status=pool_status,
+    )
+    reviews = Reviews(authenticator, authorizer, rbac)
+    return Security(tokens, authorizer, authenticator, admission, reviews.by_plural())
