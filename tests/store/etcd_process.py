@@ -19,35 +19,47 @@ def free_port() -> int:
 
 
 class Etcd:
-    """One etcd process with one member; it can be killed and started again on its data."""
+    """One etcd process, alone or a member of a cluster; it can be killed and started again on its data."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
-        self.port, self._peer_port = free_port(), free_port()
-        self.endpoint = f"127.0.0.1:{self.port}"
+    def __init__(self, directory: Path, *options: str, name: str = "default") -> None:
+        self.endpoint = f"127.0.0.1:{free_port()}"
+        self._name = name
+        self._peer = f"http://127.0.0.1:{free_port()}"
+        self._cluster = self.member
         self._directory = directory
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    @property
+    def member(self) -> str:
+        return f"{self._name}={self._peer}"
+
+    def join(self, members: list["Etcd"]) -> None:
+        """Be one of these from the start."""
+        self._cluster = ",".join(member.member for member in members)
+
+    def start(self, *, wait: bool = True) -> None:
         scheme = "https" if any(option.startswith("--cert-file") for option in self._options) else "http"
-        client, peer = f"{scheme}://{self.endpoint}", f"http://127.0.0.1:{self._peer_port}"
+        client = f"{scheme}://{self.endpoint}"
         metrics = f"http://127.0.0.1:{free_port()}"
         self._process = subprocess.Popen(
             [
                 ETCD,
-                f"--data-dir={self._directory / 'etcd'}",
+                f"--name={self._name}",
+                f"--data-dir={self._directory / self._name}",
                 f"--listen-client-urls={client}",
                 f"--advertise-client-urls={client}",
-                f"--listen-peer-urls={peer}",
-                f"--initial-advertise-peer-urls={peer}",
-                f"--initial-cluster=default={peer}",
+                f"--listen-peer-urls={self._peer}",
+                f"--initial-advertise-peer-urls={self._peer}",
+                f"--initial-cluster={self._cluster}",
                 f"--listen-metrics-urls={metrics}",
                 "--log-level=error",
                 "--unsafe-no-fsync",
                 *self._options,
             ]
         )
-        self._wait_until_healthy(metrics)
+        if wait:
+            self._wait_until_healthy(metrics)
 
     def _wait_until_healthy(self, metrics: str) -> None:
         for _ in range(200):

@@ -102,7 +102,7 @@ async def test_a_consistent_read_is_not_held_up_by_foreign_writes(
 
 
 async def test_a_cache_survives_the_restart_of_etcd(own_etcd: Etcd, open_cache: OpenCache) -> None:
-    log = await EtcdLog.open([own_etcd.endpoint])
+    log = await EtcdLog.open([own_etcd.endpoint], patience=1)
     cache = await open_cache(log)
     watch = cache.watch("pods/", cache.revision)
     await cache.commit([Op("pods/a", b"1")])
@@ -156,6 +156,35 @@ async def test_a_cache_that_was_away_too_long_starts_anew(etcd: Etcd, prefix: st
     await other.close()
 
 
+@pytest.fixture
+def members(tmp_path: Path) -> Iterator[list[Etcd]]:
+    """A cluster of three."""
+    servers = [Etcd(tmp_path, name=name) for name in ("one", "two", "three")]
+    for server in servers:
+        server.join(servers)
+    for server in servers:
+        server.start(wait=server is servers[-1])
+    yield servers
+    for server in servers:
+        server.kill()
+
+
+async def test_the_death_of_a_member_is_not_noticed(members: list[Etcd], open_cache: OpenCache) -> None:
+    log = await EtcdLog.open([member.endpoint for member in members])
+    cache = await open_cache(log)
+    watch, revisions = cache.watch("pods/", cache.revision), []
+    for n in range(30):
+        if n == 10:
+            members[0].kill()  # the one that we talk to
+        revisions.append(await cache.commit([Op(f"pods/{n}", b"1", 0)]))
+    seen: list[int] = []
+    while len(seen) < 30:
+        seen += [event.revision for event in await watch.next(timeout=10)]
+    assert seen == revisions
+    await cache.close()
+    await log.close()
+
+
 async def test_a_dead_endpoint_is_passed_over(etcd: Etcd, prefix: str, open_cache: OpenCache) -> None:
     log = await EtcdLog.open(["127.0.0.1:1", etcd.endpoint], prefix=prefix)
     cache = await open_cache(log)
@@ -167,7 +196,7 @@ async def test_a_dead_endpoint_is_passed_over(etcd: Etcd, prefix: str, open_cach
 
 async def test_no_endpoint_at_all_is_reported() -> None:
     with pytest.raises(Unavailable, match=r"etcd does not answer at 127\.0\.0\.1:1"):
-        await EtcdLog.open(["127.0.0.1:1"])
+        await EtcdLog.open(["127.0.0.1:1"], patience=0.5)
 
 
 class LosesAnswers(Client):
@@ -291,7 +320,7 @@ async def test_tls_with_client_certificates(tmp_path: Path) -> None:
         assert len((await log.load()).versions) == 1
         await log.close()
         with pytest.raises(Unavailable):
-            await EtcdLog.open([server.endpoint], tls=Tls(authority.file))
+            await EtcdLog.open([server.endpoint], tls=Tls(authority.file), patience=0.5)
         with pytest.raises(StoreError, match="cannot read"):
             await EtcdLog.open([server.endpoint], tls=Tls(tmp_path / "missing.pem"))
     finally:

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from typing import Self
 
 import grpc
 import grpc.aio
@@ -18,7 +19,7 @@ from msgspec import Struct
 
 from dray.store import etcd_pb2 as pb
 from dray.store.errors import Closed, Compacted, Conflict, StoreError, TooLarge, Unavailable
-from dray.store.etcd_client import COMPACT, LEASE_GRANT, PUT, RANGE, TXN, Client, Refused, Tls
+from dray.store.etcd_client import COMPACT, LEASE_GRANT, PATIENCE, PUT, RANGE, TXN, Client, Refused, Tls
 from dray.store.log import Batch, Op, Page, Version
 from dray.store.state import check_keys
 
@@ -59,9 +60,11 @@ class EtcdLog:
         self._closed = False
 
     @classmethod
-    async def open(cls, endpoints: Sequence[str], *, prefix: str = "/dray/", tls: Tls | None = None) -> "EtcdLog":
-        """Connect to the first endpoint that answers. Raises Unavailable."""
-        log = cls(Client(endpoints, tls), prefix)
+    async def open(
+        cls, endpoints: Sequence[str], *, prefix: str = "/dray/", tls: Tls | None = None, patience: float = PATIENCE
+    ) -> Self:
+        """Connect to the first endpoint that answers. Raises Unavailable, as every call, after `patience` seconds."""
+        log = cls(Client(endpoints, tls, patience), prefix)
         try:
             await log.head()
         except BaseException:

@@ -5,6 +5,7 @@ Left out: etcd's user names and passwords (client certificates name a user too),
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,10 @@ from dray.store.errors import StoreError, Unavailable
 
 logger = logging.getLogger(__name__)
 
-_ATTEMPT_SECONDS = 5.0  # longer than an election among etcd's members
-_ROUNDS = 3  # times that each endpoint is tried before a call gives up
-_PAUSE_SECONDS = 0.2
+_ATTEMPT_SECONDS = 2.5  # a member forwards to a leader that has just died without noticing
+PATIENCE = 6.0  # before a call gives up: longer than that and an election, which takes one or two seconds
+_PAUSE_SECONDS = 0.2  # after all endpoints have been tried
+_HAS_LEADER = (("hasleader", "true"),)  # a member that knows no leader answers so at once, and ends its watches
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -75,10 +77,11 @@ class Refused(Unavailable):
 
 
 class Client:
-    def __init__(self, endpoints: Sequence[str], tls: Tls | None = None) -> None:
+    def __init__(self, endpoints: Sequence[str], tls: Tls | None = None, patience: float = PATIENCE) -> None:
         credentials = tls.credentials() if tls is not None else None
         self._endpoints = list(endpoints)
         self._channels = [_channel(endpoint, credentials) for endpoint in endpoints]
+        self._patience = patience
         self._current = 0
 
     async def call(self, method: tuple[str, type[Answer]], request: Message) -> tuple[Answer, bool]:
@@ -87,9 +90,12 @@ class Client:
         Tries one endpoint after the other. Raises Refused, or Unavailable when none answers.
         """
         failure = None
-        for attempt in range(_ROUNDS * len(self._channels)):
-            if attempt:
-                await asyncio.sleep(_PAUSE_SECONDS if attempt % len(self._channels) == 0 else 0)
+        attempts = 0
+        give_up = time.monotonic() + self._patience
+        while failure is None or time.monotonic() < give_up:
+            if attempts and attempts % len(self._channels) == 0:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            attempts += 1
             chosen = self._current
             try:
                 return await self._attempt(chosen, method, request), failure is not None
@@ -98,7 +104,6 @@ class Client:
                     raise Refused(error.code(), error.details() or "no details") from error
                 failure = error
                 self.leave(chosen, error)
-        assert failure is not None  # there is at least one endpoint
         raise Unavailable(f"etcd does not answer at {', '.join(self._endpoints)}: {failure.details()}") from failure
 
     async def _attempt(self, chosen: int, method: tuple[str, type[Answer]], request: Message) -> Answer:
@@ -108,7 +113,7 @@ class Client:
             request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString,  # type: ignore[attr-defined]  # every message has it
         )
-        result: Answer = await call(request, timeout=_ATTEMPT_SECONDS)
+        result: Answer = await call(request, timeout=_ATTEMPT_SECONDS, metadata=_HAS_LEADER)
         return result
 
     def watch(self) -> tuple[int, Any]:
@@ -118,7 +123,7 @@ class Client:
             request_serializer=pb.WatchRequest.SerializeToString,
             response_deserializer=pb.WatchResponse.FromString,
         )
-        return self._current, call(metadata=(("hasleader", "true"),))
+        return self._current, call(metadata=_HAS_LEADER)
 
     def leave(self, chosen: int, error: Any) -> None:
         """Use the next endpoint from now on, unless somebody else has moved on already."""
