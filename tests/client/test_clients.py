@@ -1,0 +1,241 @@
+"""One suite for both clients: the same calls, objects and errors, near and far."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from dray.api.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound
+from dray.api.types import core, resource
+from dray.client import Client, Informer, PatchKind, WatchEvent
+from tests.client.conftest import HISTORY
+
+
+def config_map(name: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels or {}}, "data": data}
+
+
+@pytest.fixture(autouse=True)
+async def namespace(near: Client) -> None:
+    await near.create(core.Namespace, {"metadata": {"name": "ns"}})
+
+
+async def names(client: Client, **options: Any) -> list[str]:
+    return [item.metadata.name for item in (await client.list(core.ConfigMap, "ns", **options)).items]
+
+
+async def test_what_is_created_can_be_read(client: Client) -> None:
+    created = await client.create(core.ConfigMap, config_map("a", k="v"), namespace="ns")
+    assert isinstance(created, core.ConfigMap)
+    assert created.metadata.uid
+    assert created.metadata.resourceVersion
+    read = await client.get(core.ConfigMap, "a", "ns")
+    assert read == created
+    assert (read.apiVersion, read.kind, read.data) == ("v1", "ConfigMap", {"k": "v"})
+
+
+async def test_the_namespace_may_stand_in_the_tree(client: Client) -> None:
+    tree = config_map("a")
+    tree["metadata"]["namespace"] = "ns"
+    assert (await client.create(core.ConfigMap, tree)).metadata.namespace == "ns"
+
+
+async def test_cluster_wide_objects_have_no_namespace(client: Client) -> None:
+    await client.create(resource.DeviceClass, {"metadata": {"name": "gpu"}, "spec": {}}, namespace="ignored")
+    assert (await client.get(resource.DeviceClass, "gpu")).metadata.namespace == ""
+
+
+async def test_errors_keep_their_reason(client: Client) -> None:
+    await client.create(core.ConfigMap, config_map("a"), namespace="ns")
+    with pytest.raises(AlreadyExists, match='configmaps "a" already exists'):
+        await client.create(core.ConfigMap, config_map("a"), namespace="ns")
+    with pytest.raises(NotFound) as caught:
+        await client.get(core.ConfigMap, "b", "ns")
+    assert caught.value.details["name"] == "b"
+    with pytest.raises(Invalid) as invalid:
+        await client.create(core.ConfigMap, config_map("No Name"), namespace="ns")
+    assert invalid.value.errors[0].field == "metadata.name"
+
+
+@pytest.mark.parametrize("verb", ["get", "patch", "delete"])
+async def test_an_empty_name_never_means_everything(client: Client, verb: str) -> None:
+    arguments: list[Any] = [core.ConfigMap, ""] + ([{}] if verb == "patch" else []) + ["ns"]
+    with pytest.raises(BadRequest, match="a name is required"):
+        await getattr(client, verb)(*arguments)
+
+
+async def test_writing_without_a_namespace_is_refused(client: Client) -> None:
+    with pytest.raises(BadRequest, match="a namespace is required"):
+        await client.create(core.ConfigMap, config_map("a"))
+
+
+async def test_an_update_is_conditional_on_the_version_it_names(client: Client) -> None:
+    first = await client.create(core.ConfigMap, config_map("a", k="1"), namespace="ns")
+
+    def changed(value: str, version: str) -> dict[str, Any]:
+        meta = {"name": "a", "namespace": "ns", "resourceVersion": version}
+        return {"metadata": meta, "data": {"k": value}}
+
+    second = await client.update(core.ConfigMap, changed("2", first.metadata.resourceVersion))
+    assert second.data == {"k": "2"}
+    with pytest.raises(Conflict):
+        await client.update(core.ConfigMap, changed("3", first.metadata.resourceVersion))
+
+
+async def test_a_merge_patch_changes_what_it_names(client: Client) -> None:
+    await client.create(core.ConfigMap, config_map("a", x="1", y="2"), namespace="ns")
+    patched = await client.patch(core.ConfigMap, "a", {"data": {"x": None, "z": "3"}}, "ns")
+    assert patched.data == {"y": "2", "z": "3"}
+
+
+async def test_a_patch_that_names_an_old_version_conflicts(client: Client) -> None:
+    first = await client.create(core.ConfigMap, config_map("a"), namespace="ns")
+    condition = {"metadata": {"resourceVersion": first.metadata.resourceVersion}}
+    await client.patch(core.ConfigMap, "a", {**condition, "data": {"k": "1"}}, "ns")
+    with pytest.raises(Conflict):
+        await client.patch(core.ConfigMap, "a", {**condition, "data": {"k": "2"}}, "ns")
+
+
+async def test_a_json_patch_runs_its_steps(client: Client) -> None:
+    await client.create(core.ConfigMap, config_map("a", x="1"), namespace="ns")
+    steps = [{"op": "test", "path": "/data/x", "value": "1"}, {"op": "replace", "path": "/data/x", "value": "2"}]
+    assert (await client.patch(core.ConfigMap, "a", steps, "ns", kind=PatchKind.JSON)).data == {"x": "2"}
+
+
+async def test_a_strategic_patch_merges_lists_by_their_key(client: Client) -> None:
+    await client.create(core.Node, {"metadata": {"name": "n"}})
+    for name in ("A", "B"):
+        patch = {"status": {"conditions": [{"type": name, "status": "True"}]}}
+        await client.patch(core.Node, "n", patch, kind=PatchKind.STRATEGIC, subresource="status")
+    node = await client.get(core.Node, "n")
+    assert sorted(condition.type for condition in node.status.conditions) == ["A", "B"]
+
+
+async def test_the_status_is_written_apart_from_the_rest(client: Client) -> None:
+    await client.create(core.Node, {"metadata": {"name": "n"}})
+    node = await client.patch(
+        core.Node,
+        "n",
+        {"status": {"nodeInfo": {"kubeletVersion": "v"}}, "spec": {"unschedulable": True}},
+        subresource="status",
+    )
+    assert node.status.nodeInfo.kubeletVersion == "v"
+    assert not node.spec.unschedulable
+
+
+async def test_a_pod_is_bound_through_its_subresource(client: Client) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await client.create(core.Pod, pod, namespace="ns")
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p"},
+        "target": {"kind": "Node", "name": "n"},
+    }
+    await client.create(core.Pod, binding, namespace="ns", name="p", subresource="binding")
+    assert (await client.get(core.Pod, "p", "ns")).spec.nodeName == "n"
+
+
+async def test_deletion_keeps_its_preconditions(client: Client) -> None:
+    created = await client.create(core.ConfigMap, config_map("a"), namespace="ns")
+    with pytest.raises(Conflict):
+        await client.delete(core.ConfigMap, "a", "ns", uid="other")
+    with pytest.raises(Conflict):
+        await client.delete(core.ConfigMap, "a", "ns", resource_version="1")
+    await client.delete(
+        core.ConfigMap, "a", "ns", uid=created.metadata.uid, resource_version=created.metadata.resourceVersion
+    )
+    with pytest.raises(NotFound):
+        await client.delete(core.ConfigMap, "a", "ns")
+
+
+async def test_lists_are_selected_and_paged(client: Client) -> None:
+    for number in range(5):
+        await client.create(core.ConfigMap, config_map(f"c{number}", {"odd": str(number % 2)}), namespace="ns")
+    assert await names(client) == ["c0", "c1", "c2", "c3", "c4"]
+    assert await names(client, labels="odd=1") == ["c1", "c3"]
+    assert await names(client, fields="metadata.name=c2") == ["c2"]
+    page = await client.list(core.ConfigMap, "ns", limit=3)
+    assert (len(page.items), page.remaining) == (3, 2)
+    rest = await client.list(core.ConfigMap, "ns", limit=3, continue_=page.continue_)
+    assert [item.metadata.name for item in rest.items] == ["c3", "c4"]
+    assert rest.continue_ == ""
+
+
+async def test_a_collection_is_deleted_by_selector(client: Client) -> None:
+    for number in range(4):
+        await client.create(core.ConfigMap, config_map(f"c{number}", {"odd": str(number % 2)}), namespace="ns")
+    await client.delete_collection(core.ConfigMap, "ns", labels="odd=1")
+    assert await names(client) == ["c0", "c2"]
+
+
+async def _events(client: Client, count: int, **options: Any) -> list[WatchEvent[core.ConfigMap]]:
+    seen: list[WatchEvent[core.ConfigMap]] = []
+    async with aclosing(client.watch(core.ConfigMap, "ns", **options)) as watch:
+        async for batch in watch:
+            seen += batch
+            if len(seen) >= count:
+                return seen
+    raise AssertionError("the watch ended early")
+
+
+async def test_a_watch_tells_every_change_after_its_version(client: Client) -> None:
+    await client.create(core.ConfigMap, config_map("before"), namespace="ns")
+    start = (await client.list(core.ConfigMap, "ns")).resource_version
+    await client.create(core.ConfigMap, config_map("a"), namespace="ns")
+    watching = asyncio.create_task(_events(client, 3, resource_version=start))
+    await asyncio.sleep(0)
+    await client.patch(core.ConfigMap, "a", {"data": {"k": "v"}}, "ns")
+    await client.delete(core.ConfigMap, "a", "ns")
+    seen = await asyncio.wait_for(watching, 5)
+    assert [(event.type, event.object.metadata.name) for event in seen] == [
+        ("ADDED", "a"),
+        ("MODIFIED", "a"),
+        ("DELETED", "a"),
+    ]
+    versions = [int(event.resource_version) for event in seen]
+    assert versions == sorted(set(versions))
+    assert versions[-1] > int(seen[1].object.metadata.resourceVersion)
+    assert await _events(client, 1, resource_version=seen[1].resource_version) == seen[2:]
+
+
+async def test_a_watch_without_version_begins_with_what_is_there(client: Client) -> None:
+    await client.create(core.ConfigMap, config_map("a"), namespace="ns")
+    assert [event.type for event in await asyncio.wait_for(_events(client, 1), 5)] == ["ADDED"]
+
+
+async def test_a_watch_ends_at_its_timeout(client: Client) -> None:
+    start = (await client.list(core.ConfigMap, "ns")).resource_version
+    watch = client.watch(core.ConfigMap, "ns", resource_version=start, timeout=1)
+    assert [event for batch in [b async for b in watch] for event in batch if event.type != "BOOKMARK"] == []
+
+
+async def test_a_version_that_is_too_old_has_expired(client: Client, near: Client) -> None:
+    await near.create(core.ConfigMap, config_map("a"), namespace="ns")
+    for number in range(HISTORY * 2):
+        await near.patch(core.ConfigMap, "a", {"data": {"k": str(number)}}, "ns")
+    with pytest.raises(Expired):
+        await _events(client, 1, resource_version="1")
+
+
+async def test_an_informer_keeps_up_with_a_real_server(client: Client) -> None:
+    informer = Informer(client, core.ConfigMap, "ns", labels="keep=yes")
+    seen: list[tuple[str | None, str | None]] = []
+    informer.add_handler(
+        lambda deltas: seen.extend((d.old and d.old.data.get("k"), d.new and d.new.data.get("k")) for d in deltas)
+    )
+    await client.create(core.ConfigMap, config_map("a", {"keep": "yes"}, k="1"), namespace="ns")
+    task = asyncio.create_task(informer.run())
+    await asyncio.wait_for(informer.synced(), 5)
+    await client.patch(core.ConfigMap, "a", {"data": {"k": "2"}}, "ns")
+    await client.patch(core.ConfigMap, "a", {"metadata": {"labels": None}}, "ns")  # leaves the selection
+    arrived = asyncio.Event()
+    informer.add_handler(lambda deltas: arrived.set() if any(d.object.metadata.name == "b" for d in deltas) else None)
+    await client.create(core.ConfigMap, config_map("b", {"keep": "yes"}, k="3"), namespace="ns")
+    await asyncio.wait_for(arrived.wait(), 5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert seen == [(None, "1"), ("1", "2"), ("2", None), (None, "3")]

@@ -1,0 +1,146 @@
+"""Events: written in the background, counted up, dropped rather than in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from prometheus_client import REGISTRY
+
+from dray.api.errors import InternalError
+from dray.api.types import core
+from dray.client import Client, EventRecorder, ManualClock
+from dray.client.clock import settle
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def pod(near: Client) -> core.Pod:
+    await near.create(core.Namespace, {"metadata": {"name": "ns"}})
+    tree = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return await near.create(core.Pod, tree, namespace="ns")
+
+
+@pytest.fixture
+async def recorder(near: Client, clock: ManualClock) -> AsyncIterator[EventRecorder]:
+    recorder = EventRecorder(near, "tester", host="here", clock=clock)
+    task = asyncio.create_task(recorder.run())
+    yield recorder
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def events(client: Client, namespace: str = "ns") -> list[core.Event]:
+    return [*(await client.list(core.Event, namespace)).items]
+
+
+async def test_an_event_names_its_object_and_source(near: Client, recorder: EventRecorder, pod: core.Pod) -> None:
+    recorder.warning(pod, "Broken", "it broke")
+    await recorder.flush()
+    (event,) = await events(near)
+    about = event.involvedObject
+    assert (about.kind, about.namespace, about.name, about.uid) == ("Pod", "ns", "p", pod.metadata.uid)
+    assert (event.type, event.reason, event.message, event.count) == ("Warning", "Broken", "it broke", 1)
+    assert (event.source.component, event.source.host, event.reportingComponent) == ("tester", "here", "tester")
+    assert event.metadata.name.startswith("p.")
+    assert event.firstTimestamp == event.lastTimestamp == "2001-09-09T01:46:40Z"
+
+
+async def test_repetitions_count_up_one_event(
+    near: Client, recorder: EventRecorder, pod: core.Pod, clock: ManualClock
+) -> None:
+    for _ in range(3):
+        recorder.record(pod, "Again", "same")
+        await recorder.flush()
+        await clock.advance(60)
+    recorder.record(pod, "Again", "other")
+    await recorder.flush()
+    first, second = sorted(await events(near), key=lambda e: -e.count)
+    assert (first.count, second.count) == (3, 1)
+    assert (first.firstTimestamp, first.lastTimestamp) == ("2001-09-09T01:46:40Z", "2001-09-09T01:48:40Z")
+
+
+async def test_a_burst_is_written_once_with_its_count(near: Client, recorder: EventRecorder, pod: core.Pod) -> None:
+    for _ in range(1000):
+        recorder.record(pod, "Burst", "same")
+    await recorder.flush()
+    (event,) = await events(near)
+    assert event.count == 1000
+
+
+async def test_after_the_window_a_new_event_begins(
+    near: Client, recorder: EventRecorder, pod: core.Pod, clock: ManualClock
+) -> None:
+    recorder.record(pod, "Rare", "same")
+    await recorder.flush()
+    await clock.advance(601)
+    recorder.record(pod, "Rare", "same")
+    await recorder.flush()
+    assert [event.count for event in await events(near)] == [1, 1]
+
+
+async def test_an_event_that_expired_meanwhile_is_written_anew(
+    near: Client, recorder: EventRecorder, pod: core.Pod
+) -> None:
+    recorder.record(pod, "Gone", "same")
+    await recorder.flush()
+    await near.delete_collection(core.Event, "ns")
+    recorder.record(pod, "Gone", "same")
+    await recorder.flush()
+    assert [event.count for event in await events(near)] == [2]
+
+
+async def test_events_about_cluster_wide_objects_live_in_default(near: Client, recorder: EventRecorder) -> None:
+    await near.create(core.Namespace, {"metadata": {"name": "default"}})
+    node = await near.create(core.Node, {"metadata": {"name": "n"}})
+    recorder.record(node, "Ready", "it is")
+    await recorder.flush()
+    (event,) = await events(near, "default")
+    assert event.involvedObject.namespace == ""
+
+
+async def test_a_long_message_is_shortened(near: Client, recorder: EventRecorder, pod: core.Pod) -> None:
+    recorder.record(pod, "Long", "ü" * 2000)
+    await recorder.flush()
+    (event,) = await events(near)
+    assert len(event.message.encode()) <= 1024
+    assert event.message.endswith("ü...")
+
+
+def _dropped(component: str) -> float:
+    return REGISTRY.get_sample_value("dray_events_dropped_total", {"source": component}) or 0.0
+
+
+async def test_a_flood_is_dropped_and_counted(near: Client, pod: core.Pod, clock: ManualClock) -> None:
+    recorder = EventRecorder(near, "flooded", clock=clock, limit=10)
+    for number in range(25):
+        recorder.record(pod, "Flood", str(number))
+    assert _dropped("flooded") == 15
+    task = asyncio.create_task(recorder.run())
+    await recorder.flush()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(await events(near)) == 10
+
+
+class Refusing:
+    async def create(self, *_: object, **__: object) -> None:
+        raise InternalError("no")
+
+
+async def test_a_server_that_refuses_events_stops_nothing(pod: core.Pod, clock: ManualClock) -> None:
+    recorder = EventRecorder(Refusing(), "refused", clock=clock)  # type: ignore[arg-type]
+    task = asyncio.create_task(recorder.run())
+    recorder.record(pod, "A", "a")
+    recorder.record(pod, "B", "b")
+    await asyncio.wait_for(recorder.flush(), 1)
+    await settle()
+    assert _dropped("refused") == 2
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

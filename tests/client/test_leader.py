@@ -1,0 +1,161 @@
+"""Leader election on a real server, with time turned by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dray.api.errors import ServiceUnavailable
+from dray.api.types.coordination import Lease
+from dray.api.types.core import Namespace
+from dray.client import Client, LeaderElection, LostLeadership, ManualClock, Terms
+from dray.client.clock import settle
+
+
+class Flaky:
+    """A client whose server can be cut off."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.cut = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.cut:
+            raise ServiceUnavailable("cut off")
+        return getattr(self._client, name)
+
+
+class Candidate:
+    """One process that wants to lead."""
+
+    def __init__(self, client: Client, name: str, clock: ManualClock) -> None:
+        self.client = Flaky(client)
+        self.election = LeaderElection(self.client, "lock", name, clock=clock)  # type: ignore[arg-type]
+        self.working = False
+        self.task = asyncio.create_task(self.election.run(self._work))
+
+    async def _work(self) -> None:
+        self.working = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.working = False
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(autouse=True)
+async def namespace(near: Client) -> None:
+    await near.create(Namespace, {"metadata": {"name": "kube-system"}})
+
+
+async def lease(client: Client) -> Lease:
+    return await client.get(Lease, "lock", "kube-system")
+
+
+async def test_the_first_leads_and_the_second_waits(near: Client, clock: ManualClock) -> None:
+    a, b = Candidate(near, "a", clock), Candidate(near, "b", clock)
+    await clock.advance(60)
+    assert [a.working, b.working] == [True, False]
+    assert [a.election.leading, b.election.leading, b.election.leader] == [True, False, "a"]
+    spec = (await lease(near)).spec
+    assert (spec.holderIdentity, spec.leaseDurationSeconds, spec.leaseTransitions) == ("a", 15, 0)
+    assert spec.acquireTime < spec.renewTime
+    await a.stop()
+    await b.stop()
+
+
+async def test_a_leader_that_stops_hands_over_at_once(near: Client, clock: ManualClock) -> None:
+    a, b = Candidate(near, "a", clock), Candidate(near, "b", clock)
+    await clock.advance(5)
+    await a.stop()
+    assert not a.working
+    assert (await lease(near)).spec.holderIdentity == ""
+    await clock.advance(2.1)
+    assert b.working
+    spec = (await lease(near)).spec
+    assert (spec.holderIdentity, spec.leaseTransitions) == ("b", 1)
+    await b.stop()
+
+
+async def test_a_leader_that_is_cut_off_stops_before_another_starts(near: Client, clock: ManualClock) -> None:
+    a, b = Candidate(near, "a", clock), Candidate(near, "b", clock)
+    await clock.advance(5)
+    a.client.cut = True
+    both, nobody = 0, 0
+    for _ in range(200):
+        await clock.advance(0.1)
+        both += a.working and b.working
+        nobody += not a.working and not b.working
+    assert both == 0
+    assert nobody > 0
+    assert b.working
+    with pytest.raises(LostLeadership, match="was not renewed for 10 s"):
+        await a.task
+    await b.stop()
+
+
+async def test_a_short_outage_does_not_cost_the_lead(near: Client, clock: ManualClock) -> None:
+    a = Candidate(near, "a", clock)
+    await clock.advance(5)
+    a.client.cut = True
+    await clock.advance(6)
+    a.client.cut = False
+    await clock.advance(30)
+    assert a.working
+    await a.stop()
+
+
+async def test_a_stolen_lease_ends_the_lead(near: Client, clock: ManualClock) -> None:
+    a = Candidate(near, "a", clock)
+    await clock.advance(5)
+    await near.patch(Lease, "lock", {"spec": {"holderIdentity": "thief"}}, "kube-system")
+    await clock.advance(5)
+    with pytest.raises(LostLeadership, match="held by thief"):
+        await a.task
+    assert not a.working
+    assert (await lease(near)).spec.holderIdentity == "thief"
+
+
+async def test_a_dead_leader_is_replaced_after_its_lease(near: Client, clock: ManualClock) -> None:
+    spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2020-01-01T00:00:00.000000Z"}
+    await near.create(Lease, {"metadata": {"name": "lock"}, "spec": spec}, namespace="kube-system")
+    b = Candidate(near, "b", clock)
+    await clock.advance(14)  # whatever renewTime says: clocks need not agree
+    assert not b.working
+    await clock.advance(3)
+    assert b.working
+    await b.stop()
+
+
+async def test_two_that_start_together_get_one_leader(near: Client, clock: ManualClock) -> None:
+    candidates = [Candidate(near, str(n), clock) for n in range(5)]
+    await clock.advance(1)
+    assert sum(c.working for c in candidates) == 1
+    for candidate in candidates:
+        await candidate.stop()
+
+
+async def test_work_that_ends_releases_the_lease_and_its_error_is_raised(near: Client, clock: ManualClock) -> None:
+    async def work() -> None:
+        raise ValueError("broken")
+
+    election = LeaderElection(near, "lock", "a", clock=clock)
+    with pytest.raises(ValueError, match="broken"):
+        await election.run(work)
+    await settle()
+    assert (await lease(near)).spec.holderIdentity == ""
+
+
+def test_terms_that_would_allow_two_leaders_are_refused() -> None:
+    with pytest.raises(ValueError, match="lease duration must exceed the renew deadline"):
+        Terms(lease_duration=10, renew_deadline=10)
