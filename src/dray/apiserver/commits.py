@@ -6,8 +6,6 @@ somebody else, admission decides anew and the commit is tried again; a conflict 
 
 from __future__ import annotations
 
-from typing import cast
-
 from dray.api.decode import to_object
 from dray.api.errors import conflict
 from dray.api.wire import Wire
@@ -81,4 +79,4 @@ def _op(write: Write) -> Op:
     resource = write.resource
     tree = {**write.tree, "metadata": {k: v for k, v in write.tree["metadata"].items() if k != "resourceVersion"}}
     obj = to_object(resource, tree)
-    return written(resource.key(write.namespace, write.name), cast(Wire, obj), expected=int(write.expected))
+    return written(resource.key(write.namespace, write.name), obj, expected=int(write.expected))

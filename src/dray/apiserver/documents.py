@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dray.api.resources import Resource
 from dray.apiserver.authorization import Attributes, Union
+from dray.apiserver.bodies import media_type
 from dray.apiserver.discovery import V2, V2BETA1, Discovery, etag
 from dray.apiserver.metrics import Metrics
 from dray.apiserver.paths import UnknownGroup, UnknownResource, WrongMethod
@@ -20,6 +23,9 @@ from dray.apiserver.user import User
 from dray.store import Cache, StoreError
 
 JSON = b"application/json"
+if TYPE_CHECKING:
+    from dray.apiserver.openapi import OpenApi
+
 HEALTH = ("/healthz", "/livez", "/readyz")
 _READY_SECONDS = 2.0
 _ROOT = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
@@ -140,11 +146,20 @@ class Documents:
 
     # OpenAPI
 
+    @cached_property
+    def _openapi(self) -> OpenApi:
+        from dray.apiserver.openapi import OpenApi  # large, and only people's tools need it
+
+        return OpenApi(self._served)
+
     def _openapi_v2(self, accept: str) -> Document:
-        raise UnknownGroup
+        media = media_type(accept.split(",")[0])
+        if media.startswith("application/com.github.proto-openapi"):
+            return Document(self._openapi.v2_protobuf, media.encode())
+        return Document(self._openapi.v2)
 
     def _openapi_v3(self, path: str) -> Document:
-        raise UnknownGroup
+        return self._found(self._openapi.v3(path) if path else self._openapi.index)
 
 
 def _aggregated_version(accept: str) -> str | None:

@@ -280,8 +280,7 @@ class Call:
     async def begin(self, code: int, content_type: bytes, headers: Headers | None = None) -> None:
         self.code = code
         all_headers = [(b"content-type", content_type), _NO_CACHE, *(headers or ())]
-        for warning in self._warnings:
-            all_headers.append((b"warning", _warning(warning)))
+        all_headers += [(b"warning", _warning(warning)) for warning in self._warnings]
         await self._send({"type": "http.response.start", "status": code, "headers": all_headers})
 
     async def refuse(self, error: ApiError) -> None:

@@ -67,7 +67,7 @@ class Metrics:
         from prometheus_client import CollectorRegistry, exposition
 
         registry = CollectorRegistry()
-        registry.register(self)  # type: ignore[arg-type]  # the protocol is duck-typed
+        registry.register(self)
         return exposition.generate_latest(registry), exposition.CONTENT_TYPE_LATEST.encode()
 
 

@@ -15,7 +15,8 @@ import msgspec
 from dray.api import conversion, decode, defaults, strategy, validation
 from dray.api.errors import BadRequest, Invalid, already_exists, conflict, invalid, not_found
 from dray.api.gates import FeatureGates
-from dray.api.resources import BY_NAME
+from dray.api.resources import BY_TYPE
+from dray.api.types.scheduling import Workload
 from dray.api.wire import Wire
 from dray.apiserver import identity
 from dray.apiserver.admission import AdmissionRequest, Chain
@@ -30,7 +31,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 _ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
 _CREATED_BY_UPDATE = frozenset({"leases.coordination.k8s.io", "serviceaccounts", "events", "events.events.k8s.io"})
 
-_WORKLOADS = BY_NAME["scheduling.k8s.io", "workloads"]
+_WORKLOADS = BY_TYPE[Workload]
 
 Tree = dict[str, Any]
 
@@ -108,16 +109,14 @@ class Registry:
         complaints = decode.check(resource, version, body)
         if complaints and request.options.field_validation == "Strict":
             raise decode.strict_error(resource, version, complaints)
-        old = None
-        if current is not None and version != resource.stored:  # what that version cannot say is kept
-            old = msgspec.json.decode(cast(bytes, current.value))
+        old = cast(Wire, current.object) if current is not None else None
         tree = conversion.to_stored(resource, version, body, old, self._workload)
         defaults.apply_defaults(resource, tree, self._gates)
         return tree, complaints if request.options.field_validation == "Warn" else []
 
-    def _workload(self, namespace: str, name: str) -> Tree | None:
+    def _workload(self, namespace: str, name: str) -> Workload | None:
         version = self._storage.cache.get(_WORKLOADS.key(namespace, name))
-        return msgspec.json.decode(cast(bytes, version.value)) if version is not None else None
+        return cast(Workload, version.object) if version is not None else None
 
     async def _create(self, request: Request, tree: Tree, metadata: Tree, warnings: list[str]) -> Answer:
         resource = request.resource

@@ -45,6 +45,14 @@ class Tls:
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # whoever runs several parts in one process handles signals for all of them
@@ -79,10 +87,7 @@ class HttpServer:
     async def start(self) -> None:
         """Returns once connections are accepted."""
         self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-        while not self._server.started and not self._task.done():
-            await asyncio.sleep(0.001)
-        if self._task.done():
-            await self._task
+        await self._server.listening.wait()
 
     async def stop(self) -> None:
         self._server.should_exit = True

@@ -18,7 +18,7 @@ from msgspec.structs import force_setattr, replace
 from dray.api import conversion
 from dray.api.resources import RESOURCES, Resource
 from dray.api.wire import Wire
-from dray.store import Cache, Op, Version
+from dray.store import Cache, Event, Op, Version
 
 encode = msgspec.json.Encoder().encode
 _SHARED = 4096  # encoded forms kept for other readers of the same state; each is a few KB
@@ -44,7 +44,7 @@ class Storage:
         self.cache = cache
         self._forms: dict[tuple[str, str, str], Form] = {}
         self._shared: dict[tuple[str, int, str], bytes] = {}
-        self._counters: dict[str, list[int]] = {}
+        self._counters: dict[str, int] = {}
 
     # What the guards read
 
@@ -58,15 +58,15 @@ class Storage:
 
     def revision(self, resource: Resource) -> int:
         """The revision of the resource's last change since somebody first asked."""
-        counter = self._counters.get(resource.prefix)
-        if counter is None:
-            counter = self._counters[resource.prefix] = [self.cache.revision]
-            self._count(resource.prefix, counter)
-        return counter[0]
+        revision = self._counters.get(resource.prefix)
+        if revision is None:
+            revision = self._counters[resource.prefix] = self.cache.revision
+            self._count(resource.prefix)
+        return revision
 
-    def _count(self, prefix: str, counter: list[int]) -> None:
-        def note(events: Sequence[Any]) -> None:
-            counter[0] = events[-1].revision
+    def _count(self, prefix: str) -> None:
+        def note(events: Sequence[Event]) -> None:
+            self._counters[prefix] = events[-1].revision
 
         def lost(reason: Exception) -> None:
             # The cache has started anew: everything may have changed, and the next question subscribes again.

@@ -79,9 +79,8 @@ async def _changes(
     except StoreExpired as error:
         raise Expired(f"too old resource version: {after} ({error.oldest})") from error
     try:
-        if start.initial:
-            if batch := _present(page.versions, chosen, start, after):
-                yield batch
+        if start.initial and (batch := _present(page.versions, chosen, start, after)):
+            yield batch
         async for batch in _following(watch, chosen, options.allow_bookmarks, deadline):
             yield batch
     finally:

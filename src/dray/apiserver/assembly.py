@@ -1,0 +1,89 @@
+"""Putting a server together: store, guards, registry, HTTP, and the objects that every cluster has.
+
+The only module that knows all others; it decides nothing itself. `Running.open` gives a server that answers in the
+process; its `http` is the application that answers on a socket.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dray.api.gates import FeatureGates
+from dray.apiserver import security
+from dray.apiserver.certificates import Keys
+from dray.apiserver.core import ApiServer
+from dray.apiserver.documents import Documents
+from dray.apiserver.furnishing import furnish
+from dray.apiserver.http import HttpApi, Limits
+from dray.apiserver.metrics import Metrics
+from dray.apiserver.paths import Routes
+from dray.apiserver.served import served_versions
+from dray.apiserver.storage import Storage, decode
+from dray.store import Cache, Log, open_log
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server can be told."""
+
+    keys: Keys
+    store: str = "memory"
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    runtime_config: dict[str, bool] = field(default_factory=dict)
+    disabled_plugins: tuple[str, ...] = ()
+    authenticate: bool = True  # otherwise everybody who comes over HTTP is the administrator
+    limits: Limits = field(default_factory=Limits)
+    token_file: Path | None = None
+    address: str = ""  # told to clients in discovery
+
+
+class Running:
+    """A server and the store beneath it."""
+
+    def __init__(self, log: Log, cache: Cache, settings: Settings) -> None:
+        self._log = log
+        self._cache = cache
+        storage = Storage(cache)
+        guards = security.assemble(
+            storage, settings.keys, token_file=settings.token_file, disabled_plugins=settings.disabled_plugins
+        )
+        self.api = ApiServer(
+            storage,
+            gates=settings.gates,
+            authorizer=guards.authorizer,
+            admission=guards.admission,
+            reviews=guards.reviews,
+            issue_token=guards.tokens.request,
+        )
+        served = served_versions(settings.gates, settings.runtime_config)
+        metrics = Metrics(cache)
+        self.http = HttpApi(
+            self.api,
+            Routes((resource, version) for resource, versions in served.items() for version in versions),
+            Documents(cache, served, metrics, guards.authorizer, settings.address),
+            metrics,
+            guards.authenticator if settings.authenticate else None,
+            settings.limits,
+        )
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Running:
+        """Open the store and make sure that the cluster's own objects are there."""
+        log = await open_log(settings.store)
+        try:
+            cache = await Cache.open(log, decode)
+            running = cls(log, cache, settings)
+            await furnish(running.api.storage, settings.keys.authority.decode())
+        except BaseException:
+            await log.close()
+            raise
+        return running
+
+    async def drain(self) -> None:
+        """End all watches, so that their connections close."""
+        await self._cache.close()
+
+    async def close(self) -> None:
+        await self._cache.close()
+        await self._log.close()

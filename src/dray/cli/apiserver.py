@@ -1,0 +1,21 @@
+"""`dray apiserver`: the API server alone, for clusters whose other parts are processes of their own."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from dray.cli._serve import add_options, serve
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("apiserver", help="run the API server alone")
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    return serve("dray apiserver", args)
