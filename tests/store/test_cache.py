@@ -6,7 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from dray.store import Cache, Closed, Conflict, Event, Expired, Lagged, Log, MemoryLog, Op, Retention, StoreError
+from dray.store import (
+    Cache,
+    Closed,
+    Compacted,
+    Conflict,
+    Event,
+    Expired,
+    Lagged,
+    Log,
+    MemoryLog,
+    Op,
+    Retention,
+    StoreError,
+)
 
 OpenCache = Callable[..., Awaitable[Cache]]
 
@@ -267,8 +280,8 @@ async def test_history_is_bounded_by_size(open_cache: OpenCache) -> None:
     assert 8 <= cache.revision - cache.oldest <= 11
 
 
-async def test_history_is_bounded_by_age_here_and_in_the_log(open_cache: OpenCache) -> None:
-    clock, log = Clock(), MemoryLog()
+async def test_history_is_bounded_by_age_here_and_in_the_log(log: Log, open_cache: OpenCache) -> None:
+    clock = Clock()
     cache = await open_cache(log, retention=Retention(seconds=300), clock=clock)
     first = await put(cache, "pods/a")
     await cache.upkeep()
@@ -285,7 +298,7 @@ async def test_history_is_bounded_by_age_here_and_in_the_log(open_cache: OpenCac
     with pytest.raises(Expired):
         cache.watch("pods/", first)
     page = await log.load()
-    with pytest.raises(StoreError):
+    with pytest.raises(Compacted):
         await log.load(first - 1)
     assert [version.key for version in page.versions] == ["pods/a", "pods/b"]
 

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 _APPLICATION_ID = 0x64726179  # "dray", in the file's header
+_COLUMNS = 5
 _POSITION_BITS = 16
 MAX_OPS = 1 << _POSITION_BITS
 _ROWS_AT_ONCE = (
@@ -79,8 +80,10 @@ class Journal:
         database = self._database
         database.execute("BEGIN IMMEDIATE")
         try:
-            for start in range(0, len(rows), _ROWS_AT_ONCE):
-                _append(database, rows[start : start + _ROWS_AT_ONCE], rows[:start])
+            values = _values(rows)
+            for start in range(0, len(values), _COLUMNS * _ROWS_AT_ONCE):
+                some = values[start : start + _COLUMNS * _ROWS_AT_ONCE]
+                database.execute(_insert(len(some) // _COLUMNS), some)
             if forgotten:
                 database.execute(_FORGET, (json.dumps([(v.revision, v.key) for v in forgotten]),))
                 database.execute("UPDATE compacted SET revision = max(revision, ?)", (compacted,))
@@ -106,21 +109,15 @@ class Journal:
         os.close(self._lock)
 
 
-def _append(database: sqlite3.Connection, rows: Sequence[Row], before: Sequence[Row]) -> None:
-    """Insert the rows; a commit's position counts on if it began among the rows before."""
-    revision, position = (before[-1][0].revision, _position(before)) if before else (-1, 0)
+def _values(rows: Sequence[Row]) -> list[object]:
+    """All columns of all rows. Rows of one commit have one revision and stand together."""
     values: list[object] = []
+    revision, position = -1, 0
     for version, deadline in rows:
         position = position + 1 if version.revision == revision else 0
         revision = version.revision
         values += (revision << _POSITION_BITS | position, version.key, version.value, version.created, deadline)
-    database.execute(_insert(len(rows)), values)
-
-
-def _position(rows: Sequence[Row]) -> int:
-    """The position in its commit of the last row."""
-    revision = rows[-1][0].revision
-    return next((n for n, row in enumerate(reversed(rows)) if row[0].revision != revision), len(rows)) - 1
+    return values
 
 
 @cache
