@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from dray.api.resources import BY_TYPE
 from dray.api.selectors import label_selector
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
 from dray.apiserver.authorization import NO_OPINION, Attributes, Decision
-from dray.apiserver.reader import Reader, many, one, revision
+from dray.apiserver.reader import Reader, many, one
 from dray.apiserver.user import User
 
 Binding = ClusterRoleBinding | RoleBinding
 SubjectKey = tuple[str, str, str]  # kind, namespace, name
 Bindings = dict[SubjectKey, list[tuple[Binding, Subject]]]
-TYPES = (ClusterRole, ClusterRoleBinding, Role, RoleBinding)
+RESOURCES = tuple(BY_TYPE[type_] for type_ in (ClusterRole, ClusterRoleBinding, Role, RoleBinding))
 MANY_USERS = 4096  # tables kept; more than that many users at once start anew
 
 
@@ -83,7 +84,7 @@ class Rbac:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._seen: tuple[int, ...] = ()
+        self._seen: list[int] = []
         self._tables: dict[tuple[str, tuple[str, ...], str], Table] = {}
         self._bindings: dict[str, Bindings] = {}
 
@@ -96,7 +97,7 @@ class Rbac:
 
     def table(self, user: User, namespace: str) -> Table:
         """What the user may do in the namespace, or, without one, at the cluster scope."""
-        seen = tuple(revision(self._reader, type_) for type_ in TYPES)
+        seen = [self._reader.revision(resource) for resource in RESOURCES]
         if seen != self._seen or len(self._tables) > MANY_USERS:
             self._seen = seen
             self._tables.clear()
