@@ -3,32 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from dray.apiserver.core import ApiServer
-from dray.apiserver.storage import Storage, decode
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.serving import HttpServer, listen
+from dray.apiserver.storage import decode
 from dray.apiserver.user import ADMIN
 from dray.client import Client, InProcess
+from dray.client.config import Config
+from dray.client.http import Http
 from dray.store import Cache, MemoryLog, Retention
 
 HISTORY = 100  # events that the server remembers; short, so that tests can outrun it
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
+async def server() -> AsyncIterator[Running]:
     log = MemoryLog()
     cache = await Cache.open(log, decode, retention=Retention(events=HISTORY))
-    yield ApiServer(Storage(cache))
-    await cache.close()
-    await log.close()
+    running = Running(
+        log, cache, Settings(authenticate=False, disabled_plugins=("NamespaceDefaults", "ServiceAccount"))
+    )
+    yield running
+    await running.close()
 
 
 @pytest.fixture
-async def near(server: ApiServer) -> Client:
-    return InProcess(server, ADMIN)
+async def near(server: Running) -> Client:
+    return InProcess(server.api, ADMIN)
 
 
-@pytest.fixture(params=["in-process"])
-async def client(request: pytest.FixtureRequest, near: Client) -> Client:
-    return near
+@asynccontextmanager
+async def listening(server: Running) -> AsyncIterator[str]:
+    """The address where the server can be reached over HTTP."""
+    sock = listen("127.0.0.1", 0)
+    http = HttpServer(server.http, sock, None)
+    await http.start()
+    try:
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+    finally:
+        await http.stop()
+
+
+@pytest.fixture(params=["in-process", "http"])
+async def client(request: pytest.FixtureRequest, server: Running, near: Client) -> AsyncIterator[Client]:
+    if request.param == "in-process":
+        yield near
+        return
+    async with listening(server) as address, Http(Config(address)) as far:
+        yield far
