@@ -1,0 +1,39 @@
+"""Descriptions: every field of the device kinds has one, and none is left over."""
+
+from dray.api import schema
+from dray.api.descriptions import _texts, describe
+from dray.api.resources import RESOURCES
+
+
+def reachable(name, seen):
+    if name not in seen and ".resource.v" in name:
+        seen.add(name)
+        for field in schema.message(name).fields.values():
+            if field.reference:
+                reachable(field.reference, seen)
+    return seen
+
+
+def test_every_message_and_field_of_the_device_kinds_is_described():
+    for resource in RESOURCES:
+        if resource.group == "resource.k8s.io":
+            for version in resource.versions:
+                for name in reachable(resource.message(version), set()):
+                    assert describe(name), name
+                    for field in schema.message(name).fields:
+                        assert describe(name, field), f"{name}.{field}"
+
+
+def test_no_description_is_of_a_field_that_does_not_exist():
+    known = {}
+    for name, message in schema.table().items():
+        package, _, short = name.rpartition(".")
+        known.setdefault(f"{package.split('.')[3]}.{short}", set()).update(message.fields)
+    for name, texts in _texts().items():
+        if name != "kind":
+            assert set(texts) - {""} <= known[name], name
+
+
+def test_other_kinds_have_none():
+    assert describe("io.k8s.api.core.v1.Pod") == ""
+    assert describe("io.k8s.api.core.v1.Pod", "metadata") == ""
