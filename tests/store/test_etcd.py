@@ -144,6 +144,8 @@ async def test_a_cache_that_was_away_too_long_starts_anew(etcd: Etcd, prefix: st
     watch = cache.watch("pods/", cache.revision)
     log.back = asyncio.Event()
     await other.commit([Op("pods/a", None), Op("pods/c", b"1")])
+    with pytest.raises(Unavailable, match="the cache is behind"):
+        await cache.read(consistent=True, timeout=0.1)
     await other.compact(await other.commit([Op("pods/d", b"1")]))
     log.back.set()
     with pytest.raises(Expired):

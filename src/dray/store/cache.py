@@ -131,10 +131,17 @@ class Cache:
         keys = self._range(prefix, "")
         return len(keys) if self._exact(prefix) else sum(key in self._latest for key in keys)
 
-    async def read(self, *, consistent: bool = True, timeout: float | None = None) -> int:
-        """Wait until the cache has everything that was acknowledged anywhere before the call; returns its revision."""
+    async def read(self, *, consistent: bool = True, timeout: float = 10.0) -> int:
+        """Wait until the cache has everything that was acknowledged anywhere before the call; returns its revision.
+
+        Raises Unavailable if it has not after `timeout` seconds.
+        """
         if consistent:
-            await self.wait_for(await self._log.head(), timeout)
+            head = await self._log.head()
+            try:
+                await self.wait_for(head, timeout)
+            except TimeoutError:
+                raise Unavailable(f"the cache is behind: revision {head} is wanted, {self.revision} is here") from None
         return self.revision
 
     async def wait_for(self, revision: int, timeout: float | None = None) -> None:

@@ -95,9 +95,6 @@ class History:
         while self._events and (len(self._events) > events or self._bytes > size):
             self.forget(self._events[0].version.revision)
 
-    def __len__(self) -> int:
-        return len(self._events)
-
 
 def of_prefix(events: Sequence[Event], prefix: str) -> list[Event]:
     """Those of a collection's prefix (empty, or with a slash at the end) or of the single key."""

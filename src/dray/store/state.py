@@ -155,9 +155,6 @@ class State:
                 ops.append(Op(key, None, revision))
         return ops
 
-    def __len__(self) -> int:
-        return len(self._latest)
-
 
 def check_keys(ops: Sequence[Op]) -> None:
     """Refuse what no backend can do."""
