@@ -11,12 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dray.allocator import DeviceId, Features
-from dray.allocator.content import Content, comparable
+from dray.allocator.content import comparable, content_of
 from dray.allocator.layout import Layout, PoolState
 from dray.allocator.pools import group, view
 from dray.allocator.taints import intolerable
 from dray.api.types.core import Node
-from dray.api.types.resource import Device, DeviceClass, DeviceSubRequest, ExactDeviceRequest, ResourceClaim, ResourceSlice
+from dray.api.types.resource import (
+    Device,
+    DeviceClass,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceSlice,
+)
 from dray.cel import DeviceView, EvaluationError, compile_selector
 
 LIMIT = 32
@@ -64,7 +71,7 @@ class _Ask(NamedTuple):
     every: tuple[_Offer, ...] | None
 
     @property
-    def count(self) -> int:
+    def wanted(self) -> int:
         return self.spec.count if self.every is None else len(self.every)
 
     @property
@@ -96,7 +103,7 @@ class _Plain:
         features: Features,
         deadline: float | None,
     ) -> None:
-        seen = view(node, group(slices, features), Content, Layout)
+        seen = view(node, group(slices, features), content_of, Layout)
         devices = [device for slice_ in seen.slices for device in slice_.spec.devices]
         self.offers = [_Offer(id_, device) for id_, device in zip(seen.devices, devices, strict=True)]
         self.pools = [(str(name), shape.state) for name, shape in zip(seen.pools, seen.layout.pools, strict=True)]
@@ -115,9 +122,7 @@ class _Plain:
                 self.asks.append(self._read(number))
             self._request(0, 0)
         except _Found:
-            return Answer(
-                tuple(tuple((ask.name, offer.id) for ask, offer in placed) for placed in self.placed), None
-            )
+            return Answer(tuple(tuple((ask.name, offer.id) for ask, offer in placed) for placed in self.placed), None)
         except _Error as error:
             return Answer(error=str(error))
         if any(state is PoolState.INVALID for _, state in self.pools):
@@ -132,7 +137,7 @@ class _Plain:
         for request in claim.spec.devices.requests or ():
             specs: Sequence[Spec] = request.firstAvailable or ((request.exactly,) if request.exactly else ())
             asks.append([self._ask(number, request.name, spec) for spec in specs])
-        least = sum(min(ask.count for ask in request) for request in asks)
+        least = sum(min(ask.wanted for ask in request) for request in asks)
         if least > LIMIT:
             limit = f"number of requested devices {least} exceeds the claim limit of {LIMIT}"
             raise _Error(f"claim {self._name(number)}: {limit}")
@@ -166,7 +171,10 @@ class _Plain:
 
     def _matches(self, ask: _Ask, offer: _Offer) -> bool:
         own = f"claim {self._name(ask.claim)}"
-        for owner, selectors in ((f"class {ask.spec.deviceClassName}", ask.class_.spec.selectors), (own, ask.spec.selectors)):
+        for owner, selectors in (
+            (f"class {ask.spec.deviceClassName}", ask.class_.spec.selectors),
+            (own, ask.spec.selectors),
+        ):
             for number, selector in enumerate(selectors):
                 device = DeviceView(
                     offer.id.driver,
@@ -212,10 +220,10 @@ class _Plain:
             raise TooSlow
         if ask.every is not None and not ask.every:
             return
-        if got == ask.count:
+        if got == ask.wanted:
             self._request(claim, request + 1)
             return
-        if len(self.placed[claim]) + ask.count - got > LIMIT:
+        if len(self.placed[claim]) + ask.wanted - got > LIMIT:
             raise _Exceeded
         for place, offer in self._candidates(ask, got, start):
             if ask.every is None and (self._in_use(ask, offer) or not self._matches(ask, offer)):

@@ -7,15 +7,15 @@ same `decide`. Left out: writing the outcome anywhere.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from dray.allocator.bits import first
-from dray.allocator.content import Content
+from dray.allocator.content import content_of
 from dray.allocator.diagnosis import diagnose
 from dray.allocator.feasibility import Grant
 from dray.allocator.identity import DeviceId, Features
 from dray.allocator.layout import Layout, View
-from dray.allocator.outcome import Allocated, Failed, GaveUp, Outcome, Unallocatable
+from dray.allocator.outcome import Failed, GaveUp, Outcome, Unallocatable
 from dray.allocator.plan import Plan, plan
 from dray.allocator.pools import PoolError, group, view
 from dray.allocator.problem import Problem, pose
@@ -43,7 +43,7 @@ def allocate(
     by_name = {class_.metadata.name: class_ for class_ in classes}
     asked = plan([claim.spec.devices for claim in claims], by_name.get, features)
     try:
-        seen = view(node, group(slices, features), Content, Layout)
+        seen = view(node, group(slices, features), content_of, Layout)
     except PoolError as error:
         return Failed(str(error))
     problem = pose(asked, seen.layout, features)
@@ -66,8 +66,8 @@ def decide(problem: Problem, taken: int, deadline: float | None) -> Decision:
     simple = problem.simple
     if simple is not None:
         free = simple.devices if simple.admin else simple.devices & ~taken
-        if free.bit_count() >= simple.count:
-            return Solution((Grant(0, first(free, simple.count)),))
+        if free.bit_count() >= simple.wanted:
+            return Solution((Grant(0, first(free, simple.wanted)),))
         event: Decision = None
     else:
         event = search(problem, taken, expiry(deadline))
@@ -99,7 +99,8 @@ def progress(asked: Plan, item: int, got: int, names: Sequence[str]) -> str:
     return f"timed out at claim {names[request.claim]}, request {request.name} ({place}), with {got} of its devices"
 
 
-def expiry(deadline: float | None):
+def expiry(deadline: float | None) -> Callable[[], bool]:
+    """Whether a reading of the monotonic clock has passed."""
     if deadline is None:
         return lambda: False
     return lambda: time.monotonic() > deadline

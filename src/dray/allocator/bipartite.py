@@ -14,9 +14,9 @@ from dray.allocator.bits import first, lowest
 
 
 class Wish(NamedTuple):
-    """`count` devices out of `devices`."""
+    """`wanted` devices out of `devices`."""
 
-    count: int
+    wanted: int
     devices: int
 
 
@@ -34,10 +34,10 @@ def assign(wishes: Sequence[Wish]) -> list[int] | Shortage:
     for wish in wishes:
         free |= wish.devices
     for index, wish in enumerate(wishes):
-        taken = first(wish.devices & free, wish.count)
+        taken = first(wish.devices & free, wish.wanted)
         given[index] = taken
         free &= ~taken
-        for _ in range(wish.count - taken.bit_count()):
+        for _ in range(wish.wanted - taken.bit_count()):
             gained = _augment(wishes, given, free, index)
             if isinstance(gained, Shortage):
                 return gained
@@ -73,19 +73,3 @@ def _shift(given: list[int], came: dict[int, tuple[int, int]], index: int, devic
             return
         given[index] ^= device
         index = before
-
-
-def obtainable(wishes: Sequence[Wish], given: Sequence[int], index: int) -> int:
-    """Every device that wish `index` could have as one of its own with all others still granted."""
-    reach = -1
-    for owned in given:
-        reach &= ~owned
-    reach |= given[index]
-    open_ = [other for other in range(len(wishes)) if other != index]
-    while True:
-        moved = [other for other in open_ if wishes[other].devices & reach]
-        if not moved:
-            return reach & wishes[index].devices
-        for other in moved:
-            reach |= given[other]
-        open_ = [other for other in open_ if other not in moved]

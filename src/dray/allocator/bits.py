@@ -54,7 +54,7 @@ def split(everything: int, sets: Iterable[int]) -> list[int]:
     """Partition `everything` into the groups whose members belong to the same of the given sets."""
     groups = [everything] if everything else []
     for cut in sets:
-        parted = []
+        parted: list[int] = []
         for group in groups:
             inside = group & cut
             if inside and inside != group:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from dray.allocator.taints import intolerable
-from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration
+from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, ResourceSlice
 from dray.cel import DeviceView, EvaluationError, compile_selector
 
 Value = tuple[str, object]
-Counters = tuple[str, str]
 
 
 class SelectorError(NamedTuple):
@@ -39,16 +38,33 @@ class Match(NamedTuple):
 class Content:
     """Devices of one driver in their order. Equal content should be one object: see `intern`."""
 
-    __slots__ = ("_matches", "_tolerated", "_values", "_views", "devices", "driver", "everything")
+    __slots__ = (
+        "__weakref__",
+        "_matches",
+        "_places",
+        "_tolerated",
+        "_values",
+        "_views",
+        "devices",
+        "driver",
+        "everything",
+    )
 
     def __init__(self, driver: str, devices: Sequence[Device]) -> None:
         self.driver = driver
         self.devices = tuple(devices)
         self.everything = (1 << len(devices)) - 1
+        self._places: dict[str, int] | None = None
         self._views: list[DeviceView] | None = None
         self._matches: dict[tuple[str, ...], Match] = {}
         self._values: dict[str, dict[Value, int]] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
+
+    def bit(self, name: str) -> int:
+        """The device of that name as a set of one; empty where there is none."""
+        if self._places is None:
+            self._places = {device.name: 1 << at for at, device in enumerate(self.devices)}
+        return self._places.get(name, 0)
 
     def match(self, selectors: tuple[str, ...]) -> Match:
         """Run the selectors one after the other, each on the devices that passed those before."""
@@ -130,6 +146,11 @@ def comparable(attribute: DeviceAttribute, owner: str) -> Value:
     return "only", owner
 
 
-def key_of(driver: str, devices: Sequence[Device]) -> bytes:
-    """Equal for two slices exactly when their devices are equal."""
-    return msgspec.msgpack.encode((driver, devices), order="deterministic")
+def content_of(slice_: ResourceSlice) -> Content:
+    """The content of a slice, shared with no other."""
+    return Content(slice_.spec.driver, slice_.spec.devices)
+
+
+def key_of(slice_: ResourceSlice) -> bytes:
+    """Equal for two slices exactly when their contents are."""
+    return msgspec.msgpack.encode((slice_.spec.driver, slice_.spec.devices), order="deterministic")

@@ -21,7 +21,7 @@ class Option(NamedTuple):
     """One alternative of a demand: so many out of these devices, under these constraints."""
 
     choice: int
-    count: int
+    wanted: int
     devices: int
     rules: tuple[int, ...]
 
@@ -102,9 +102,7 @@ class Oracle:
 
     # Narrowing: strike out what cannot be part of any answer.
 
-    def _narrow(
-        self, demands: list[Demand], pins: Sequence[int], budgets: dict[int, int]
-    ) -> list[Demand] | None:
+    def _narrow(self, demands: list[Demand], pins: Sequence[int], budgets: dict[int, int]) -> list[Demand] | None:
         while True:
             limits = self._limits(demands, pins)
             if limits is None:
@@ -116,7 +114,7 @@ class Oracle:
                 )
                 if budgets and demand.claim in budgets:
                     room = budgets[demand.claim] - _committed(demands, demand)
-                    options = tuple(option for option in options if option.count <= room)
+                    options = tuple(option for option in options if option.wanted <= room)
                 if not options:
                     return None
                 if options != demand.options:
@@ -128,66 +126,53 @@ class Oracle:
     def _limits(self, demands: Sequence[Demand], pins: Sequence[int]) -> dict[int, int] | None:
         """For every rule in play, the devices that can still take part in an answer."""
         limits: dict[int, int] = {}
-        for number in {number for demand in demands for option in demand.options for number in option.rules}:
+        for number, bound in _by_rule(demands).items():
             rule = self.rules[number]
             if rule.distinct:
                 limits[number] = rule.holders & ~pins[number]
             elif pins[number]:
                 limits[number] = pins[number]
             else:
-                values = self._values(number, demands)
-                if not values and any(all(number in option.rules for option in demand.options) for demand in demands):
+                values = self._values(number, bound)
+                if not values and any(_bound(demand, number) for demand in bound):
                     return None
                 limits[number] = sum(values)
         return limits
 
     def _values(self, number: int, demands: Sequence[Demand]) -> list[int]:
-        """The values of a rule with which every demand by itself could be served."""
-        return [
-            value
-            for value in self.rules[number].values
-            if all(
-                any(
-                    (option.devices & value if number in option.rules else option.devices).bit_count() >= option.count
-                    for option in demand.options
-                )
-                for demand in demands
-            )
-        ]
+        """The values of a rule with which every demand under it could be served, were it alone."""
+        values = list(self.rules[number].values)
+        for options in dict.fromkeys(demand.options for demand in demands):
+            values = [value for value in values if _servable(options, number, value)]
+        return values
 
     # Bounds and branching.
 
     def _open_rules(self, demands: Sequence[Demand], pins: Sequence[int]) -> list[int]:
         """The rules whose outcome a matching cannot settle: two or more devices depend on a value not yet chosen."""
-        most: dict[int, int] = {}
-        for demand in demands:
-            for number in {number for option in demand.options for number in option.rules}:
-                most[number] = most.get(number, 0) + max(
-                    option.count for option in demand.options if number in option.rules
-                )
         return [
             number
-            for number, count in most.items()
-            if count > 1 and (self.rules[number].distinct or not pins[number])
+            for number, bound in _by_rule(demands).items()
+            if (self.rules[number].distinct or not pins[number])
+            and sum(max(option.wanted for option in demand.options if number in option.rules) for demand in bound) > 1
         ]
 
     def _overpacked(self, demands: Sequence[Demand], open_rules: Sequence[int], pins: Sequence[int]) -> bool:
         """Whether groups that must each agree on a value cannot all find room: values have so many places for them."""
-        groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        groups: dict[tuple[int, ...], list[_Group]] = {}
         for number in open_rules:
             if not self.rules[number].distinct:
-                need, devices = _need(demands, number)
-                groups.setdefault(self.rules[number].values, []).append((need, devices))
+                groups.setdefault(self.rules[number].values, []).append(_group(demands, number))
             elif self._indistinct(demands, number, pins):
                 return True
-        return any(_cannot_pack(values, asked) for values, asked in groups.items() if len(asked) > 1)
+        return any(_cannot_pack(values, _disjoint(asked)) for values, asked in groups.items() if len(asked) > 1)
 
     def _indistinct(self, demands: Sequence[Demand], number: int, pins: Sequence[int]) -> bool:
         """Whether there are too few values for devices that must all differ."""
         values = [value for value in self.rules[number].values if not value & pins[number]]
         wishes = [
             Wish(
-                min(option.count for option in demand.options),
+                min(option.wanted for option in demand.options),
                 sum(
                     1 << place
                     for place, value in enumerate(values)
@@ -195,7 +180,7 @@ class Oracle:
                 ),
             )
             for demand in demands
-            if all(number in option.rules for option in demand.options)
+            if _bound(demand, number)
         ]
         return isinstance(assign(wishes), Shortage)
 
@@ -207,7 +192,12 @@ class Oracle:
         pins: Sequence[int],
         budgets: dict[int, int],
     ) -> Witness | None:
-        agreeing = [(len(self._values(number, demands)), number) for number in open_rules if not self.rules[number].distinct]
+        by_rule = _by_rule(demands)
+        agreeing = [
+            (len(self._values(number, by_rule[number])), number)
+            for number in open_rules
+            if not self.rules[number].distinct
+        ]
         choosing = [(len(demand.options), demand.item) for demand in undecided]
         if agreeing and (not choosing or min(agreeing) <= min(choosing)):
             return self._branch_on_value(demands, min(agreeing)[1], pins, budgets)
@@ -220,7 +210,7 @@ class Oracle:
     ) -> Witness | None:
         tried = set()
         kinds = self._kinds(demands, number)
-        for value in self._values(number, demands):
+        for value in self._values(number, _by_rule(demands)[number]):
             profile = self._profile(value, kinds)
             if profile in tried:
                 continue
@@ -253,8 +243,8 @@ class Oracle:
         for kind in split(option.devices, self._distinctions(demands)):
             bit = kind & -kind
             rest = [_without(other, bit) for other in demands if other.item != demand.item]
-            if option.count > 1:
-                left = option._replace(count=option.count - 1, devices=option.devices & ~(bit | tried))
+            if option.wanted > 1:
+                left = option._replace(wanted=option.wanted - 1, devices=option.devices & ~(bit | tried))
                 rest.append(demand._replace(options=(left,)))
             after = [*pins]
             for number in option.rules:
@@ -302,7 +292,10 @@ class Oracle:
         shape = tuple(
             (
                 demand.item,
-                tuple((option.choice, option.count, option.rules, sets.index(option.devices)) for option in demand.options),
+                tuple(
+                    (option.choice, option.wanted, option.rules, sets.index(option.devices))
+                    for option in demand.options
+                ),
             )
             for demand in demands
         )
@@ -320,15 +313,38 @@ class Oracle:
 
 def _alone(demand: Demand) -> Witness | None:
     option = demand.options[0]
-    given = assign([Wish(option.count, option.devices)])
+    given = assign([Wish(option.wanted, option.devices)])
     return None if isinstance(given, Shortage) else {demand.item: Grant(option.choice, given[0])}
+
+
+def _by_rule(demands: Sequence[Demand]) -> dict[int, list[Demand]]:
+    """For each rule, the demands with an option under it."""
+    found: dict[int, list[Demand]] = {}
+    for demand in demands:
+        for number in dict.fromkeys(number for option in demand.options for number in option.rules):
+            found.setdefault(number, []).append(demand)
+    return found
+
+
+def _bound(demand: Demand, number: int) -> bool:
+    """Whether a demand is under a rule whichever option it takes."""
+    return all(number in option.rules for option in demand.options)
+
+
+def _servable(options: Sequence[Option], number: int, value: int) -> bool:
+    """Whether one of the options has enough devices when a rule means this value."""
+    for option in options:
+        devices = option.devices & value if number in option.rules else option.devices
+        if devices.bit_count() >= option.wanted:
+            return True
+    return False
 
 
 def _within(option: Option, limits: dict[int, int]) -> Option | None:
     devices = option.devices
     for number in option.rules:
         devices &= limits[number]
-    if devices.bit_count() < option.count:
+    if devices.bit_count() < option.wanted:
         return None
     return option if devices == option.devices else option._replace(devices=devices)
 
@@ -336,7 +352,7 @@ def _within(option: Option, limits: dict[int, int]) -> Option | None:
 def _committed(demands: Sequence[Demand], demand: Demand) -> int:
     """The least that the other demands of the same claim will use of its budget."""
     return sum(
-        min(option.count for option in other.options)
+        min(option.wanted for option in other.options)
         for other in demands
         if other.claim == demand.claim and other.item != demand.item
     )
@@ -347,7 +363,7 @@ def _least(demand: Demand) -> Wish:
     devices = 0
     for option in demand.options:
         devices |= option.devices
-    return Wish(min(option.count for option in demand.options), devices)
+    return Wish(min(option.wanted for option in demand.options), devices)
 
 
 def _union(sets: Sequence[int]) -> int:
@@ -378,27 +394,39 @@ def _parts(demands: Sequence[Demand], budgets: Container[int]) -> list[list[Dema
     return [sorted(part, key=lambda demand: demand.item) for _, _, part in parts]
 
 
-def _need(demands: Sequence[Demand], number: int) -> tuple[int, int]:
-    """How many devices must share a value under a rule, and which could."""
-    need = devices = 0
-    for demand in demands:
-        if all(number in option.rules for option in demand.options):
-            wish = _least(demand)
-            need += wish.count
-            devices |= wish.devices
-    return need, devices
+class _Group(NamedTuple):
+    """Demands that must share a value: how many devices they need at least, out of which."""
+
+    need: int
+    devices: int
+    items: frozenset[int]
 
 
-def _cannot_pack(values: Sequence[int], groups: Sequence[tuple[int, int]]) -> bool:
-    for size in sorted({need for need, _ in groups if need}):
-        large = [devices for need, devices in groups if need >= size]
-        pool = 0
-        for devices in large:
-            pool |= devices
+def _group(demands: Sequence[Demand], number: int) -> _Group:
+    bound = [demand for demand in demands if _bound(demand, number)]
+    wishes = [_least(demand) for demand in bound]
+    items = frozenset(demand.item for demand in bound)
+    return _Group(sum(wish.wanted for wish in wishes), _union([wish.devices for wish in wishes]), items)
+
+
+def _disjoint(groups: Sequence[_Group]) -> list[_Group]:
+    """Groups without a demand in common, the larger ones preferred."""
+    kept: list[_Group] = []
+    for group in sorted(groups, key=lambda group: -group.need):
+        if group.need and not any(group.items & other.items for other in kept):
+            kept.append(group)
+    return kept
+
+
+def _cannot_pack(values: Sequence[int], groups: Sequence[_Group]) -> bool:
+    """For each size: a value with n usable devices has room for n // size groups of that size or more."""
+    for size in sorted({group.need for group in groups}):
+        large = [group.devices for group in groups if group.need >= size]
+        usable = _union(large)
         places = 0
         homes: list[tuple[int, int]] = []
         for value in values:
-            room = (pool & value).bit_count() // size
+            room = (usable & value).bit_count() // size
             homes.append((((1 << room) - 1) << places, value))
             places += room
         wishes = [
@@ -418,4 +446,3 @@ def _pinned(pins: Sequence[int], number: int, value: int) -> list[int]:
 def _without(demand: Demand, bit: int) -> Demand:
     options = tuple(option._replace(devices=option.devices & ~bit) for option in demand.options)
     return demand._replace(options=options)
-

@@ -31,6 +31,11 @@ class State(NamedTuple):
     pins: tuple[int, ...]
 
 
+def beginning(problem: Problem) -> State:
+    """Nothing decided yet."""
+    return State(0, DECIDING, 0, 0, 0, 0, 0, (0,) * len(problem.rules))
+
+
 def available(choice: Choice, current_claim: bool, taken: int, state: State) -> int:
     """The devices not in use for an alternative: admin access only avoids those of its own claim."""
     if not choice.admin:
@@ -56,7 +61,7 @@ class Foresight:
     def answer(self, state: State) -> Witness | None:
         """A way to serve all that is left; empty where there seems to be one that cannot be told."""
         demands = self._demands(state, len(self.items))
-        return None if demands is None else self._solve(demands, state)
+        return None if demands is None else self.serve(demands, state)
 
     def error(self, state: State) -> bool:
         """Whether an error may come up although not everything can be served."""
@@ -69,10 +74,10 @@ class Foresight:
         first = state.item + (state.choice != DECIDING)
         for number in range(first, len(self.items)):
             before = self._demands(state, number)
-            if before is None or self._solve(before, state) is None:
+            if before is None or self.serve(before, state) is None:
                 return False
             for trigger in self._triggers(number, state):
-                if self._solve([*before, Demand(number, self.items[number].claim, (trigger,))], state) is not None:
+                if self.serve([*before, Demand(number, self.items[number].claim, (trigger,))], state) is not None:
                     return True
         return False
 
@@ -92,28 +97,36 @@ class Foresight:
         """What the requests from the current one up to number `end` still ask for."""
         demands = []
         for number in range(state.item, end):
-            item = self.items[number]
-            options = self._options(item, number, state)
-            if not options:
+            demand = self.demand(number, state)
+            if demand is None:
                 return None
-            demands.append(Demand(number, item.claim, options))
+            demands.append(demand)
         return demands
+
+    def demand(self, number: int, state: State) -> Demand | None:
+        """What one request still asks for; None where nothing can serve it."""
+        item = self.items[number]
+        options = self._options(item, number, state)
+        return Demand(number, item.claim, options) if options else None
 
     def _options(self, item: Item, number: int, state: State) -> tuple[Option, ...]:
         current = item.claim == self.items[state.item].claim
         if number == state.item and state.choice != DECIDING:
             choice = item.choices[state.choice]
             free = available(choice, current, self.taken, state) & above(state.last)
-            rest = choice.count - state.got
+            rest = choice.wanted - state.got
             return (Option(state.choice, rest, choice.devices & free, choice.constraints),)
         return tuple(
-            Option(place, choice.count, choice.devices & available(choice, current, self.taken, state), choice.constraints)
+            Option(
+                place, choice.wanted, choice.devices & available(choice, current, self.taken, state), choice.constraints
+            )
             for place, choice in enumerate(item.choices)
-            if choice.count or not choice.every
+            if choice.wanted or not choice.every
         )
 
-    def _solve(self, demands: list[Demand], state: State) -> Witness | None:
-        budgets = {claim: RESULTS_LIMIT for claim in self.problem.limited}
+    def serve(self, demands: list[Demand], state: State) -> Witness | None:
+        """A way to serve these demands beside what is decided already."""
+        budgets = dict.fromkeys(self.problem.limited, RESULTS_LIMIT)
         claim = self.items[state.item].claim
         if claim in budgets:
             budgets[claim] -= state.listed + state.got

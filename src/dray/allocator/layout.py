@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from enum import Enum
 from functools import cached_property
-from operator import itemgetter
 from typing import NamedTuple
 
 from dray.allocator.content import Content, Match, Value
@@ -54,6 +53,7 @@ class Layout:
                 self.parts.append((size, part))
                 size += len(part.content.devices)
             self.ends.append(size)
+        self.offsets = [offset for offset, _ in self.parts]
         self.size = size
         self.visible = sum(part.visible << offset for offset, part in self.parts)
         self.invalid = any(pool.state is PoolState.INVALID for pool in pools)
@@ -101,7 +101,7 @@ class Layout:
 
     def device(self, at: int) -> Device:
         """Device number `at`."""
-        offset, part = self.parts[bisect_right(self.parts, at, key=itemgetter(0)) - 1]
+        offset, part = self.parts[bisect_right(self.offsets, at) - 1]
         return part.content.devices[at - offset]
 
     @cached_property
@@ -138,22 +138,22 @@ class PoolName(NamedTuple):
 class View:
     """One node's layout with the names that go into results and messages."""
 
-    def __init__(
-        self, node: str, layout: Layout, pools: Sequence[PoolName], slices: Sequence[ResourceSlice]
-    ) -> None:
+    def __init__(self, node: str, layout: Layout, pools: Sequence[PoolName], slices: Sequence[ResourceSlice]) -> None:
         self.node = node
         self.layout = layout
         self.pools = tuple(pools)
         self.slices = tuple(slices)  # one for each part of the layout
 
+    def id_of(self, at: int) -> DeviceId:
+        """The identity of device number `at`."""
+        part = bisect_right(self.layout.offsets, at) - 1
+        spec = self.slices[part].spec
+        return DeviceId(spec.driver, spec.pool.name, spec.devices[at - self.layout.offsets[part]].name)
+
     @cached_property
     def devices(self) -> tuple[DeviceId, ...]:
         """The identity of every numbered device."""
-        return tuple(
-            DeviceId(slice_.spec.driver, slice_.spec.pool.name, device.name)
-            for slice_ in self.slices
-            for device in slice_.spec.devices
-        )
+        return tuple(self.id_of(at) for at in range(self.layout.size))
 
     @cached_property
     def places(self) -> dict[DeviceId, int]:
@@ -162,4 +162,4 @@ class View:
 
     def slice_of(self, at: int) -> ResourceSlice:
         """The slice that holds device number `at`."""
-        return self.slices[bisect_right(self.layout.parts, at, key=itemgetter(0)) - 1]
+        return self.slices[bisect_right(self.layout.offsets, at) - 1]

@@ -24,7 +24,7 @@ def reaches(place: ResourceSliceSpec | Device, node: Node) -> bool:
 
 def selects(selector: NodeSelector, node: Node) -> bool:
     """Terms are alternatives; the requirements of a term must all hold; an empty term selects nothing."""
-    return any([_term_holds(term, node) for term in selector.nodeSelectorTerms])
+    return any(_term_holds(term, node) for term in selector.nodeSelectorTerms)
 
 
 def _term_holds(term: NodeSelectorTerm, node: Node) -> bool:

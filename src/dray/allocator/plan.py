@@ -34,7 +34,7 @@ class Alternative(NamedTuple):
     of_class: int
     selectors: tuple[str, ...]
     mode: str
-    count: int
+    wanted: int
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
     trouble: Trouble | None
@@ -140,15 +140,13 @@ class _Reader:
             of_class=len(of_class),
             selectors=of_class + _expressions(spec.selectors),
             mode=spec.allocationMode,
-            count=spec.count,
+            wanted=spec.count,
             admin=isinstance(spec, ExactDeviceRequest) and bool(spec.adminAccess),
             tolerations=spec.tolerations,
             trouble=trouble,
         )
 
-    def _alternative_trouble(
-        self, claim: int, label: str, spec: Spec, class_: DeviceClass | None
-    ) -> Trouble | None:
+    def _alternative_trouble(self, claim: int, label: str, spec: Spec, class_: DeviceClass | None) -> Trouble | None:
         about = f", request {label}"
         for place, selector in enumerate(spec.selectors):
             if selector.cel is None:

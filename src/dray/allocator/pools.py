@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dray.allocator.content import Content
+from dray.allocator.identity import Features
 from dray.allocator.layout import Layout, Part, PoolName, PoolShape, PoolState, View
 from dray.allocator.nodes import SelectorInvalid, reaches
-from dray.allocator.identity import Features
 from dray.api.types.core import Node
-from dray.api.types.resource import Device, ResourceSlice
+from dray.api.types.resource import ResourceSlice
 
-ContentOf = Callable[[str, Sequence[Device]], Content]
+ContentOf = Callable[[ResourceSlice], Content]
+LayoutOf = Callable[[tuple[PoolShape, ...]], Layout]
 
 
 class Pool(NamedTuple):
@@ -49,7 +50,7 @@ def understood(slice_: ResourceSlice, features: Features) -> bool:
 
 
 def view(
-    node: Node, pools: Mapping[PoolName, Sequence[ResourceSlice]], content_of: ContentOf, layout_of: Callable[..., Layout]
+    node: Node, pools: Mapping[PoolName, Sequence[ResourceSlice]], content_of: ContentOf, layout_of: LayoutOf
 ) -> View:
     """Everything that the node can see, in order."""
     found = [pool for name in sorted(pools) if (pool := gather(name, pools[name], node, content_of)) is not None]
@@ -61,9 +62,7 @@ def view(
     )
 
 
-def gather(
-    name: PoolName, slices: Sequence[ResourceSlice], node: Node, content_of: ContentOf
-) -> Pool | None:
+def gather(name: PoolName, slices: Sequence[ResourceSlice], node: Node, content_of: ContentOf) -> Pool | None:
     """One pool as the node sees it; None where no current slice of it reaches the node."""
     reaching = [slice_ for slice_ in slices if _reaches(slice_, node)]
     newest = max((slice_.spec.pool.generation for slice_ in reaching), default=0)
@@ -80,9 +79,7 @@ def gather(
     names = [device.name for slice_ in offering for device in slice_.spec.devices]
     if len(names) != len(set(names)):
         return Pool(name, PoolShape(PoolState.INVALID), ())
-    parts = tuple(
-        Part(content_of(name.driver, slice_.spec.devices), _visible(slice_, node)) for slice_ in offering
-    )
+    parts = tuple(Part(content_of(slice_), _visible(slice_, node)) for slice_ in offering)
     return Pool(name, PoolShape(PoolState.USABLE, parts), offering)
 
 
@@ -92,7 +89,7 @@ def _reaches(slice_: ResourceSlice, node: Node) -> bool:
         if spec.sharedCounters:
             return True  # counters are needed to use a pool from wherever its devices are
         if spec.perDeviceNodeSelection and not (spec.nodeName or spec.allNodes or spec.nodeSelector):
-            return any([reaches(device, node) for device in spec.devices])
+            return any(reaches(device, node) for device in spec.devices)
         return reaches(spec, node)
     except SelectorInvalid as error:
         raise PoolError(

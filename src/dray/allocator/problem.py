@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from dray.allocator.bits import lowest, position
 from dray.allocator.content import SelectorError
-from dray.allocator.layout import Layout, PoolState
 from dray.allocator.identity import RESULTS_LIMIT, Features
+from dray.allocator.layout import Layout, PoolState
 from dray.allocator.plan import Alternative, Constraint, Plan, Request
 from dray.allocator.trouble import Trouble, selector_trouble
 
@@ -26,7 +26,7 @@ class Choice(NamedTuple):
     the numbers of those that cover the alternative. With `every`, all matching devices are asked for.
     """
 
-    count: int
+    wanted: int
     matching: int
     devices: int
     errors: int
@@ -72,7 +72,7 @@ class Problem:
     def _most(self) -> dict[int, int]:
         most: dict[int, int] = {}
         for item in self.items:
-            most[item.claim] = most.get(item.claim, 0) + max(choice.count for choice in item.choices)
+            most[item.claim] = most.get(item.claim, 0) + max(choice.wanted for choice in item.choices)
         return most
 
     @cached_property
@@ -81,7 +81,7 @@ class Problem:
         if len(self.items) != 1 or len(self.items[0].choices) != 1:
             return None
         choice = self.items[0].choices[0]
-        return None if choice.constraints or choice.errors or choice.every or not choice.count else choice
+        return None if choice.constraints or choice.errors or choice.every or not choice.wanted else choice
 
     @cached_property
     def relevant(self) -> int:
@@ -115,7 +115,7 @@ def pose(plan: Plan, layout: Layout, features: Features) -> Problem | Trouble:
 
 
 def _too_many(claim: int, items: list[Item]) -> Trouble | None:
-    least = sum(min(choice.count for choice in item.choices) for item in items)
+    least = sum(min(choice.wanted for choice in item.choices) for item in items)
     if least <= RESULTS_LIMIT:
         return None
     return Trouble(claim, f": number of requested devices {least} exceeds the claim limit of {RESULTS_LIMIT}")
@@ -161,7 +161,7 @@ class _Poser:
             usable &= ~layout.counting
         covered = (number for number, rule in enumerate(self.plan.constraints) if rule.covers(request, alternative))
         return Choice(
-            count=matching.bit_count() if every else alternative.count,
+            wanted=matching.bit_count() if every else alternative.wanted,
             matching=matching,
             devices=usable,
             errors=0 if every else errors,
@@ -202,4 +202,3 @@ def refusal_of(problem: Problem, item: int, choice: int, bit: int) -> Trouble:
     about = f", request {request.alternatives[choice].label}: cannot add device "
     rest = " because a claim constraint would not be satisfied"
     return Trouble(request.claim, about, device=position(bit), rest=rest)
-

@@ -36,8 +36,7 @@ def allocated(plan: Plan, view: View, grants: Sequence[Grant]) -> Allocated:
         results=tuple(_result(plan, claim, view, chosen) for claim, chosen in enumerate(by_claim)),
         devices=tuple(_taken(view, chosen) for chosen in by_claim),
         alternatives=tuple(
-            tuple(grant.choice if request.prioritized else None for request, _, grant in chosen)
-            for chosen in by_claim
+            tuple(grant.choice if request.prioritized else None for request, _, grant in chosen) for chosen in by_claim
         ),
     )
 
@@ -49,17 +48,14 @@ def _tree(wire: object) -> Any:
 
 def _taken(view: View, chosen: Iterable[Chosen]) -> tuple[DeviceId, ...]:
     return tuple(
-        view.devices[at]
-        for _, alternative, grant in chosen
-        if not alternative.admin
-        for at in positions(grant.devices)
+        view.id_of(at) for _, alternative, grant in chosen if not alternative.admin for at in positions(grant.devices)
     )
 
 
 def _result(plan: Plan, claim: int, view: View, chosen: Sequence[Chosen]) -> Tree:
     devices: Tree = {}
     results = [
-        _device(alternative, view.devices[at]) for _, alternative, grant in chosen for at in positions(grant.devices)
+        _device(alternative, view.id_of(at)) for _, alternative, grant in chosen for at in positions(grant.devices)
     ]
     if results:
         devices["results"] = results

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dray.allocator.bits import above, lowest, members, split
 from dray.allocator.feasibility import Expired, Grant, Witness
-from dray.allocator.foresight import DECIDING, Foresight, State, available
+from dray.allocator.foresight import DECIDING, Foresight, State, available, beginning
 from dray.allocator.identity import RESULTS_LIMIT
 from dray.allocator.problem import Choice, Problem, cause_of, refusal_of
 from dray.allocator.trouble import Trouble
@@ -88,9 +88,8 @@ class _Walk:
         self.kinds: list[int] = []
 
     def run(self) -> Solution | None:
-        start = State(0, DECIDING, 0, 0, 0, 0, 0, (0,) * len(self.rules))
         stack: list[_Frame] = []
-        step: _Step | None = _Step(start, ())
+        step: _Step | None = _Step(beginning(self.problem), ())
         while True:
             if step is None:
                 self._leave(stack)
@@ -165,7 +164,7 @@ class _Walk:
         step = frame.step
         item = self.items[step.state.item]
         for number, choice in enumerate(item.choices):
-            if step.state.listed + choice.count > RESULTS_LIMIT:
+            if step.state.listed + choice.wanted > RESULTS_LIMIT:
                 continue
             begun = _Step(step.state._replace(choice=number), (*step.done, Grant(number, 0)))
             if choice.every:
@@ -174,7 +173,7 @@ class _Walk:
                     self._fail(frame)
                 else:
                     yield complete
-            elif choice.count:
+            elif choice.wanted:
                 yield begun
             else:
                 yield self._next_item(begun)
@@ -206,7 +205,7 @@ class _Walk:
             if bit & choice.errors:
                 raise _Event(cause_of(self.problem, state.item, state.choice, bit))
             after = self._take(frame.step, choice, bit)
-            yield after if after.state.got < choice.count else self._next_item(after)
+            yield after if after.state.got < choice.wanted else self._next_item(after)
 
     def _allowed(self, choice: Choice, state: State) -> int:
         """The devices that the constraints let in beside those chosen already."""

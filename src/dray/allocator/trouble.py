@@ -34,7 +34,7 @@ class Trouble(NamedTuple):
         lead = "" if self.claim is None else f"claim {claims[self.claim]}"
         subject = ""
         if self.device is not None:
-            subject = str(view.devices[self.device])
+            subject = str(view.id_of(self.device))
         elif self.pool is not None:
             subject = str(view.pools[self.pool])
         return Failed(f"{lead}{self.text}{subject}{self.rest}", self.node_only)

@@ -1,0 +1,314 @@
+"""The allocator for a scheduler: the same answers as `allocate`, from state that is kept warm.
+
+Nothing is computed twice. Claims with equal specs share one plan; a plan is matched once for every layout; a decision
+is remembered for what is taken of the devices that matter. Which nodes fit is a bit set for each plan, and a change
+makes only those nodes be looked at again that see it and to which it can matter. Nodes that see the very same devices
+for a plan, as with a network-attached pool, are decided together. Not thread-safe. Left out: watching the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from dray.allocator.allocation import Decision, claim_name, conclude, decide
+from dray.allocator.bits import lowest, position, positions
+from dray.allocator.content import Content
+from dray.allocator.identity import DeviceId, Features
+from dray.allocator.inventory import Change, Inventory, Sight
+from dray.allocator.layout import Layout, PoolState
+from dray.allocator.outcome import Failed, Outcome, score
+from dray.allocator.plan import Plan, plan
+from dray.allocator.problem import Problem, pose
+from dray.allocator.search import Solution, Stuck
+from dray.allocator.trouble import Trouble
+from dray.api.types.core import Node
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+
+PLANS_KEPT = 256  # different specs in flight at a time; the oldest is forgotten first
+DECISIONS_KEPT = 16384  # for one plan; forgotten all at once
+LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Fits:
+    """Which nodes can serve some claims, as of when it was asked.
+
+    Iterates over the names of the nodes that fit. `nodes`, `failing` and `undecided` are bit sets over node numbers:
+    those that fit, those where the input is wrong (ask `Index.allocate` for the error), and those that ran out of time.
+    """
+
+    def __init__(self, inventory: Inventory, entry: _Entry) -> None:
+        self._inventory = inventory
+        self._groups = entry.groups
+        self.nodes = entry.fitting
+        self.failing = entry.failing
+        self.undecided = entry.stale & inventory.everyone
+
+    def __len__(self) -> int:
+        return self.nodes.bit_count()
+
+    def __bool__(self) -> bool:
+        return self.nodes != 0
+
+    def __contains__(self, node: str) -> bool:
+        number = self._inventory.number(node)
+        return number is not None and bool(self.nodes >> number & 1)
+
+    def __iter__(self) -> Iterator[str]:
+        return self.names(self.nodes)
+
+    def names(self, nodes: int) -> Iterator[str]:
+        """The names of the nodes in a bit set."""
+        sights = self._inventory.sights
+        for number in positions(nodes):
+            sight = sights[number]
+            if sight is not None:
+                yield sight.node.metadata.name
+
+    def score(self, node: str) -> int:
+        """How well the alternatives that a node would give are preferred: eight less the index, summed; 0 if unfit."""
+        number = self._inventory.number(node)
+        group = None if number is None else self._groups.get(number)
+        return 0 if group is None else group.score
+
+
+class _Group:
+    """Nodes to which the same devices matter, and what was decided for them."""
+
+    __slots__ = ("key", "nodes", "score")
+
+    def __init__(self, key: tuple[object, ...]) -> None:
+        self.key = key
+        self.nodes = 0
+        self.score = 0
+
+
+class _Entry:
+    """All that is known about one plan."""
+
+    def __init__(self, plan: Plan, key: tuple[bytes, ...], position: int) -> None:
+        self.plan = plan
+        self.key = key
+        self.position = position  # in the log of changes
+        self.fitting = 0
+        self.failing = 0
+        self.stale = -1
+        self.problems: dict[Layout, Problem | Trouble] = {}
+        self.decisions: dict[tuple[Layout, int], Decision] = {}
+        self.groups: dict[int, _Group] = {}
+        self.by_key: dict[tuple[object, ...], _Group] = {}
+        self._touches: dict[Content, bool] = {}
+
+    def touches(self, content: Content) -> bool:
+        """Whether any device of a content can matter to the plan."""
+        found = self._touches.get(content)
+        if found is None:
+            matches = (
+                content.match(alternative.selectors)
+                for request in self.plan.requests
+                for alternative in request.alternatives
+            )
+            found = self._touches[content] = any(match.devices or match.errors for match in matches)
+        return found
+
+    def regard(self, change: Change) -> None:
+        """Let a change make nodes stale; where anything may have changed, also forget which devices matter there."""
+        if change.content is None:
+            self.stale |= change.nodes
+            for number in positions(change.nodes):
+                group = self.groups.pop(number, None)
+                if group is not None:
+                    group.nodes &= ~(1 << number)
+                    if not group.nodes:
+                        del self.by_key[group.key]
+        elif self.touches(change.content):
+            self.stale |= change.nodes
+
+
+class Index:
+    """Allocation with memory. Feed it the cluster, ask it what fits and for allocations, tell it what was taken.
+
+    Order of feeding does not matter. `take` and `release` are idempotent.
+    """
+
+    def __init__(self, features: Features = Features()) -> None:  # noqa: B008 (frozen)
+        self.features = features
+        self._inventory = Inventory(features)
+        self._classes: dict[str, DeviceClass] = {}
+        self._entries: dict[tuple[bytes, ...], _Entry] = {}
+        self._forgotten = 0  # changes already dropped from the front of the log
+
+    # What the cluster has.
+
+    def upsert_slice(self, slice_: ResourceSlice) -> None:
+        """Add a slice or replace the one of the same name."""
+        self._inventory.upsert_slice(slice_)
+
+    def remove_slice(self, name: str) -> None:
+        """Forget a slice."""
+        self._inventory.remove_slice(name)
+
+    def upsert_node(self, node: Node) -> None:
+        """Add a node or replace the one of the same name; its labels decide which slices it sees."""
+        self._inventory.upsert_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node."""
+        self._inventory.remove_node(name)
+
+    def upsert_class(self, class_: DeviceClass) -> None:
+        """Add a class or replace the one of the same name."""
+        if self._classes.get(class_.metadata.name) != class_:
+            self._classes[class_.metadata.name] = class_
+            self._entries.clear()
+
+    def remove_class(self, name: str) -> None:
+        """Forget a class."""
+        if self._classes.pop(name, None) is not None:
+            self._entries.clear()
+
+    def take(self, devices: Iterable[tuple[str, str, str]]) -> None:
+        """Mark devices as in use; they need not be published yet."""
+        self._inventory.take(devices)
+
+    def release(self, devices: Iterable[tuple[str, str, str]]) -> None:
+        """Mark devices as free."""
+        self._inventory.release(devices)
+
+    @property
+    def taken(self) -> frozenset[DeviceId]:
+        """All devices in use."""
+        return self._inventory.taken
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of all nodes."""
+        return tuple(sight.node.metadata.name for sight in self._inventory.sights if sight is not None)
+
+    # What can be had.
+
+    def allocate(self, node: str, claims: Sequence[ResourceClaim], deadline: float | None = None) -> Outcome:
+        """Serve all claims together on a node. Takes nothing: call `take` with what is kept."""
+        number = self._inventory.number(node)
+        if number is None:
+            return Failed(f"node {node} is not known", node_only=True)
+        sight = self._inventory.sight(number)
+        if sight.view is None:
+            return Failed(sight.error or "")
+        entry = self._entry(claims)
+        problem = self._problem(entry, sight.view.layout)
+        names = [claim_name(claim) for claim in claims]
+        if isinstance(problem, Trouble):
+            return problem.failed(sight.view, names)
+        taken = sight.taken(sight.view.layout)
+        return conclude(self._decision(entry, problem, taken, deadline), problem, taken, sight.view, names)
+
+    def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None) -> Fits:
+        """Which nodes can serve all claims together. Only nodes that changed since the last question are looked at."""
+        entry = self._entry(claims)
+        for change in self._inventory.log[entry.position - self._forgotten :]:
+            entry.regard(change)
+        entry.position = self._forgotten + len(self._inventory.log)
+        self._trim_log()
+        everyone = self._inventory.everyone
+        entry.fitting &= everyone
+        entry.failing &= everyone
+        waiting = entry.stale & everyone
+        entry.stale = 0
+        while waiting:
+            bit = lowest(waiting)
+            sight = self._inventory.sight(position(bit))
+            group = self._group(entry, sight)
+            if not self._settle(entry, group, sight, deadline):
+                entry.stale |= group.nodes
+            waiting &= ~group.nodes
+        return Fits(self._inventory, entry)
+
+    def _settle(self, entry: _Entry, group: _Group, sight: Sight, deadline: float | None) -> bool:
+        """Decide for the nodes of a group, of which `sight` is one; answers False where time ran out."""
+        decision: Decision | Problem
+        if sight.view is None:
+            decision = Trouble(None, sight.error or "")
+        else:
+            decision = self._problem(entry, sight.view.layout)
+            if isinstance(decision, Problem):
+                decision = self._decision(entry, decision, sight.taken(sight.view.layout), deadline)
+        entry.fitting &= ~group.nodes
+        entry.failing &= ~group.nodes
+        group.score = 0
+        match decision:
+            case Solution():
+                entry.fitting |= group.nodes
+                group.score = _score(entry.plan, decision)
+            case Trouble():
+                entry.failing |= group.nodes
+        return not isinstance(decision, Stuck)
+
+    def _group(self, entry: _Entry, sight: Sight) -> _Group:
+        group = entry.groups.get(sight.number)
+        if group is None:
+            key: tuple[object, ...] = (sight,)
+            if sight.view is not None and all(pool.state is PoolState.USABLE for pool in sight.view.layout.pools):
+                parts = zip(sight.stocks, sight.view.layout.parts, strict=True)
+                key = tuple((stock, part.visible) for stock, (_, part) in parts if entry.touches(stock.content))
+            group = entry.by_key.get(key)
+            if group is None:
+                group = entry.by_key[key] = _Group(key)
+            group.nodes |= 1 << sight.number
+            entry.groups[sight.number] = group
+        return group
+
+    # Memory.
+
+    def _entry(self, claims: Sequence[ResourceClaim]) -> _Entry:
+        key = tuple([_encode(claim.spec.devices) for claim in claims])
+        entry = self._entries.get(key)
+        if entry is None:
+            asked = plan([claim.spec.devices for claim in claims], self._classes.get, self.features)
+            entry = _Entry(asked, key, self._forgotten + len(self._inventory.log))
+            if len(self._entries) >= PLANS_KEPT:
+                del self._entries[next(iter(self._entries))]
+            self._entries[key] = entry
+        return entry
+
+    def _problem(self, entry: _Entry, layout: Layout) -> Problem | Trouble:
+        problem = entry.problems.get(layout)
+        if problem is None:
+            problem = pose(entry.plan, layout, self.features)
+            if len(entry.problems) >= DECISIONS_KEPT:
+                entry.problems.clear()
+            entry.problems[layout] = problem
+        return problem
+
+    def _decision(self, entry: _Entry, problem: Problem, taken: int, deadline: float | None) -> Decision:
+        if problem.simple is not None:
+            return decide(problem, taken, deadline)
+        key = (problem.layout, taken & problem.relevant)
+        if key in entry.decisions:
+            return entry.decisions[key]
+        decision = decide(problem, taken, deadline)
+        if not isinstance(decision, Stuck):
+            if len(entry.decisions) >= DECISIONS_KEPT:
+                entry.decisions.clear()
+            entry.decisions[key] = decision
+        return decision
+
+    def _trim_log(self) -> None:
+        """Once the log is long, let every plan take note of it and start a new one."""
+        log = self._inventory.log
+        if len(log) < LOG_KEPT:
+            return
+        for entry in self._entries.values():
+            for change in log[entry.position - self._forgotten :]:
+                entry.regard(change)
+            entry.position = self._forgotten + len(log)
+        self._forgotten += len(log)
+        log.clear()
+
+
+def _score(asked: Plan, solution: Solution) -> int:
+    pairs = zip(asked.requests, solution.grants, strict=True)
+    return score((tuple(grant.choice if request.prioritized else None for request, grant in pairs),))

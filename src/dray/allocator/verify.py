@@ -1,0 +1,215 @@
+"""Checks an allocation against what claims ask for and the cluster has, knowing nothing of how it was found.
+
+Meant for tests, for doubting drivers and schedulers, and for recorded clusters. Every rule is looked at directly on the
+wire objects, device by device. Left out: whether a better or an earlier allocation exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dray.allocator.content import comparable, content_of
+from dray.allocator.identity import RESULTS_LIMIT, DeviceId, Features
+from dray.allocator.layout import Layout
+from dray.allocator.nodes import reaches, selects
+from dray.allocator.pools import group, view
+from dray.allocator.taints import intolerable
+from dray.api.types.core import Node
+from dray.api.types.resource import (
+    AllocationResult,
+    Device,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceRequestAllocationResult,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceSlice,
+)
+from dray.cel import DeviceView, EvaluationError, compile_selector
+
+Spec = ExactDeviceRequest | DeviceSubRequest
+
+
+class _Offer(NamedTuple):
+    id: DeviceId
+    device: Device
+    slice: ResourceSlice
+
+
+def verify(
+    results: Sequence[dict[str, Any]],
+    node: Node,
+    claims: Sequence[ResourceClaim],
+    classes: Iterable[DeviceClass],
+    slices: Iterable[ResourceSlice],
+    taken: Collection[tuple[str, str, str]] = (),
+    features: Features = Features(),  # noqa: B008 (frozen)
+) -> list[str]:
+    """What is wrong with the results, one AllocationResult tree a claim; nothing for a sound allocation."""
+    if len(results) != len(claims):
+        return [f"{len(results)} results for {len(claims)} claims"]
+    checker = _Checker(node, classes, slices, taken, features)
+    return [
+        f"claim {claim.metadata.name}: {complaint}"
+        for claim, tree in zip(claims, results, strict=True)
+        for complaint in checker.check(claim, msgspec.convert(tree, AllocationResult))
+    ]
+
+
+class _Checker:
+    def __init__(
+        self,
+        node: Node,
+        classes: Iterable[DeviceClass],
+        slices: Iterable[ResourceSlice],
+        taken: Collection[tuple[str, str, str]],
+        features: Features,
+    ) -> None:
+        seen = view(node, group(slices, features), content_of, Layout)
+        self.node = node
+        self.features = features
+        self.classes = {class_.metadata.name: class_ for class_ in classes}
+        self.taken = {DeviceId(*device) for device in taken}
+        self.offers = {
+            (id_ := DeviceId(slice_.spec.driver, slice_.spec.pool.name, device.name)): _Offer(id_, device, slice_)
+            for slice_ in seen.slices
+            for device in slice_.spec.devices
+            if not slice_.spec.perDeviceNodeSelection or reaches(device, node)
+        }
+        self.used: set[DeviceId] = set()  # by the claims checked before
+
+    def check(self, claim: ResourceClaim, result: AllocationResult) -> Iterator[str]:
+        entries = result.devices.results
+        ids = [DeviceId(entry.driver, entry.pool, entry.device) for entry in entries]
+        if len(entries) > RESULTS_LIMIT:
+            yield f"{len(entries)} results, more than {RESULTS_LIMIT}"
+        if len(ids) != len(set(ids)):
+            yield "a device is listed twice"
+        left = list(entries)
+        for request in claim.spec.devices.requests or ():
+            names = {request.name} | {f"{request.name}/{sub.name}" for sub in request.firstAvailable}
+            own = [entry for entry in left if entry.request in names]
+            left = [entry for entry in left if entry.request not in names]
+            yield from self._request(request, own)
+        for entry in left:
+            yield f"result for {entry.request}, which is no request"
+        for number, constraint in enumerate(claim.spec.devices.constraints):
+            yield from self._constraint(number, constraint, entries)
+        yield from self._config(claim, result)
+        if result.nodeSelector is not None and not selects(result.nodeSelector, self.node):
+            yield "the node selector excludes the node"
+        if result.nodeSelector is None and any(
+            id_ in self.offers and self.offers[id_].slice.spec.nodeName for id_ in ids
+        ):
+            yield "a device of one node is allocated to all nodes"
+        self.used.update(ids)
+
+    def _request(self, request: DeviceRequest, entries: Sequence[DeviceRequestAllocationResult]) -> Iterator[str]:
+        names = {entry.request for entry in entries}
+        if len(names) > 1:
+            yield f"request {request.name}: two alternatives at once"
+            return
+        spec = self._spec(request, next(iter(names), request.name))
+        if spec is None:
+            yield f"request {request.name}: no alternative was chosen"
+            return
+        class_ = self.classes.get(spec.deviceClassName)
+        if class_ is None:
+            yield f"request {request.name}: there is no class {spec.deviceClassName}"
+            return
+        admin = isinstance(spec, ExactDeviceRequest) and bool(spec.adminAccess)
+        selectors = (*class_.spec.selectors, *spec.selectors)
+        for entry in entries:
+            for complaint in self._device(entry, spec, admin, selectors):
+                yield f"request {entry.request}: device {entry.driver}/{entry.pool}/{entry.device} {complaint}"
+        wanted = spec.count
+        if spec.allocationMode == "All":
+            wanted = sum(1 for offer in self.offers.values() if _matches(offer, selectors))
+        if len(entries) != wanted:
+            yield f"request {request.name}: {len(entries)} devices instead of {wanted}"
+
+    def _spec(self, request: DeviceRequest, name: str) -> Spec | None:
+        if request.exactly is not None:
+            return request.exactly
+        return next((sub for sub in request.firstAvailable if f"{request.name}/{sub.name}" == name), None)
+
+    def _device(
+        self, entry: DeviceRequestAllocationResult, spec: Spec, admin: bool, selectors: Sequence[DeviceSelector]
+    ) -> Iterator[str]:
+        offer = self.offers.get(DeviceId(entry.driver, entry.pool, entry.device))
+        if offer is None:
+            yield "is not offered to the node"
+            return
+        if bool(entry.adminAccess) != admin:
+            yield "has the wrong admin access"
+        if not admin and offer.id in self.taken:
+            yield "is taken"
+        if not admin and offer.id in self.used:
+            yield "is given to an earlier claim"
+        if not _matches(offer, selectors):
+            yield "does not match the selectors"
+        if self.features.device_taints and intolerable(offer.device.taints, spec.tolerations):
+            yield "has a taint that is not tolerated"
+        if entry.tolerations != spec.tolerations:
+            yield "does not carry the tolerations of its request"
+
+    def _constraint(
+        self, number: int, constraint: DeviceConstraint, entries: Sequence[DeviceRequestAllocationResult]
+    ) -> Iterator[str]:
+        named = set(constraint.requests)
+        covered = [
+            entry
+            for entry in entries
+            if not named or entry.request in named or entry.request.partition("/")[0] in named
+        ]
+        attribute = constraint.matchAttribute or constraint.distinctAttribute or ""
+        values = [self._value(entry, attribute) for entry in covered]
+        if None in values:
+            yield f"constraint #{number}: a device has no attribute {attribute}"
+        elif constraint.matchAttribute is not None and len(set(values)) > 1:
+            yield f"constraint #{number}: devices differ in {attribute}"
+        elif constraint.matchAttribute is None and len(set(values)) != len(values):
+            yield f"constraint #{number}: devices agree in {attribute}"
+
+    def _value(self, entry: DeviceRequestAllocationResult, attribute: str) -> object:
+        offer = self.offers.get(DeviceId(entry.driver, entry.pool, entry.device))
+        if offer is None:
+            return None
+        domain, _, name = attribute.partition("/")
+        held = offer.device.attributes.get(attribute)
+        if held is None and domain == entry.driver:
+            held = offer.device.attributes.get(name)
+        return None if held is None else comparable(held, str(offer.id))
+
+    def _config(self, claim: ResourceClaim, result: AllocationResult) -> Iterator[str]:
+        chosen = {entry.request for entry in result.devices.results}
+        names = chosen | {name.partition("/")[0] for name in chosen}
+        for config in claim.spec.devices.config:
+            applies = not config.requests or bool(names & set(config.requests))
+            listed = any(
+                entry.source == "FromClaim" and entry.opaque == config.opaque for entry in result.devices.config
+            )
+            if applies and not listed:
+                yield "a configuration of the claim is missing"
+        for entry in result.devices.config:
+            for name in entry.requests:
+                if entry.source == "FromClass" and name not in chosen:
+                    yield f"class configuration for {name}, which was not chosen"
+
+
+def _matches(offer: _Offer, selectors: Sequence[DeviceSelector]) -> bool:
+    device = offer.device
+    seen = DeviceView(offer.id.driver, device.attributes, device.capacity, device.allowMultipleAllocations or False)
+    try:
+        return all(
+            selector.cel is not None and compile_selector(selector.cel.expression).matches(seen)
+            for selector in selectors
+        )
+    except EvaluationError:
+        return False
