@@ -27,7 +27,7 @@ from dray.store import Cache, Log, open_log
 class Settings:
     """What a server can be told."""
 
-    keys: Keys
+    keys: Keys | None = None  # without keys there are no tokens
     store: str = "memory"
     gates: FeatureGates = field(default_factory=FeatureGates)
     runtime_config: dict[str, bool] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Running:
             authorizer=guards.authorizer,
             admission=guards.admission,
             reviews=guards.reviews,
-            issue_token=guards.tokens.request,
+            issue_token=guards.tokens.request if guards.tokens else None,
         )
         served = served_versions(settings.gates, settings.runtime_config)
         metrics = Metrics(cache)
@@ -74,7 +74,7 @@ class Running:
         try:
             cache = await Cache.open(log, decode)
             running = cls(log, cache, settings)
-            await furnish(running.api.storage, settings.keys.authority.decode())
+            await furnish(running.api.storage, settings.keys.authority.decode() if settings.keys else "")
         except BaseException:
             await log.close()
             raise

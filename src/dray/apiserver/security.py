@@ -29,7 +29,7 @@ from dray.apiserver.tokens import Tokens
 class Security:
     """The guards that share one view of the cluster."""
 
-    tokens: Tokens
+    tokens: Tokens | None  # none without keys
     authorizer: Union
     authenticator: Authenticator
     admission: Chain
@@ -38,22 +38,25 @@ class Security:
 
 def assemble(
     reader: Reader,
-    keys: Keys,
+    keys: Keys | None,
     *,
     token_file: Path | str | None = None,
     disabled_plugins: Iterable[str] = (),
     pool_status: PoolStatusLimit | None = None,
 ) -> Security:
-    """Guards for a server with these keys. Raises ValueError for a bad token file or an unknown plugin."""
-    tokens = Tokens(reader, keys.signing_key)
+    """Guards for a server with these keys. Raises ValueError for a bad token file or an unknown plugin.
+
+    A server without keys issues no tokens; it is for tests and for clusters that live within one process.
+    """
+    tokens = Tokens(reader, keys.signing_key) if keys else None
     rbac = Rbac(reader)
     authorizer = Union(NodeAuthorizer(reader), rbac)
-    authenticator = Authenticator(authorizer, tokens, read_users(keys.admin_token, token_file))
+    authenticator = Authenticator(authorizer, tokens, read_users(keys.admin_token if keys else "", token_file))
     admission = default_chain(
         reader,
         authorizer,
         rbac,
-        root_ca=keys.authority.decode(),
+        root_ca=keys.authority.decode() if keys else "",
         disabled=disabled_plugins,
         pool_status=pool_status,
     )
