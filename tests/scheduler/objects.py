@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from dray.api.types.core import Node, Pod
+from dray.scheduler.nodes import NodeTable
 
 
 def pod(name: str, node: str = "", priority: int = 0, labels: dict[str, str] | None = None, **spec: Any) -> Pod:
@@ -32,3 +33,10 @@ def node(
         "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10", **allocatable}},
     }
     return msgspec.convert(tree, Node)
+
+
+def put(table: NodeTable, new: Node) -> None:
+    """Add a node at its old position or at the first that is free."""
+    known = table.get(new.metadata.name)
+    free = next((i for i, info in enumerate(table.infos) if info is None), len(table.infos))
+    table.upsert(new, known.position if known is not None and known.node is not None else free)

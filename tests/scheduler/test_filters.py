@@ -11,7 +11,7 @@ from dray.api.types.core import Pod
 from dray.scheduler.demand import Candidate
 from dray.scheduler.filters import NODE_FILTERS, Filter, KeptSets
 from dray.scheduler.nodes import NodeTable
-from tests.scheduler.objects import node, pod
+from tests.scheduler.objects import node, pod, put
 
 FILTERS = {f.name: f for f in NODE_FILTERS}
 
@@ -23,9 +23,9 @@ def accepting(table: NodeTable, name: str, wanted: Pod, sets: KeptSets | None = 
 
 def three() -> NodeTable:
     table = NodeTable()
-    table.upsert(node("a", {"zone": "1"}))
-    table.upsert(node("b", {"zone": "2"}, taints=[{"key": "gpu", "value": "only", "effect": "NoSchedule"}]))
-    table.upsert(node("c", {"zone": "2"}, cpu="1"))
+    put(table, node("a", {"zone": "1"}))
+    put(table, node("b", {"zone": "2"}, taints=[{"key": "gpu", "value": "only", "effect": "NoSchedule"}]))
+    put(table, node("c", {"zone": "2"}, cpu="1"))
     return table
 
 
@@ -89,7 +89,7 @@ def test_kept_sets_always_equal_sets_judged_anew(steps: list[tuple[str, int, int
     rules: list[Filter] = [FILTERS["NodeResourcesFit"], FILTERS["NodeAffinity"]]
     for action, n, size in steps:
         if action == "node":
-            table.upsert(node(f"n{n}", {"zone": str(size % 2)}, cpu=str(size)))
+            put(table, node(f"n{n}", {"zone": str(size % 2)}, cpu=str(size)))
         elif action == "drop":
             table.remove(f"n{n}")
         elif action == "place":

@@ -208,7 +208,7 @@ class KeptSets:
         for position in positions:
             bit = 1 << position
             info = table.infos[position]
-            if info.node is not None and kept.judge(info):
+            if info is not None and kept.judge(info):
                 kept.nodes |= bit
             else:
                 kept.nodes &= ~bit

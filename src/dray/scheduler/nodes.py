@@ -1,7 +1,7 @@
 """The scheduler's picture of the nodes and the pods on them, kept as they change.
 
-Each node has a position; sets of nodes are integers with a bit a position, so that filters combine with `&` and five
-thousand nodes cost little more than five hundred. Whoever caches a set asks `changes` which nodes moved since. Pods
+Each node has a position, the same as in the index of devices; sets of nodes are integers with a bit a position, so that
+rules combine with `&` and five thousand nodes cost little more than five hundred. Whoever caches a set asks `changes` which nodes moved since. Pods
 that were given a node are counted from that moment (*assumed*), before the API server has confirmed it.
 """
 
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from dray.api.types.core import Node, Pod
 from dray.scheduler.demand import Amounts, Demand, Port, amounts, demand_of
+
+NOWHERE = -1  # the position of a node that does not exist (any more) but has pods
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +30,7 @@ class NodeInfo:
     """One node: the object, what it can give, and what is taken."""
 
     name: str
-    position: int
+    position: int = NOWHERE
     node: Node | None = None  # None while pods are known on a node that is not
     allocatable: Amounts = field(default_factory=dict)
     taken: Amounts = field(default_factory=dict)
@@ -89,17 +91,16 @@ class NodeTable:
     """All nodes and the pods placed on them."""
 
     def __init__(self) -> None:
-        self.infos: list[NodeInfo] = []
+        self.infos: list[NodeInfo | None] = []  # by position
         self.everyone = 0  # bit set of the nodes that exist
         self.object_changes = ChangeLog()
         self.usage_changes = ChangeLog()
         self.refusers: dict[str, tuple[PlacedPod, NodeInfo]] = {}  # placed pods with required anti-affinity
         self._by_name: dict[str, NodeInfo] = {}
-        self._free: list[int] = []
         self._placed: dict[str, tuple[PlacedPod, NodeInfo]] = {}
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        return (info for info in self.infos if info.node is not None)
+        return (info for info in self.infos if info is not None)
 
     def __len__(self) -> int:
         return self.everyone.bit_count()
@@ -112,21 +113,25 @@ class NodeTable:
         entry = self._placed.get(uid)
         return entry[1].name if entry else ""
 
-    def upsert(self, node: Node) -> NodeInfo:
+    def upsert(self, node: Node, position: int) -> NodeInfo:
+        """Add a node at a position that no other node has, or replace it there."""
         info = self._info(node.metadata.name)
-        info.node = node
+        info.node, info.position = node, position
         info.allocatable = amounts(node.status.allocatable or node.status.capacity)
-        self.everyone |= 1 << info.position
-        self.object_changes.add(info.position, self._log_limit())
+        self.infos.extend([None] * (position + 1 - len(self.infos)))
+        self.infos[position] = info
+        self.everyone |= 1 << position
+        self.object_changes.add(position, self._log_limit())
         return info
 
     def remove(self, name: str) -> None:
         info = self._by_name.get(name)
-        if info is None:
+        if info is None or info.node is None:
             return
-        info.node = None
+        self.infos[info.position] = None
         self.everyone &= ~(1 << info.position)
         self.object_changes.add(info.position, self._log_limit())
+        info.node, info.position = None, NOWHERE
         self._retire(info)
 
     def place(self, pod: Pod, node_name: str) -> None:
@@ -151,7 +156,7 @@ class NodeTable:
         self._placed[pod.metadata.uid] = (placed, info)
         if refuses:
             self.refusers[pod.metadata.uid] = (placed, info)
-        self.usage_changes.add(info.position, self._log_limit())
+        self._used(info)
 
     def unplace(self, uid: str) -> None:
         entry = self._placed.pop(uid, None)
@@ -161,7 +166,7 @@ class NodeTable:
         del info.pods[uid]
         info.put(placed, -1)
         self.refusers.pop(uid, None)
-        self.usage_changes.add(info.position, self._log_limit())
+        self._used(info)
         self._retire(info)
 
     def placed(self) -> Iterable[tuple[PlacedPod, NodeInfo]]:
@@ -170,24 +175,24 @@ class NodeTable:
     def named(self, positions: int) -> Iterator[NodeInfo]:
         """The nodes of a bit set."""
         for position in bits(positions):
-            yield self.infos[position]
+            info = self.infos[position]
+            if info is not None:
+                yield info
 
     def _info(self, name: str) -> NodeInfo:
         info = self._by_name.get(name)
         if info is None:
-            position = self._free.pop() if self._free else len(self.infos)
-            info = self._by_name[name] = NodeInfo(name, position)
-            if position == len(self.infos):
-                self.infos.append(info)
-            else:
-                self.infos[position] = info
+            info = self._by_name[name] = NodeInfo(name)
         return info
 
+    def _used(self, info: NodeInfo) -> None:
+        if info.position != NOWHERE:
+            self.usage_changes.add(info.position, self._log_limit())
+
     def _retire(self, info: NodeInfo) -> None:
-        """Give the position of a node back that is gone with its last pod, so that sets do not grow for ever."""
+        """Forget a node that is gone with its last pod."""
         if info.node is None and not info.pods:
             del self._by_name[info.name]
-            self._free.append(info.position)
 
     def _log_limit(self) -> int:
         return max(1024, 4 * len(self.infos))

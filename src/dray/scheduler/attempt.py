@@ -1,0 +1,134 @@
+"""One attempt to place one pod: which nodes are left after each rule, and which of them is best.
+
+Synchronous from start to end, so the picture cannot change under it. The answer is a decision, or a refusal that says
+for every node why it was refused, in the words that users know.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+from dray.scheduler.configuration import Profile
+from dray.scheduler.demand import Candidate
+from dray.scheduler.devices import CANNOT_ALLOCATE, NAME, Devices, PodClaims, Promise
+from dray.scheduler.filters import NODE_FILTERS, KeptSets
+from dray.scheduler.neighbours import SPREADING, SPREADING_LABEL, Neighbours
+from dray.scheduler.nodes import NodeInfo, NodeTable
+from dray.scheduler.scores import (
+    BetterAlternatives,
+    FewTaints,
+    LeastAllocated,
+    PreferredNeighbours,
+    PreferredNodes,
+    Score,
+    Spreading,
+    best,
+)
+
+COMPARED = 100  # nodes that are scored; Kubernetes, too, looks at no fewer and, in large clusters, at not many more
+
+
+@dataclass
+class Refused(Exception):
+    """No node fits. `plugins` are those whose verdict must change; `message` is for the pod."""
+
+    plugins: frozenset[str]
+    message: str
+    blocking: PodClaims | None = None  # claims whose allocation is in the way, for PostFilter
+
+
+@dataclass
+class _Tally:
+    """Refused nodes by plugin and reason."""
+
+    total: int
+    plugins: set[str] = field(default_factory=set)
+    reasons: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)  # what helps, after Kubernetes' words
+
+    def message(self) -> str:
+        listed = sorted(f"{count} {reason}" for reason, count in self.reasons.items())
+        text = f"0/{self.total} nodes are available" + (": " + ", ".join(listed) + "." if listed else ".")
+        return " ".join([text, *self.notes])
+
+
+class Placement:
+    """Finds nodes for pods."""
+
+    def __init__(self, table: NodeTable, neighbours: Neighbours, devices: Devices) -> None:
+        self._table = table
+        self._sets = KeptSets(table)
+        self._neighbours = neighbours
+        self._devices = devices
+        self._start = 0  # where the next pod starts to look, so that load spreads over equal nodes
+        self._rules: tuple[Score, ...] = (
+            LeastAllocated(),
+            PreferredNodes(),
+            FewTaints(),
+            Spreading(neighbours),
+            PreferredNeighbours(neighbours),
+        )
+
+    def decide(self, candidate: Candidate, claims: PodClaims, profile: Profile) -> Promise:
+        """A node and devices for the pod. Raises Refused, or Trouble where the attempt cannot be judged."""
+        tally = _Tally(len(self._table))
+        nodes = self._fitting(candidate, claims, profile, tally)
+        while nodes:
+            info = self._choose(candidate, claims, profile, nodes)
+            promise, reason = self._devices.promise(claims, info, profile.filter_timeout)
+            if promise is not None:
+                return promise
+            tally.plugins.add(NAME)
+            tally.reasons[reason] += 1
+            nodes &= ~(1 << info.position)
+        blocking = claims if NAME in tally.plugins else None
+        raise Refused(frozenset(tally.plugins), tally.message(), blocking)
+
+    def _fitting(self, candidate: Candidate, claims: PodClaims, profile: Profile, tally: _Tally) -> int:
+        nodes = self._table.everyone
+        for rule in NODE_FILTERS:
+            if rule.name in profile.disabled_filters:
+                continue
+            accepted = self._sets.accepting(rule, candidate)
+            if refused := nodes & ~accepted:
+                tally.plugins.add(rule.name)
+                for info in self._table.named(refused):
+                    tally.reasons.update(rule.reasons(candidate, info))
+                nodes &= accepted
+        for reason, refused in self._neighbours.refused(candidate, nodes).items():
+            plugin = "PodTopologySpread" if reason in (SPREADING, SPREADING_LABEL) else "InterPodAffinity"
+            if plugin not in profile.disabled_filters:
+                tally.plugins.add(plugin)
+                tally.reasons[reason] += refused.bit_count()
+                nodes &= ~refused
+        if not claims.uses or NAME in profile.disabled_filters:
+            return nodes
+        nodes, by_reason = self._devices.narrow(claims, nodes, profile.filter_timeout)
+        for reason, refused in by_reason.items():
+            tally.plugins.add(NAME)
+            tally.reasons[reason] += refused.bit_count()
+            if reason == CANNOT_ALLOCATE and not nodes:
+                tally.notes.append(self._devices.explain(claims, refused))
+        return nodes
+
+    def _choose(self, candidate: Candidate, claims: PodClaims, profile: Profile, nodes: int) -> NodeInfo:
+        compared = self._sample(nodes)
+        if len(compared) == 1:
+            return compared[0]
+        rules: list[tuple[Score, float]] = [(rule, profile.weights.get(rule.name, 0)) for rule in self._rules]
+        if claims.pending:
+            alternatives = BetterAlternatives(lambda info: self._devices.preference(claims, info))
+            rules.append((alternatives, profile.weights.get(NAME, 0)))
+        return best(candidate, compared, rules)
+
+    def _sample(self, nodes: int) -> Sequence[NodeInfo]:
+        """Up to a hundred of the nodes, starting where the last pod stopped."""
+        if nodes.bit_count() <= COMPARED:
+            return list(self._table.named(nodes))
+        before = nodes & ((1 << self._start) - 1)
+        chosen = list(islice(chain(self._table.named(nodes ^ before), self._table.named(before)), COMPARED))
+        self._start = chosen[-1].position + 1
+        return chosen

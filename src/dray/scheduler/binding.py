@@ -1,0 +1,147 @@
+"""What a decision writes: claims get finalizer, allocation and reservation, then the pod gets its node.
+
+Runs beside the next scheduling cycles. Every claim is written on the condition that it has not changed since it was
+read; a conflict reads it again and goes on only if the decision still stands. What fails is undone as far as it was
+ours to do: the pod's own reservations are given back, allocations stay for others to use or to deallocate.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from dray.api import podclaims
+from dray.api.errors import ApiError, Conflict, NotFound
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.client import Client
+from dray.scheduler.devices import ClaimUse, Promise
+
+log = logging.getLogger(__name__)
+
+CONFLICTS_ENDURED = 8  # a claim shared by many pods is written by many bindings at once
+
+
+class Overtaken(Exception):
+    """Somebody else changed a claim so that the decision does not stand any more."""
+
+
+class Binder:
+    """Writes decisions."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def bind(self, promise: Promise) -> None:
+        """Claims first, then the pod; on failure the reservations are taken back and the error goes on."""
+        pod = promise.claims.pod
+        reserved: list[ResourceClaim] = []
+        try:
+            for use in promise.claims.uses:
+                claim = await self._settle(promise, use)
+                if claim is not None:
+                    reserved.append(claim)
+            await self._assign(pod, promise.node)
+        except BaseException:
+            for claim in reserved:
+                await self.unreserve(claim, pod)
+            raise
+
+    async def _assign(self, pod: Pod, node: str) -> None:
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._client.create(
+            Pod, binding, namespace=pod.metadata.namespace, name=pod.metadata.name, subresource="binding"
+        )
+
+    async def _settle(self, promise: Promise, use: ClaimUse) -> ResourceClaim | None:
+        """Make one claim allocated and reserved; the claim, where the pod's own reservation was added."""
+        claim = use.claim
+        for _ in range(CONFLICTS_ENDURED):
+            try:
+                return await self._write(promise, use, claim)
+            except Conflict:
+                claim = await self._read_again(promise, claim)
+        raise Overtaken(f'resourceclaim "{claim.metadata.name}" keeps changing')
+
+    async def _write(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> ResourceClaim | None:
+        pod, group = promise.claims.pod, promise.claims.group if use.by_group else None
+        allocation = promise.allocation_of(claim) if claim.status.allocation is None else None
+        if claim.status.allocation is not None and podclaims.may_use(claim, pod, group):
+            return None
+        if podclaims.CLAIM_FINALIZER not in claim.metadata.finalizers:
+            claim = await self._patch(
+                claim, {"metadata": {"finalizers": [*claim.metadata.finalizers, podclaims.CLAIM_FINALIZER]}}
+            )
+        status, own = reservation(promise, use, claim, allocation)
+        claim = await self._patch(claim, {"status": status}, subresource="status")
+        return claim if own else None
+
+    async def _patch(self, claim: ResourceClaim, patch: dict[str, Any], subresource: str = "") -> ResourceClaim:
+        meta = claim.metadata
+        patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid, "resourceVersion": meta.resourceVersion}
+        return await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource=subresource)
+
+    async def _read_again(self, promise: Promise, claim: ResourceClaim) -> ResourceClaim:
+        """The claim as it is now, if the decision still stands for it."""
+        name = claim.metadata.name
+        try:
+            current = await self._client.get(ResourceClaim, name, claim.metadata.namespace)
+        except NotFound:
+            raise Overtaken(f'resourceclaim "{name}" is gone') from None
+        if current.metadata.uid != claim.metadata.uid:
+            raise Overtaken(f'resourceclaim "{name}" was deleted and created again')
+        if current.metadata.deletionTimestamp is not None:
+            raise Overtaken(f'resourceclaim "{name}" is being deleted')
+        decided = promise.allocation_of(claim)
+        if decided is not None and current.status.allocation is not None:
+            raise Overtaken(f'resourceclaim "{name}" was allocated by another scheduler')
+        if decided is None and current.status.allocation != claim.status.allocation:
+            raise Overtaken(f'resourceclaim "{name}" is allocated differently now')
+        return current
+
+    async def unreserve(self, claim: ResourceClaim, pod: Pod) -> None:
+        """Give the pod's reservation back, and nothing else. Gives up quietly: the claim controller does it too."""
+        for _ in range(CONFLICTS_ENDURED):
+            remaining = [podclaims.reference_tree(r) for r in claim.status.reservedFor if r.uid != pod.metadata.uid]
+            try:
+                await self._patch(claim, {"status": {"reservedFor": remaining or None}}, subresource="status")
+            except Conflict:
+                try:
+                    claim = await self._client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
+                except ApiError:
+                    return
+                continue
+            except ApiError as error:
+                log.info("could not give back the reservation of %s: %s", claim.metadata.name, error)
+            return
+
+    async def deallocate(self, claim: ResourceClaim) -> None:
+        """Clear an allocation that is in the way and that nobody uses."""
+        await self._patch(claim, {"status": {"allocation": None, "devices": None}}, subresource="status")
+
+
+def reservation(
+    promise: Promise, use: ClaimUse, claim: ResourceClaim, allocation: dict[str, Any] | None
+) -> tuple[dict[str, Any], bool]:
+    """The status to write, and whether the pod's own reservation is in it."""
+    pod, group = promise.claims.pod, promise.claims.group
+    current = [podclaims.reference_tree(r) for r in claim.status.reservedFor]
+    if use.by_group and group is not None:
+        consumer, own = podclaims.group_reference(group), False
+    else:
+        consumer, own = podclaims.pod_reference(pod), True
+    status: dict[str, Any] = {}
+    if allocation is not None:
+        status["allocation"] = allocation
+        if claim.spec.reservedFor is not None and promise.claims.reserve_for_workloads:
+            consumer, own = msgspec.to_builtins(claim.spec.reservedFor), False
+            status["allocation"] = {**allocation, "reservedForAnyPod": True}
+    status["reservedFor"] = [*(r for r in current if r["uid"] != consumer["uid"]), consumer]
+    return status, own

@@ -1,0 +1,305 @@
+"""DynamicResources: which nodes can give a pod the devices of its claims, and how the claims get them.
+
+Follows a claim from "not there yet" to "allocated and reserved for this pod". The index of the allocator knows which
+devices are free; what this scheduler has promised but not yet written counts as taken. No API call happens in a
+scheduling cycle; writing is `binding`'s part. Left out: the search for devices (`dray.allocator`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dray.allocator import Allocated, DeviceId, Failed, Fits, GaveUp, Index, Unallocatable
+from dray.api import podclaims
+from dray.api.gates import FeatureGates
+from dray.api.selectors import node_selector_matches
+from dray.api.types.core import NodeSelector, Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.client import Informer
+from dray.scheduler.nodes import NodeInfo, NodeTable
+
+NAME = "DynamicResources"
+CANNOT_ALLOCATE = "cannot allocate all claims"
+ELSEWHERE = "resourceclaim not available on the node"
+TIMED_OUT = "timed out trying to allocate devices"
+
+
+class Refusal(Exception):
+    """No node will do before something changes; the text is for the pod's condition."""
+
+
+class Wrong(Exception):
+    """What the claims or the devices say is wrong, whatever the node: a selector fails, a class is missing."""
+
+
+@dataclass(frozen=True)
+class ClaimUse:
+    """A claim of the pod, with how the pod comes to it."""
+
+    claim: ResourceClaim
+    by_group: bool
+
+
+@dataclass
+class PodClaims:
+    """What one attempt knows of the pod's claims."""
+
+    pod: Pod
+    group: PodGroup | None = None
+    uses: list[ClaimUse] = field(default_factory=list)
+    pending: list[ResourceClaim] = field(default_factory=list)  # to be allocated, in the order of the pod's entries
+    allocated: list[ResourceClaim] = field(default_factory=list)
+    fits: Fits | None = None  # which nodes can serve the pending ones, once that was asked
+    reserve_for_workloads: bool = False  # whether `spec.reservedFor` is honoured (KEP-5194)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a pod was promised on a node: for each pending claim, its allocation."""
+
+    claims: PodClaims
+    node: str
+    outcome: Allocated | None
+
+    def allocation_of(self, claim: ResourceClaim) -> dict[str, Any] | None:
+        for pending, result in zip(self.claims.pending, self.outcome.results if self.outcome else (), strict=True):
+            if pending.metadata.uid == claim.metadata.uid:
+                return result
+        return None
+
+
+class DeviceLedger:
+    """Which claim holds which devices: what the claims say, and what was promised but is not written yet."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._written: dict[str, tuple[DeviceId, ...]] = {}
+        self._promised: dict[str, tuple[DeviceId, ...]] = {}
+
+    def written(self, uid: str, devices: tuple[DeviceId, ...]) -> bool:
+        """What the API server says a claim holds; True when devices became free."""
+        before = self._held(uid)
+        if devices:
+            self._written[uid] = devices
+            self._promised.pop(uid, None)
+        else:
+            self._written.pop(uid, None)
+        return self._settle(before, self._held(uid))
+
+    def promise(self, uid: str, devices: tuple[DeviceId, ...]) -> None:
+        before = self._held(uid)
+        self._promised[uid] = devices
+        self._settle(before, self._held(uid))
+
+    def forget(self, uid: str) -> bool:
+        """Take a promise back that was not written; True when devices became free."""
+        before = self._held(uid)
+        self._promised.pop(uid, None)
+        return self._settle(before, self._held(uid))
+
+    def is_promised(self, uid: str) -> bool:
+        return uid in self._promised
+
+    def _held(self, uid: str) -> tuple[DeviceId, ...]:
+        return self._promised.get(uid) or self._written.get(uid, ())
+
+    def _settle(self, before: tuple[DeviceId, ...], after: tuple[DeviceId, ...]) -> bool:
+        if before == after:
+            return False
+        freed = set(before) - set(after)
+        self._index.release(freed)
+        self._index.take(set(after) - set(before))
+        return bool(freed)
+
+
+class Devices:
+    """The rule about devices, with the state it needs."""
+
+    def __init__(
+        self,
+        index: Index,
+        claims: Informer[ResourceClaim],
+        group_of: Callable[[Pod], PodGroup | None],
+        table: NodeTable,
+        gates: FeatureGates,
+        now: Callable[[], float],
+    ) -> None:
+        self._now = now
+        self.index = index
+        self.ledger = DeviceLedger(index)
+        self._claims = claims
+        self._group_of = group_of
+        self._table = table
+        self._gates = gates
+
+    # -- before a cycle
+
+    def gate(self, pod: Pod) -> str:
+        """Why a pod may not be tried yet: a claim that does not exist. Empty when it may."""
+        try:
+            self._uses(pod)
+        except Refusal as refusal:
+            return str(refusal)
+        return ""
+
+    def prepare(self, pod: Pod) -> PodClaims:
+        """Collect the pod's claims and judge what does not depend on a node."""
+        state = self._uses(pod)
+        for use in state.uses:
+            claim = use.claim
+            if claim.metadata.deletionTimestamp is not None and claim.status.allocation is None:
+                raise Refusal(f'resourceclaim "{claim.metadata.name}" is being deleted')
+            if self.ledger.is_promised(claim.metadata.uid):
+                raise Refusal("resourceclaim is in the process of being allocated")
+            if claim.status.allocation is None:
+                state.pending.append(claim)
+                continue
+            state.allocated.append(claim)
+            self._check_room(state, use)
+        return state
+
+    def _check_room(self, state: PodClaims, use: ClaimUse) -> None:
+        claim, pod = use.claim, state.pod
+        if podclaims.may_use(claim, pod, state.group if use.by_group else None):
+            return
+        if claim.metadata.deletionTimestamp is not None:
+            raise Refusal(f'resourceclaim "{claim.metadata.name}" is being deleted')
+        if len(claim.status.reservedFor) >= podclaims.RESERVATIONS_LIMIT:
+            raise Refusal(
+                f'resourceclaim "{claim.metadata.name}" is in use by {podclaims.RESERVATIONS_LIMIT} consumers, no more can be added'
+            )
+
+    def _uses(self, pod: Pod) -> PodClaims:
+        state = PodClaims(
+            pod, self._group_of(pod), reserve_for_workloads=self._gates.enabled("DRAReservedForWorkloads")
+        )
+        if not pod.spec.resourceClaims or not self._gates.enabled("DynamicResourceAllocation"):
+            return state
+        for use in podclaims.uses_of(pod, state.group):
+            if not use.needed:
+                continue
+            if use.claim is None:
+                raise Refusal(f"waiting for the ResourceClaim of entry {use.entry} to be created from its template")
+            claim = self._claims.get(pod.metadata.namespace, use.claim)
+            if claim is None:
+                raise Refusal(f'resourceclaim "{use.claim}" not found')
+            if use.generated:
+                self._check_owner(state, claim, by_group=use.by_group)
+            state.uses.append(ClaimUse(claim, use.by_group))
+        return state
+
+    def _check_owner(self, state: PodClaims, claim: ResourceClaim, *, by_group: bool) -> None:
+        if by_group:
+            if state.group is None or not podclaims.is_controlled_by(claim, state.group.metadata.uid):
+                raise Refusal(f'resourceclaim "{claim.metadata.name}" was not created for the PodGroup of the pod')
+        elif not podclaims.is_controlled_by(claim, state.pod.metadata.uid):
+            raise Refusal(f'resourceclaim "{claim.metadata.name}" was not created for the pod')
+
+    # -- in a cycle
+
+    def narrow(self, state: PodClaims, nodes: int, timeout: float) -> tuple[int, dict[str, int]]:
+        """Which of these nodes can serve the pod's claims, and why the others cannot."""
+        refused: dict[str, int] = {}
+        for claim in state.allocated:
+            if bad := nodes & ~self._reachable(claim):
+                refused[ELSEWHERE] = refused.get(ELSEWHERE, 0) | bad
+                nodes &= ~bad
+        if state.pending and nodes:
+            fits = state.fits = self.index.fits(state.pending, self._deadline(timeout))
+            for reason, bad in (
+                (TIMED_OUT, nodes & fits.undecided),
+                (CANNOT_ALLOCATE, nodes & ~fits.nodes & ~fits.undecided & ~fits.failing),
+            ):
+                if bad:
+                    refused[reason] = bad
+                    nodes &= ~bad
+            nodes = self._without_failing(state, nodes, fits.failing, refused)
+        return nodes, refused
+
+    def _without_failing(self, state: PodClaims, nodes: int, failing: int, refused: dict[str, int]) -> int:
+        """Leave out nodes where the input is wrong; what is wrong everywhere stops the attempt."""
+        for info in self._table.named(nodes & failing):
+            outcome = self.index.allocate(info.name, state.pending)
+            if isinstance(outcome, Failed):
+                if not outcome.node_only:
+                    raise Wrong(outcome.error)
+                refused[outcome.error] = refused.get(outcome.error, 0) | 1 << info.position
+            nodes &= ~(1 << info.position)
+        return nodes
+
+    def _reachable(self, claim: ResourceClaim) -> int:
+        """The nodes from which an allocated claim can be used."""
+        selector = claim.status.allocation.nodeSelector if claim.status.allocation else None
+        if selector is None:
+            return self._table.everyone
+        name = single_node(selector)
+        if name is not None:
+            info = self._table.get(name)
+            return 1 << info.position if info is not None and info.node is not None else 0
+        return sum(
+            1 << info.position
+            for info in self._table
+            if info.node and node_selector_matches(selector, info.node.metadata.labels, info.name)
+        )
+
+    def preference(self, state: PodClaims, info: NodeInfo) -> float:
+        """How good the alternatives are that a node would give, after KEP-4816."""
+        return state.fits.score(info.name) if state.fits is not None else 0.0
+
+    def promise(self, state: PodClaims, info: NodeInfo, timeout: float) -> tuple[Promise | None, str]:
+        """Take devices on a node for the pod; or the reason why that did not work after all."""
+        if not state.pending:
+            return Promise(state, info.name, None), ""
+        outcome = self.index.allocate(info.name, state.pending, self._deadline(timeout))
+        match outcome:
+            case Allocated():
+                for claim, devices in zip(state.pending, outcome.devices, strict=True):
+                    self.ledger.promise(claim.metadata.uid, devices)
+                return Promise(state, info.name, outcome), ""
+            case GaveUp():
+                return None, TIMED_OUT
+            case Failed():
+                return None, outcome.error
+            case Unallocatable():
+                return None, CANNOT_ALLOCATE
+
+    def explain(self, state: PodClaims, nodes: int) -> str:
+        """What the allocator says about one of the nodes that came closest: the reason behind the refusal."""
+        info = next(self._table.named(nodes), None)
+        outcome = self.index.allocate(info.name, state.pending) if info is not None else None
+        if info is None or not isinstance(outcome, Unallocatable):
+            return ""
+        return f"node {info.name}: {outcome.reason}."
+
+    def _deadline(self, timeout: float) -> float | None:
+        limited = timeout > 0 and self._gates.enabled("DRASchedulerFilterTimeout")
+        return self._now() + timeout if limited else None
+
+    # -- what claims say
+
+    def claim_changed(self, claim: ResourceClaim, *, gone: bool) -> bool:
+        """Note what a claim holds now; True when devices became free."""
+        allocation = claim.status.allocation
+        devices: tuple[DeviceId, ...] = ()
+        if allocation is not None and not gone:
+            devices = tuple(
+                DeviceId(r.driver, r.pool, r.device) for r in allocation.devices.results if not r.adminAccess
+            )
+        if gone:
+            self.ledger.forget(claim.metadata.uid)
+        return self.ledger.written(claim.metadata.uid, devices)
+
+
+def single_node(selector: NodeSelector) -> str | None:
+    """The node that a selector names, where it is of the form that node-local devices get."""
+    if len(selector.nodeSelectorTerms) != 1:
+        return None
+    term = selector.nodeSelectorTerms[0]
+    if term.matchExpressions or len(term.matchFields) != 1:
+        return None
+    field_ = term.matchFields[0]
+    named = field_.key == "metadata.name" and field_.operator == "In" and len(field_.values) == 1
+    return field_.values[0] if named else None

@@ -1,0 +1,338 @@
+"""The scheduler: keeps its picture of the cluster, takes pods from the queue one by one, and binds what it decided.
+
+Informer handlers keep the picture; each tells the queue which waiting pods an event may help. The loop decides without
+awaiting and hands decisions to binding tasks, which run while the next pods are decided. Left out: rules (`filters`,
+`neighbours`, `devices`, `scores`), writing (`binding`), who is leader (`dray.client.leader`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dray.allocator import Features, Index
+from dray.api import podclaims
+from dray.api.errors import ApiError, NotFound
+from dray.api.gates import FeatureGates
+from dray.api.types.core import Namespace, Node, Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.types.scheduling import PodGroup
+from dray.client import Client, Deltas, PatchKind, SharedInformers
+from dray.client.events import EventRecorder
+from dray.scheduler.attempt import Placement, Refused
+from dray.scheduler.binding import Binder, Overtaken
+from dray.scheduler.configuration import Configuration, Profile
+from dray.scheduler.demand import Candidate
+from dray.scheduler.devices import NAME, Devices, PodClaims, Promise, Refusal, Wrong
+from dray.scheduler.metrics import ALTERNATIVES, ATTEMPT_SECONDS, ATTEMPTS, PENDING
+from dray.scheduler.neighbours import Neighbours
+from dray.scheduler.nodes import NodeTable
+from dray.scheduler.queue import SchedulingQueue, Waiting
+
+log = logging.getLogger(__name__)
+
+BINDINGS_IN_FLIGHT = 100
+BY_CLAIM = "claim"
+NODE_RULES = frozenset(
+    {"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"}
+)
+NEIGHBOUR_RULES = frozenset({"InterPodAffinity", "PodTopologySpread"})
+
+
+class Scheduler:
+    """Places the pods of its profiles."""
+
+    def __init__(
+        self,
+        client: Client,
+        gates: FeatureGates,
+        configuration: Configuration | None = None,
+        *,
+        informers: SharedInformers | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._gates = gates
+        self._profiles = (configuration or Configuration()).profiles
+        self._informers = informers or SharedInformers(client)
+        self._recorder = EventRecorder(client, "default-scheduler")
+        self._binder = Binder(client)
+        self._wake = asyncio.Event()
+        self._bindings: set[asyncio.Task[None]] = set()
+        self._told: dict[str, str] = {}  # pod uid → the message last written to its condition
+        self.queue = SchedulingQueue(clock, self._wake.set)
+        self.table = NodeTable()
+        self._pods = self._informers.informer(Pod)
+        self._namespaces = self._informers.informer(Namespace)
+        self._neighbours = Neighbours(self.table, self._namespace_labels)
+        self._connect_devices()
+        self._placement = Placement(self.table, self._neighbours, self.devices)
+        self._pods.add_handler(self._on_pods)
+        self._informers.informer(Node).add_handler(self._on_nodes)
+
+    def _connect_devices(self) -> None:
+        gates, informers = self._gates, self._informers
+        features = Features(
+            admin_access=gates.enabled("DRAAdminAccess"),
+            prioritized_list=gates.enabled("DRAPrioritizedList"),
+            device_taints=gates.enabled("DRADeviceTaints"),
+        )
+        index = Index(features)
+        claims = informers.informer(ResourceClaim)
+        self._groups = informers.informer(PodGroup) if gates.enabled("GenericWorkload") else None
+        self.devices = Devices(index, claims, self._group_of, self.table, gates, time.monotonic)
+        self._pods.add_index(BY_CLAIM, _claims_named)
+        if gates.enabled("DynamicResourceAllocation"):
+            claims.add_handler(self._on_claims)
+            informers.informer(DeviceClass).add_handler(self._on_classes)
+            informers.informer(ResourceSlice).add_handler(self._on_slices)
+
+    # -- running
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        await self._informers.start()
+        await self._informers.synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run(), name="scheduler events")
+            group.create_task(self._loop(), name="scheduler loop")
+
+    async def _loop(self) -> None:
+        while True:
+            waiting = self.queue.pop()
+            if waiting is None:
+                await self._sleep()
+                continue
+            self._attempt(waiting)
+            while len(self._bindings) >= BINDINGS_IN_FLIGHT:
+                await asyncio.wait(self._bindings, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)  # informers and bindings get their turn
+
+    async def _sleep(self) -> None:
+        for place, count in self.queue.counts().items():
+            PENDING.labels(place).set(count)
+        self._wake.clear()
+        due = self.queue.next_wake()
+        try:
+            async with asyncio.timeout(None if due is None else max(0.0, due - self.queue.now())):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    # -- one attempt
+
+    def _attempt(self, waiting: Waiting) -> None:
+        pod = waiting.pod
+        profile = self._profiles[pod.spec.schedulerName]
+        started = time.perf_counter()
+        result = "error"
+        try:
+            promise = self._decide(pod, profile)
+        except Refused as refused:
+            result = "unschedulable"
+            self.queue.refuse(waiting, refused.plugins, refused.message)
+            self._tell(pod, "Unschedulable", refused.message)
+            if refused.blocking is not None:
+                self._post_filter(refused.blocking)
+        else:
+            result = "scheduled"
+            self.table.place(pod, promise.node)
+            log.debug("pod %s/%s goes to node %s", pod.metadata.namespace, pod.metadata.name, promise.node)
+            task = asyncio.create_task(self._bind(waiting, promise))
+            self._bindings.add(task)
+            task.add_done_callback(self._bindings.discard)
+        ATTEMPTS.labels(result, profile.name).inc()
+        ATTEMPT_SECONDS.labels(result, profile.name).observe(time.perf_counter() - started)
+
+    def _decide(self, pod: Pod, profile: Profile) -> Promise:
+        try:
+            claims = self.devices.prepare(pod)
+        except Refusal as refusal:
+            message = f"0/{len(self.table)} nodes are available: {refusal}."
+            raise Refused(frozenset({NAME}), message) from None
+        try:
+            return self._placement.decide(Candidate(pod), claims, profile)
+        except Wrong as wrong:
+            raise Refused(frozenset({NAME}), f"0/{len(self.table)} nodes are available: {wrong}.") from None
+
+    def _post_filter(self, claims: PodClaims) -> None:
+        """Deallocate one claim that is in the way and that nobody uses; preemption would come here too."""
+        for claim in claims.allocated:
+            if not claim.status.reservedFor and claim.metadata.deletionTimestamp is None:
+                self._in_background(self._deallocate(claim))
+                return
+
+    async def _deallocate(self, claim: ResourceClaim) -> None:
+        try:
+            await self._binder.deallocate(claim)
+        except ApiError as error:
+            log.info("could not deallocate %s: %s", claim.metadata.name, error)
+
+    async def _bind(self, waiting: Waiting, promise: Promise) -> None:
+        pod = promise.claims.pod
+        try:
+            await self._binder.bind(promise)
+        except (ApiError, Overtaken) as error:
+            log.info("binding %s/%s failed: %s", pod.metadata.namespace, pod.metadata.name, error)
+            self._undo(promise)
+            if not isinstance(error, NotFound):
+                self.queue.retry(waiting, str(error))
+            return
+        self._told.pop(pod.metadata.uid, None)
+        for claim in promise.outcome.alternatives if promise.outcome else ():
+            for index in claim:
+                if index is not None:
+                    ALTERNATIVES.labels(str(index)).inc()
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        self._recorder.record(pod, "Scheduled", f"Successfully assigned {name} to {promise.node}")
+
+    def _undo(self, promise: Promise) -> None:
+        uid = promise.claims.pod.metadata.uid
+        current = self._pods.get(promise.claims.pod.metadata.namespace, promise.claims.pod.metadata.name)
+        if current is None or current.metadata.uid != uid or not current.spec.nodeName:
+            self.table.unplace(uid)
+        freed = [self.devices.ledger.forget(claim.metadata.uid) for claim in promise.claims.pending]
+        if any(freed):
+            self._devices_may_help()
+
+    # -- telling the user
+
+    def _tell(self, pod: Pod, reason: str, message: str) -> None:
+        """Say in an event and in the pod's condition why it waits; the condition only when the text is new."""
+        self._recorder.warning(pod, "FailedScheduling", message)
+        if self._told.get(pod.metadata.uid) == message:
+            return
+        self._told[pod.metadata.uid] = message
+        self._in_background(self._write_condition(pod, reason, message))
+
+    async def _write_condition(self, pod: Pod, reason: str, message: str) -> None:
+        known = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+        condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        if known is None or known.status != "False":
+            condition["lastTransitionTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.patch(
+                Pod, pod.metadata.name, patch, pod.metadata.namespace, kind=PatchKind.STRATEGIC, subresource="status"
+            )
+        except ApiError as error:
+            log.debug("could not write the condition of %s: %s", pod.metadata.name, error)
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._bindings.add(task)
+        task.add_done_callback(self._bindings.discard)
+
+    # -- what happens in the cluster
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        for old, new in deltas:
+            pod = new or old
+            assert pod is not None
+            if new is None or podclaims.is_finished(new):
+                self._gone(pod)
+            elif new.spec.nodeName:
+                self.table.place(new, new.spec.nodeName)
+                self.queue.remove(new.metadata.uid)
+                if old is None or not old.spec.nodeName:
+                    self.queue.activate(lambda w: bool(w.refused_by & NEIGHBOUR_RULES))
+            elif new.spec.schedulerName in self._profiles:
+                self._take_in(old, new)
+
+    def _gone(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self.queue.remove(uid)
+        self._told.pop(uid, None)
+        if self.table.node_of(uid):
+            self.table.unplace(uid)
+            self.queue.activate(lambda w: bool(w.refused_by & (NEIGHBOUR_RULES | {"NodePorts", "NodeResourcesFit"})))
+
+    def _take_in(self, old: Pod | None, new: Pod) -> None:
+        if new.metadata.deletionTimestamp is not None:
+            self.queue.remove(new.metadata.uid)
+            return
+        gate = ", ".join(g.name for g in new.spec.schedulingGates)
+        if not gate and (waits := self.devices.gate(new)):
+            gate = waits
+            self._tell(new, "Unschedulable", f"0/{len(self.table)} nodes are available: {waits}.")
+        self.queue.add(new, gate=gate)
+        if old is not None and old.spec is not new.spec and old.spec != new.spec:
+            self.queue.activate_one(new.metadata.uid)
+
+    def _on_nodes(self, deltas: Deltas[Node]) -> None:
+        for old, new in deltas:
+            if new is None:
+                assert old is not None
+                self.table.remove(old.metadata.name)
+                self.devices.index.remove_node(old.metadata.name)
+            elif old is None or _node_matters(old, new):
+                self.devices.index.upsert_node(new)
+                self.table.upsert(new, self.devices.index.number(new.metadata.name))
+                self.queue.activate(lambda w: bool(w.refused_by))
+
+    def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
+        freed = False
+        for old, new in deltas:
+            claim = new or old
+            assert claim is not None
+            freed |= self.devices.claim_changed(claim, gone=new is None)
+            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            for pod in self._pods.by_index(BY_CLAIM, where):
+                self._claim_may_help(pod)
+        if freed:
+            self._devices_may_help()
+
+    def _claim_may_help(self, pod: Pod) -> None:
+        """A claim of this pod came, went or changed."""
+        waiting = self.queue.get(pod.metadata.uid)
+        if waiting is not None:
+            self._take_in(waiting.pod, waiting.pod)
+            if NAME in waiting.refused_by:
+                self.queue.activate_one(pod.metadata.uid)
+
+    def _on_classes(self, deltas: Deltas[DeviceClass]) -> None:
+        for old, new in deltas:
+            if new is None:
+                assert old is not None
+                self.devices.index.remove_class(old.metadata.name)
+            else:
+                self.devices.index.upsert_class(new)
+        self._devices_may_help()
+
+    def _on_slices(self, deltas: Deltas[ResourceSlice]) -> None:
+        for old, new in deltas:
+            if new is None:
+                assert old is not None
+                self.devices.index.remove_slice(old.metadata.name)
+            else:
+                self.devices.index.upsert_slice(new)
+        self._devices_may_help()
+
+    def _devices_may_help(self) -> None:
+        self.queue.activate(lambda w: NAME in w.refused_by)
+
+    def _namespace_labels(self, name: str) -> dict[str, str]:
+        namespace = self._namespaces.get("", name)
+        return namespace.metadata.labels if namespace is not None else {}
+
+    def _group_of(self, pod: Pod) -> PodGroup | None:
+        name = podclaims.group_name(pod)
+        return self._groups.get(pod.metadata.namespace, name) if name and self._groups is not None else None
+
+
+def _node_matters(old: Node, new: Node) -> bool:
+    """Whether a node changed in a way that a rule can see; heartbeats do not."""
+    return (
+        old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.status.allocatable != new.status.allocatable
+    )
+
+
+def _claims_named(pod: Pod) -> list[str]:
+    if pod.spec.nodeName:
+        return []
+    return [f"{pod.metadata.namespace}/{use.claim}" for use in podclaims.uses_of(pod) if use.claim]
