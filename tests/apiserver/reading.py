@@ -1,0 +1,141 @@
+"""A cluster that holds what a test puts into it: the guards' `Reader` without a store."""
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from dray.api.decode import to_object
+from dray.api.resources import BY_KIND, BY_TYPE, Resource
+from dray.api.wire import Wire
+
+Tree = dict[str, Any]
+
+
+class Objects:
+    """Typed objects by resource, namespace and name, with counters that tell of changes."""
+
+    def __init__(self, *trees: Tree) -> None:
+        self._objects: dict[tuple[str, str, str], Wire] = {}
+        self._revisions: dict[str, int] = {}
+        for tree in trees:
+            self.put(tree)
+
+    def put(self, tree: Tree) -> Any:
+        """Create or replace; metadata gets a uid and a resourceVersion."""
+        group, _, _ = tree["apiVersion"].rpartition("/")
+        resource = BY_KIND[group, tree["kind"]]
+        metadata = {"uid": str(uuid.uuid4()), **tree["metadata"], "resourceVersion": str(self._bump(resource))}
+        obj = to_object(resource, {**tree, "metadata": metadata})
+        self._objects[resource.plural, metadata.get("namespace", ""), metadata["name"]] = obj
+        return obj
+
+    def remove(self, type_: type[Wire], namespace: str, name: str) -> None:
+        resource = BY_TYPE[type_]
+        del self._objects[resource.plural, namespace, name]
+        self._bump(resource)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Wire | None:
+        return self._objects.get((resource.plural, namespace, name))
+
+    def list(self, resource: Resource, namespace: str = "") -> Iterable[Wire]:
+        return [
+            obj
+            for (plural, where, _), obj in sorted(self._objects.items())
+            if plural == resource.plural and namespace in ("", where)
+        ]
+
+    def revision(self, resource: Resource) -> int:
+        return self._revisions.get(resource.plural, 0)
+
+    def _bump(self, resource: Resource) -> int:
+        self._revisions[resource.plural] = self._revisions.get(resource.plural, 0) + 1
+        return self._revisions[resource.plural]
+
+
+def namespace(name: str, **metadata: Any) -> Tree:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}
+
+
+def node(name: str, **metadata: Any) -> Tree:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **metadata}}
+
+
+def account(name: str, namespace: str = "default", **fields: Any) -> Tree:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, **fields}
+
+
+def pod(name: str, namespace: str = "default", *, node: str = "", status: Tree | None = None, **spec: Any) -> Tree:
+    containers = [{"name": "c", "image": "app"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"nodeName": node, "containers": containers, **spec},
+        "status": status or {},
+    }
+
+
+def slice_(name: str, node: str = "", **spec: Any) -> Tree:
+    place = {"nodeName": node} if node else {"allNodes": True}
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": {"driver": "gpu.example.com", "pool": pool, **place, **spec},
+    }
+
+
+def claim(name: str, *requests: Tree, namespace: str = "default", status: Tree | None = None) -> Tree:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"devices": {"requests": list(requests)}},
+        "status": status or {},
+    }
+
+
+def exactly(name: str, device_class: str = "gpu", **fields: Any) -> Tree:
+    exact = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1, **fields}
+    return {"name": name, "exactly": exact}
+
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def role(name: str, *rules: Tree, namespace: str = "", **fields: Any) -> Tree:
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    metadata |= fields.pop("metadata", {})
+    kind = "Role" if namespace else "ClusterRole"
+    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata, "rules": list(rules), **fields}
+
+
+def rule(verbs: str, resources: str, groups: str = "", names: str = "") -> Tree:
+    """Space-separated lists; `.` stands for the core group."""
+    row = {"verbs": verbs.split(), "apiGroups": [g.strip(".") for g in groups.split()] or [""]}
+    return {**row, "resources": resources.split(), **({"resourceNames": names.split()} if names else {})}
+
+
+def binding(name: str, to: str, *subjects: Tree, namespace: str = "", kind: str = "") -> Tree:
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": kind or ("Role" if namespace else "ClusterRole"), "name": to},
+        "subjects": list(subjects),
+    }
+
+
+def user_subject(name: str) -> Tree:
+    return {"kind": "User", "apiGroup": RBAC, "name": name}
+
+
+def group_subject(name: str) -> Tree:
+    return {"kind": "Group", "apiGroup": RBAC, "name": name}
+
+
+def account_subject(name: str, namespace: str) -> Tree:
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
