@@ -1,0 +1,133 @@
+"""What the commands of single parts share: the way to the API server, logs, metrics, leader election, a clean end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiohttp.web import Request, Response
+
+    from dray.api.gates import FeatureGates
+    from dray.client import Client
+
+# -v as Kubernetes' components understand it: 0 to 3 say what happens, 4 what is decided, 5 and more why.
+_LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.INFO, 3: logging.INFO, 4: logging.DEBUG}
+WHY = 5  # the logging level of explanations, below DEBUG
+
+Run = Callable[["Client", "FeatureGates"], Awaitable[None]]
+
+
+def add_options(parser: argparse.ArgumentParser, port: int) -> None:
+    parser.add_argument("--kubeconfig", default="", help="how to reach the API server ($KUBECONFIG, ~/.kube/config)")
+    parser.add_argument("--context", default="", help="context of the kubeconfig")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+    parser.add_argument(
+        "--port", type=int, default=port, help="of /metrics and /healthz, 0 for any, -1 for none (%(default)s)"
+    )
+    parser.add_argument("--no-leader-elect", action="store_true", help="work at once, without asking for the lease")
+    add_verbosity(parser)
+
+
+def add_verbosity(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-v", "--v", type=int, default=0, metavar="N", help="4 logs decisions, 5 the reasons")
+
+
+def set_up_logging(verbosity: int) -> None:
+    level = _LEVELS.get(verbosity, WHY if verbosity >= 5 else logging.WARNING)
+    logging.addLevelName(WHY, "WHY")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    logging.getLogger("dray").setLevel(level)
+
+
+def run_component(name: str, args: argparse.Namespace, run: Run) -> int:
+    """Run one part against the API server until a signal; returns the exit status."""
+    import uvloop
+
+    from dray.api.gates import FeatureGates, GateError
+    from dray.client.config import ConfigError, load
+
+    set_up_logging(args.v)
+    try:
+        gates = FeatureGates.parse(args.feature_gates)
+        config = load(args.kubeconfig, args.context)
+    except (GateError, ConfigError) as error:
+        print(f"dray {name}: {error}", file=sys.stderr)
+        return 1
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(name, args, config, gates, run))
+
+
+async def _run(name: str, args: argparse.Namespace, config: object, gates: FeatureGates, run: Run) -> int:
+    from dray.client import LostLeadership
+    from dray.client.config import Config
+    from dray.client.http import Http
+
+    assert isinstance(config, Config)
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with Http(config) as client:
+        try:
+            port = await serve_metrics(args.port)
+        except OSError as error:
+            print(f"dray {name}: port {args.port} cannot be used: {error.strerror or error}", file=sys.stderr)
+            return 1
+        where = f", metrics at http://127.0.0.1:{port}/metrics" if port else ""
+        print(f"dray {name} works for {config.server}{where}")
+        print("ready", flush=True)
+        work = asyncio.create_task(_lead(name, args, client, gates, run))
+        stop = asyncio.create_task(stopping.wait())
+        await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not work.done():
+            work.cancel()
+        [outcome] = await asyncio.gather(work, return_exceptions=True)
+    if outcome is None or isinstance(outcome, asyncio.CancelledError):
+        return 0
+    text = "another one leads now" if isinstance(outcome, LostLeadership) else repr(outcome)
+    print(f"dray {name}: {text}", file=sys.stderr)
+    return 1
+
+
+async def _lead(name: str, args: argparse.Namespace, client: Client, gates: FeatureGates, run: Run) -> None:
+    if args.no_leader_elect:
+        await run(client, gates)
+        return
+    from dray.client import LeaderElection
+
+    identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+    await LeaderElection(client, f"dray-{name}", identity).run(lambda: run(client, gates))
+
+
+async def serve_metrics(port: int) -> int:
+    """Serve /metrics, /healthz and /readyz on this machine; the port that was taken, 0 for none."""
+    if port < 0:
+        return 0
+    from aiohttp import web
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    async def metrics(_: Request) -> Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def healthy(_: Request) -> Response:
+        return web.Response(text="ok")
+
+    app = web.Application()
+    app.router.add_get("/metrics", metrics)
+    for path in ("/healthz", "/livez", "/readyz"):
+        app.router.add_get(path, healthy)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port)
+    await site.start()
+    taken: int = runner.addresses[0][1]
+    return taken

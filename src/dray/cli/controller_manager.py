@@ -1,0 +1,33 @@
+"""`dray controller-manager`: the controllers alone, for any Kubernetes API server."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray.cli._component import add_options, run_component
+
+if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
+    from dray.client import Client
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("controller-manager", help="run the controllers alone")
+    parser.add_argument("--controllers", default="*", metavar="NAME,-NAME,…", help="which to run (%(default)s: all)")
+    parser.add_argument("--root-ca-file", type=Path, metavar="FILE", help="published to every namespace")
+    add_options(parser, port=10257)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    async def work(client: Client, gates: FeatureGates) -> None:
+        from dray.controllers import ControllerManager
+
+        root_ca = args.root_ca_file.read_text() if args.root_ca_file else ""
+        await ControllerManager(client, gates=gates, controllers=args.controllers, root_ca=root_ca).run()
+
+    return run_component("controller-manager", args, work)

@@ -1,0 +1,57 @@
+"""`dray scheduler`: the scheduler alone, for any Kubernetes API server."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray.cli._component import add_options, run_component
+
+if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
+    from dray.client import Client
+    from dray.scheduler.configuration import Configuration
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("scheduler", help="run the scheduler alone")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
+    add_options(parser, port=10259)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dray.scheduler.configuration import ConfigurationError
+
+    try:
+        configuration = read_configuration(args.config)
+    except (ConfigurationError, OSError) as error:
+        print(f"dray scheduler: {args.config}: {error}", file=sys.stderr)
+        return 1
+    for warning in configuration.warnings:
+        print(f"dray scheduler: {args.config}: {warning}", file=sys.stderr)
+
+    async def work(client: Client, gates: FeatureGates) -> None:
+        from dray.scheduler import Scheduler
+
+        await Scheduler(client, gates, configuration).run()
+
+    return run_component("scheduler", args, work)
+
+
+def read_configuration(path: Path | None) -> Configuration:
+    """The configuration in a file, or the default."""
+    from dray.scheduler.configuration import Configuration, ConfigurationError, read
+
+    if path is None:
+        return Configuration()
+    import yaml
+
+    try:
+        return read(yaml.safe_load(path.read_bytes()))
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"not YAML: {error}") from error

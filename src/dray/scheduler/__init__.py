@@ -1,0 +1,9 @@
+"""Finds a node, and devices, for every pod: queue, rules, binding.
+
+`Scheduler(client, gates).run()` works for any API server; see docs/scheduler.md.
+"""
+
+from dray.scheduler.configuration import Configuration, Profile
+from dray.scheduler.scheduler import Scheduler
+
+__all__ = ["Configuration", "Profile", "Scheduler"]
