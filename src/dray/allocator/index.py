@@ -136,7 +136,7 @@ class Index:
 
     def __init__(self, features: Features = Features()) -> None:  # noqa: B008 (frozen)
         self.features = features
-        self._inventory = Inventory(features)
+        self._inventory = Inventory()
         self._classes: dict[str, DeviceClass] = {}
         self._entries: dict[tuple[bytes, ...], _Entry] = {}
         self._forgotten = 0  # changes already dropped from the front of the log
@@ -187,6 +187,13 @@ class Index:
     def nodes(self) -> tuple[str, ...]:
         """The names of all nodes."""
         return tuple(sight.node.metadata.name for sight in self._inventory.sights if sight is not None)
+
+    def number(self, node: str) -> int:
+        """The number under which a known node appears in bit sets; it keeps it until it is removed."""
+        number = self._inventory.number(node)
+        if number is None:
+            raise KeyError(node)
+        return number
 
     # What can be had.
 

@@ -108,8 +108,8 @@ def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, f
     for plugin in _list(chosen.get("disabled"), f"{where}.disabled"):
         name = plugin.get("name")
         names = FILTERS | set(weights) if name == "*" else {name}
-        if unknown := names - FILTERS - set(DEFAULT_WEIGHTS):
-            raise ConfigurationError(f"{where}.disabled: no plugin is called {unknown.pop()!r}")
+        if not names <= FILTERS | set(DEFAULT_WEIGHTS):
+            raise ConfigurationError(f"{where}.disabled: no plugin is called {name!r}")
         if point != "filter":
             weights.update(dict.fromkeys(names & set(weights), 0))
         if point != "score":
