@@ -1,0 +1,108 @@
+"""What every namespace has: a service account `default` and the certificate of the cluster's authority.
+
+The server makes both with the namespace; these controllers bring them back when somebody deletes or changes them, and
+furnish namespaces of servers that do not. Left out: tokens, which the server issues when asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from dray.api.errors import AlreadyExists, Forbidden, NotFound
+from dray.api.types.core import ConfigMap, Namespace, ServiceAccount
+from dray.client import Controller, Deltas
+from dray.controllers.context import Context
+
+DEFAULT_ACCOUNT = "default"
+ROOT_CA = "kube-root-ca.crt"
+_DESCRIPTION = "Contains the certificate that pods trust to reach the API server."
+
+
+class _Furnishing:
+    """Has each namespace furnished when it appears, and again when asked to."""
+
+    def __init__(self, context: Context, name: str, furnish: Callable[[str], Awaitable[None]]) -> None:
+        self._client = context.client
+        self._furnish = furnish
+        self._namespaces = context.informers.informer(Namespace)
+        self._namespaces.add_handler(self._on_namespaces)
+        self._controller: Controller[str] = Controller(name, self._reconcile, clock=context.clock)
+        self.again = self._controller.queue.add
+        self.run = self._controller.run
+
+    def _on_namespaces(self, deltas: Deltas[Namespace]) -> None:
+        for old, new in deltas:
+            if new is not None and old is None:
+                self.again(new.metadata.name)
+
+    async def _reconcile(self, name: str) -> None:
+        namespace = self._namespaces.get("", name)
+        if namespace is None or namespace.metadata.deletionTimestamp is not None:
+            return
+        try:
+            await self._furnish(name)
+        except (AlreadyExists, NotFound):
+            pass  # somebody was faster; what they did will be seen
+        except Forbidden:
+            if not await self._ending(name):
+                raise
+
+    async def _ending(self, name: str) -> bool:
+        try:
+            return (await self._client.get(Namespace, name)).metadata.deletionTimestamp is not None
+        except NotFound:
+            return True
+
+
+class ServiceAccounts:
+    """The account that pods use when they name none."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._furnishing = _Furnishing(context, "serviceaccount", self._furnish)
+        self._accounts = context.informers.informer(ServiceAccount)
+        self._accounts.add_handler(self._on_accounts)
+
+    async def run(self) -> None:
+        await self._furnishing.run()
+
+    def _on_accounts(self, deltas: Deltas[ServiceAccount]) -> None:
+        for old, new in deltas:
+            if new is None and old is not None and old.metadata.name == DEFAULT_ACCOUNT:
+                self._furnishing.again(old.metadata.namespace)
+
+    async def _furnish(self, namespace: str) -> None:
+        if self._accounts.get(namespace, DEFAULT_ACCOUNT) is None:
+            await self._client.create(ServiceAccount, {"metadata": {"name": DEFAULT_ACCOUNT}}, namespace=namespace)
+
+
+class RootCertificates:
+    """The certificate by which pods recognise the API server."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._data = {"ca.crt": context.root_ca} if context.root_ca else {}
+        self._furnishing = _Furnishing(context, "root-ca-certificate-publisher", self._furnish)
+        self._maps = context.informers.informer(ConfigMap)
+        self._maps.add_handler(self._on_maps)
+
+    async def run(self) -> None:
+        await self._furnishing.run()
+
+    def _on_maps(self, deltas: Deltas[ConfigMap]) -> None:
+        for delta in deltas:
+            meta = delta.object.metadata
+            if meta.name == ROOT_CA and (delta.new is None or delta.new.data != self._data):
+                self._furnishing.again(meta.namespace)
+
+    async def _furnish(self, namespace: str) -> None:
+        if not self._data:  # nobody said which authority to trust
+            return
+        found = self._maps.get(namespace, ROOT_CA)
+        if found is None:
+            metadata = {"name": ROOT_CA, "annotations": {"kubernetes.io/description": _DESCRIPTION}}
+            await self._client.create(ConfigMap, {"metadata": metadata, "data": dict(self._data)}, namespace=namespace)
+        elif found.data != self._data:
+            patch: dict[str, Any] = {"data": dict.fromkeys(found.data) | self._data}
+            await self._client.patch(ConfigMap, ROOT_CA, patch, namespace)

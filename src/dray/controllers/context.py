@@ -1,0 +1,34 @@
+"""What every controller is given, and what it must be able to do.
+
+Left out: which controllers there are (`registry`) and who runs them (`manager`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dray.api.gates import FeatureGates
+from dray.client import Client, Clock, EventRecorder, SharedInformers, SystemClock
+
+
+@dataclass(frozen=True)
+class Context:
+    """The surroundings of the controllers of one process."""
+
+    client: Client
+    informers: SharedInformers
+    recorder: EventRecorder
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    clock: Clock = field(default_factory=SystemClock)
+    root_ca: str = ""  # PEM of the authority that pods should trust; empty: none is published
+
+
+class Runnable(Protocol):
+    """A controller. Its constructor asks for informers and adds handlers; `run` works until cancelled."""
+
+    async def run(self) -> None: ...
+
+
+Factory = Callable[[Context], Runnable]

@@ -1,0 +1,225 @@
+"""Garbage collection: objects whose owners are gone are deleted, owners wait for dependents or let them go.
+
+Informers of all resources give the facts, with an index of dependents by owner; `ownership` decides. An owner that the
+copies do not have is looked up at the server before anything is deleted on its account, and every write names the state
+that it was decided on, so that a decision from old facts fails and is made again. Left out: kinds that are not in the
+resource table; their dependents are left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from dray.api.errors import NotFound
+from dray.api.resources import BY_KIND, RESOURCES, Resource
+from dray.api.types.meta import ObjectMeta, OwnerReference
+from dray.client import Controller, Deltas, Informer, Object, Tree, resource_of, type_of
+from dray.controllers.context import Context
+from dray.controllers.ownership import (
+    FOREGROUND,
+    ORPHAN,
+    AwaitDependents,
+    Decision,
+    Delete,
+    Owner,
+    Release,
+    RemoveFinalizer,
+    SetOwners,
+    Unblock,
+    decide_deleting,
+    decide_owned,
+    is_deleting,
+    owners_tree,
+)
+
+log = logging.getLogger(__name__)
+
+WORKERS = 20  # as Kubernetes: most of the time they wait for the server
+BY_OWNER = "owner uid"
+
+
+class Item(NamedTuple):
+    """One object, this very one."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+
+
+def collected() -> tuple[Resource, ...]:
+    """The resources whose objects have owners or dependents; events have neither and come in masses."""
+    return tuple(r for r in RESOURCES if "delete" in r.verbs and r.alias_of is None and r.plural != "events")
+
+
+class GarbageCollector:
+    """Acts on owner references."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._controller: Controller[Item] = Controller(
+            "garbage_collector", self._reconcile, workers=WORKERS, clock=context.clock
+        )
+        self._informers: dict[Resource, Informer[Any]] = {}
+        for resource in collected():
+            informer: Informer[Any] = context.informers.informer(type_of(resource))
+            informer.add_index(BY_OWNER, _owner_uids)
+            self._informers[resource] = informer
+        for resource, informer in self._informers.items():
+            informer.add_handler(partial(self._changed, resource))
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    # What makes us look
+
+    def _changed(self, resource: Resource, deltas: Deltas[Any]) -> None:
+        for delta in deltas:
+            old, new = delta
+            if new is None:
+                for dependent in self._dependents(delta.object.metadata.uid):
+                    self._look(resource_of(type(dependent)), dependent.metadata)
+            elif _asks_for_us(new.metadata) or self._suspicious(old, new):
+                self._look(resource, new.metadata)
+            if old is not None and old.metadata.ownerReferences:
+                self._tell_waiting_owners(old, new)
+
+    def _suspicious(self, old: Any, new: Any) -> bool:
+        """Whether an owner is missing from the copies or about to go; an unchanged object was looked at before."""
+        references = new.metadata.ownerReferences
+        if not references or (old is not None and old.metadata.ownerReferences == references):
+            return False
+        return any(self._known(new.metadata, ref) is not Owner.SOLID for ref in references)
+
+    def _tell_waiting_owners(self, old: Any, new: Any) -> None:
+        """A dependent is gone or holds its owner no longer: the owner may wait for nothing else."""
+        if new is not None and old.metadata.ownerReferences == new.metadata.ownerReferences:
+            return
+        for ref in old.metadata.ownerReferences:
+            owner = self._cached(old.metadata, ref)
+            if owner is not None and is_deleting(owner.metadata, FOREGROUND):
+                self._look(resource_of(type(owner)), owner.metadata)
+
+    def _look(self, resource: Resource, meta: ObjectMeta) -> None:
+        self._controller.queue.add(Item(resource, meta.namespace, meta.name, meta.uid))
+
+    # Facts
+
+    def _dependents(self, uid: str) -> list[Object]:
+        """Everything that names this owner; an object that owns itself does not count."""
+        return [d for i in self._informers.values() for d in i.by_index(BY_OWNER, uid) if d.metadata.uid != uid]
+
+    def _cached(self, meta: ObjectMeta, ref: OwnerReference) -> Object | None:
+        """The owner as the copies know it."""
+        resource = _owner_resource(meta, ref)
+        if resource is None:
+            return None
+        owner: Object | None = self._informers[resource].get(meta.namespace if resource.namespaced else "", ref.name)
+        return owner if owner is not None and owner.metadata.uid == ref.uid else None
+
+    def _known(self, meta: ObjectMeta, ref: OwnerReference) -> Owner:
+        """How a reference stands by the copies alone."""
+        if _owner_resource(meta, ref) is None:
+            return Owner.SOLID
+        owner = self._cached(meta, ref)
+        return Owner.GONE if owner is None else _standing(owner)
+
+    async def _standing(self, meta: ObjectMeta, ref: OwnerReference) -> Owner:
+        """How a reference stands; the server is asked before an owner counts as gone."""
+        known = self._known(meta, ref)
+        resource = _owner_resource(meta, ref)
+        if known is not Owner.GONE or resource is None:
+            return known
+        try:
+            owner = await self._client.get(type_of(resource), ref.name, meta.namespace)
+        except NotFound as error:
+            # Without a name in the answer the whole resource is missing, which says nothing about the owner.
+            return Owner.GONE if error.details.get("name") else Owner.SOLID
+        return _standing(owner) if owner.metadata.uid == ref.uid else Owner.GONE
+
+    # Acting
+
+    async def _reconcile(self, item: Item) -> None:
+        obj = self._informers[item.resource].get(item.namespace, item.name)
+        if obj is None or obj.metadata.uid != item.uid:
+            return
+        meta, dependents = obj.metadata, self._dependents(item.uid)
+        if meta.deletionTimestamp is not None:
+            decision = decide_deleting(meta, dependents)
+        else:
+            owners = [await self._standing(meta, ref) for ref in meta.ownerReferences]
+            decision = decide_owned(meta, owners, dependents)
+        log.debug("%s %s/%s: %s", item.resource.kind, item.namespace, item.name, decision)
+        with suppress(NotFound):  # gone already
+            await self._act(obj, decision)
+
+    async def _act(self, obj: Any, decision: Decision) -> None:
+        match decision:
+            case Delete(propagation):
+                await self._delete(obj, propagation)
+            case SetOwners(owners) | Unblock(owners):
+                await self._patch(obj, {"ownerReferences": owners_tree(owners)})
+            case RemoveFinalizer(finalizer):
+                await self._remove_finalizer(obj, finalizer)
+            case Release(dependents):
+                for dependent in dependents:
+                    await self._release(dependent, obj.metadata.uid)
+                await self._remove_finalizer(obj, ORPHAN)
+            case AwaitDependents(dependents):
+                for dependent in dependents:
+                    self._look(resource_of(type(dependent)), dependent.metadata)
+
+    async def _delete(self, obj: Any, propagation: str) -> None:
+        meta = obj.metadata
+        await self._client.delete(
+            type(obj),
+            meta.name,
+            meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resourceVersion,
+            propagation=propagation,
+        )
+
+    async def _release(self, dependent: Any, owner: str) -> None:
+        rest = [ref for ref in dependent.metadata.ownerReferences if ref.uid != owner]
+        with suppress(NotFound):  # gone already
+            await self._patch(dependent, {"ownerReferences": owners_tree(rest)})
+
+    async def _remove_finalizer(self, obj: Any, finalizer: str) -> None:
+        await self._patch(obj, {"finalizers": [f for f in obj.metadata.finalizers if f != finalizer]})
+
+    async def _patch(self, obj: Any, metadata: Tree) -> None:
+        meta = obj.metadata
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion, **metadata}}
+        await self._client.patch(type(obj), meta.name, patch, meta.namespace)
+
+
+def _owner_uids(obj: Object) -> list[str]:
+    return [ref.uid for ref in obj.metadata.ownerReferences]
+
+
+def _asks_for_us(meta: ObjectMeta) -> bool:
+    return is_deleting(meta, FOREGROUND) or is_deleting(meta, ORPHAN)
+
+
+def _standing(owner: Object) -> Owner:
+    return Owner.WAITING if is_deleting(owner.metadata, FOREGROUND) else Owner.SOLID
+
+
+def _owner_resource(meta: ObjectMeta, ref: OwnerReference) -> Resource | None:
+    """The resource of an owner; None if the reference cannot be judged.
+
+    That is so for kinds that are not collected, and where a cluster-wide object names an owner that lives in a
+    namespace: nobody can say which one is meant.
+    """
+    group = ref.apiVersion.rpartition("/")[0]
+    resource = BY_KIND.get((group, ref.kind))
+    if resource is None or resource not in _COLLECTED or (resource.namespaced and not meta.namespace):
+        return None
+    return resource
+
+
+_COLLECTED = frozenset(collected())

@@ -1,0 +1,179 @@
+"""The end of a namespace: delete everything in it, wait until that is gone, then let the namespace go.
+
+The server marks a deleted namespace and refuses new content; here the content goes, resource by resource, and the
+conditions say what is left. The finalizer `kubernetes` in the namespace's spec comes off last. Left out: furnishing new
+namespaces (`accounts`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dray.api.errors import ApiError, NotFound
+from dray.api.resources import RESOURCES, Resource
+from dray.api.types.core import Namespace, NamespaceCondition
+from dray.client import Controller, Deltas, Object, Tree, type_of
+from dray.client.clock import parse_timestamp, timestamp
+from dray.controllers.context import Context
+
+FINALIZER = "kubernetes"
+WORKERS = 8
+# Content that takes time (pods that stop, finalizers) is looked at again after a tenth of the time it took so far.
+_SHORTEST_WAIT_SECONDS = 0.1
+_LONGEST_WAIT_SECONDS = 5.0
+
+
+# Type, then reason and message while there is something to tell, then those when there is not; in Kubernetes' words.
+_CONDITIONS = (
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeletionFailed",
+        "Failed to delete all resource types: ",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    (
+        "NamespaceContentRemaining",
+        "SomeResourcesRemain",
+        "Some resources are remaining: ",
+        "ContentRemoved",
+        "All content successfully removed",
+    ),
+    (
+        "NamespaceFinalizersRemaining",
+        "SomeFinalizersRemain",
+        "Some content in the namespace has finalizers remaining: ",
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
+)
+
+
+class Remaining(NamedTuple):
+    """What is still in a namespace after everything was told to go."""
+
+    counts: dict[str, int]  # by qualified resource
+    finalizers: dict[str, int]
+    errors: tuple[str, ...]
+
+    @property
+    def nothing(self) -> bool:
+        return not self.counts and not self.errors
+
+
+def contents() -> tuple[Resource, ...]:
+    """The resources that live in namespaces."""
+    return tuple(r for r in RESOURCES if r.namespaced and "delete" in r.verbs and r.alias_of is None)
+
+
+class NamespaceController:
+    """Empties namespaces that were deleted."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._namespaces = context.informers.informer(Namespace)
+        self._namespaces.add_handler(self._on_namespaces)
+        self._controller: Controller[str] = Controller(
+            "namespace", self._reconcile, workers=WORKERS, clock=context.clock
+        )
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _on_namespaces(self, deltas: Deltas[Namespace]) -> None:
+        for old, new in deltas:
+            if new is None or new.metadata.deletionTimestamp is None:
+                continue
+            if old is None or old.metadata.deletionTimestamp is None or old.spec != new.spec:
+                self._controller.queue.add(new.metadata.name)
+
+    async def _reconcile(self, name: str) -> float | None:
+        try:
+            namespace = await self._client.get(Namespace, name)
+        except NotFound:
+            return None
+        if namespace.metadata.deletionTimestamp is None or FINALIZER not in namespace.spec.finalizers:
+            return None
+        left = await self._empty(name)
+        await self._report(namespace, left)
+        if not left.nothing:
+            return self._patience(namespace)
+        await self._finalize(name)
+        return None
+
+    async def _empty(self, name: str) -> Remaining:
+        errors, items = [], dict[str, tuple[Object, ...]]()
+        for resource in contents():
+            try:
+                found = (await self._client.list(type_of(resource), name)).items
+                if any(obj.metadata.deletionTimestamp is None for obj in found):
+                    await self._client.delete_collection(type_of(resource), name)
+                    found = (await self._client.list(type_of(resource), name)).items
+                if found:
+                    items[resource.qualified] = found
+            except NotFound:
+                continue  # not served
+            except ApiError as error:
+                errors.append(f"{resource.qualified}: {error.message}")
+        return remaining(items, errors)
+
+    async def _finalize(self, name: str) -> None:
+        namespace = await self._client.get(Namespace, name)
+        tree: Tree = msgspec.to_builtins(namespace)
+        tree["spec"] = {"finalizers": [f for f in namespace.spec.finalizers if f != FINALIZER]}
+        with suppress(NotFound):  # gone already
+            await self._client.update(Namespace, tree, name=name, subresource="finalize")
+
+    async def _report(self, namespace: Namespace, left: Remaining) -> None:
+        """Write the conditions, if there is something to tell: an empty namespace is gone before anybody looks."""
+        if left.nothing and not namespace.status.conditions:
+            return
+        conditions = merged(namespace.status.conditions, told(left), timestamp(self._clock.time()))
+        if conditions != [msgspec.to_builtins(c) for c in namespace.status.conditions]:
+            patch = {"status": {"phase": "Terminating", "conditions": conditions}}
+            await self._client.patch(Namespace, namespace.metadata.name, patch, subresource="status")
+
+    def _patience(self, namespace: Namespace) -> float:
+        since = self._clock.time() - parse_timestamp(namespace.metadata.deletionTimestamp or "")
+        return min(max(since / 10, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
+
+
+def remaining(items: dict[str, tuple[Object, ...]], errors: list[str]) -> Remaining:
+    """Count what is left, and the finalizers that hold it."""
+    finalizers: dict[str, int] = {}
+    for objects in items.values():
+        for obj in objects:
+            for finalizer in obj.metadata.finalizers:
+                finalizers[finalizer] = finalizers.get(finalizer, 0) + 1
+    return Remaining({name: len(objects) for name, objects in items.items()}, finalizers, tuple(errors))
+
+
+def told(left: Remaining) -> list[tuple[str, str, str, str]]:
+    """Type, status, reason and message of the conditions of a namespace that is being emptied."""
+    counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(left.counts.items()))
+    held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(left.finalizers.items()))
+    conditions = []
+    for text, (name, reason, message, good_reason, good_message) in zip(
+        ("; ".join(left.errors), counts, held), _CONDITIONS, strict=True
+    ):
+        conditions.append(
+            (name, "True", reason, message + text) if text else (name, "False", good_reason, good_message)
+        )
+    return conditions
+
+
+def merged(present: tuple[NamespaceCondition, ...], wanted: list[tuple[str, str, str, str]], now: str) -> list[Any]:
+    """The conditions with the wanted ones in place; the time of a condition changes with its status only."""
+    known = {condition.type: condition for condition in present}
+    names = {name for name, *_ in wanted}
+    result = [msgspec.to_builtins(condition) for condition in present if condition.type not in names]
+    for name, status, reason, message in wanted:
+        old = known.get(name)
+        since = old.lastTransitionTime if old is not None and old.status == status else now
+        fields = {"type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+        result.append(fields)
+    return result

@@ -1,0 +1,154 @@
+"""What a node leaves behind when it is removed or declared dead: its pods, and the slices that describe its devices.
+
+Pods of a node that no longer exists are failed and deleted at once, for nobody will ever confirm that they stopped; the
+same goes for pods of a node that is down and tainted out-of-service. A node that comes back within the quarantine keeps
+its pods, since node agents register again after restarts. Left out: eviction by other taints, and slices owned by the
+node, which ordinary garbage collection takes along.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from dray.api.errors import NotFound
+from dray.api.types.core import Node, Pod, Taint
+from dray.api.types.resource import ResourceSlice
+from dray.client import Controller, Deltas, Tree
+from dray.client.clock import timestamp
+from dray.controllers.context import Context
+
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+# As Kubernetes: a node that is gone for this long will not come back by itself.
+QUARANTINE_SECONDS = 40.0
+WORKERS = 8
+BY_NODE = "node"
+_DONE = ("Succeeded", "Failed")
+
+
+class Key(NamedTuple):
+    kind: Literal["absent", "tainted"]
+    node: str
+
+
+class NodeGarbage:
+    """Cleans up after nodes."""
+
+    def __init__(self, context: Context, *, quarantine: float = QUARANTINE_SECONDS) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._quarantine = quarantine
+        self._controller: Controller[Key] = Controller(
+            "node_garbage", self._reconcile, workers=WORKERS, clock=context.clock
+        )
+        self._nodes = context.informers.informer(Node)
+        self._pods = context.informers.informer(Pod)
+        self._slices = context.informers.informer(ResourceSlice)
+        self._removed: set[str] = set()  # nodes that were seen and are gone: their slices describe nothing
+        self._pods.add_index(BY_NODE, lambda pod: [pod.spec.nodeName] if pod.spec.nodeName else [])
+        self._slices.add_index(BY_NODE, lambda one: [one.spec.nodeName] if one.spec.nodeName else [])
+        self._nodes.add_handler(self._on_nodes)
+        self._pods.add_handler(self._on_pods)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _on_nodes(self, deltas: Deltas[Node]) -> None:
+        for delta in deltas:
+            name = delta.object.metadata.name
+            if delta.new is None:
+                self._removed.add(name)
+                self._controller.queue.add_after(Key("absent", name), self._quarantine)
+            else:
+                self._removed.discard(name)
+                if out_of_service(delta.new) is not None:
+                    self._controller.queue.add(Key("tainted", name))
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        for old, new in deltas:
+            if new is None or not new.spec.nodeName:
+                continue
+            node = self._nodes.get("", new.spec.nodeName)
+            if node is None:
+                if old is None or not old.spec.nodeName:
+                    self._controller.queue.add_after(Key("absent", new.spec.nodeName), self._quarantine)
+            elif node.spec.taints and out_of_service(node) is not None:
+                self._controller.queue.add(Key("tainted", new.spec.nodeName))
+
+    async def _reconcile(self, key: Key) -> None:
+        if key.kind == "absent":
+            await self._absent(key.node)
+        elif node := self._nodes.get("", key.node):
+            await self._tainted(node)
+
+    async def _absent(self, name: str) -> None:
+        if self._nodes.get("", name) is not None:
+            return
+        try:
+            await self._client.get(Node, name)
+        except NotFound:
+            pass
+        else:
+            return  # the copies are late
+        for pod in self._pods.by_index(BY_NODE, name):
+            await self._remove(pod, "PodGC: node no longer exists")
+        if name in self._removed:
+            for one in self._slices.by_index(BY_NODE, name):
+                await self._delete_slice(one)
+            self._removed.discard(name)
+
+    async def _tainted(self, node: Node) -> None:
+        taint = out_of_service(node)
+        if taint is None or is_ready(node):
+            return
+        for pod in self._pods.by_index(BY_NODE, node.metadata.name):
+            if pod.metadata.deletionTimestamp is not None or must_leave(pod, taint):
+                await self._remove(pod, "PodGC: node is out of service")
+
+    async def _remove(self, pod: Pod, message: str) -> None:
+        """Fail the pod, so that controllers and quotas see it end, and delete it without waiting for its node."""
+        meta = pod.metadata
+        try:
+            if pod.status.phase not in _DONE:
+                patch = {"metadata": {"uid": meta.uid}, "status": self._failed(pod, message)}
+                await self._client.patch(Pod, meta.name, patch, meta.namespace, subresource="status")
+            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace=0)
+        except NotFound:
+            pass  # gone already
+
+    def _failed(self, pod: Pod, message: str) -> Tree:
+        now = timestamp(self._clock.time())
+        target: Tree = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": message,
+            "lastTransitionTime": now,
+        }
+        kept = [msgspec.to_builtins(c) for c in pod.status.conditions if c.type != "DisruptionTarget"]
+        return {"phase": "Failed", "conditions": [*kept, target]}
+
+    async def _delete_slice(self, one: ResourceSlice) -> None:
+        with suppress(NotFound):  # its owner reference was faster
+            await self._client.delete(ResourceSlice, one.metadata.name, uid=one.metadata.uid)
+
+
+def out_of_service(node: Node) -> Taint | None:
+    """The taint by which an administrator says that a node is off and nothing runs there."""
+    return next((taint for taint in node.spec.taints if taint.key == OUT_OF_SERVICE), None)
+
+
+def is_ready(node: Node) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+
+
+def must_leave(pod: Pod, taint: Taint) -> bool:
+    """Whether a pod that runs does not tolerate the taint."""
+    return taint.effect == "NoExecute" and not any(
+        (not t.key or t.key == taint.key)
+        and (not t.effect or t.effect == taint.effect)
+        and (t.operator == "Exists" or (t.key and t.value == taint.value))
+        for t in pod.spec.tolerations
+    )

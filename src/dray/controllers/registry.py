@@ -1,0 +1,44 @@
+"""Which controllers there are: one line each, by the names of Kubernetes' controller manager.
+
+A controller whose gate is off is not made. Left out: running them (`manager`).
+"""
+
+from __future__ import annotations
+
+from dray.controllers.accounts import RootCertificates, ServiceAccounts
+from dray.controllers.claims import ClaimController
+from dray.controllers.context import Context, Factory
+from dray.controllers.garbage import GarbageCollector
+from dray.controllers.namespaces import NamespaceController
+from dray.controllers.nodes import NodeGarbage
+from dray.controllers.quota import QuotaController
+
+CONTROLLERS: dict[str, Factory] = {
+    "garbage-collector": GarbageCollector,
+    "namespace": NamespaceController,
+    "node-garbage": NodeGarbage,
+    "resourceclaim": lambda c: ClaimController(c.client, c.informers, c.recorder),
+    "resourcequota": QuotaController,
+    "root-ca-certificate-publisher": RootCertificates,
+    "serviceaccount": ServiceAccounts,
+}
+GATES: dict[str, str] = {"resourceclaim": "DynamicResourceAllocation"}
+"""The gate that a controller needs, where it needs one."""
+
+
+class UnknownController(ValueError):
+    """A name that no controller has."""
+
+
+def chosen(names: str, context: Context) -> list[str]:
+    """The controllers that a list like `*,-namespace` or `garbage-collector,namespace` means, as far as gates allow."""
+    wanted: dict[str, bool] = {}
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        bare = name.removeprefix("-")
+        if bare != "*" and bare not in CONTROLLERS:
+            raise UnknownController(
+                f"controllers: unknown name {bare!r}, expected one of {', '.join(CONTROLLERS)} or *"
+            )
+        wanted[bare] = not name.startswith("-")
+    everything = wanted.get("*", False)
+    return [n for n in CONTROLLERS if wanted.get(n, everything) and (n not in GATES or context.gates.enabled(GATES[n]))]
