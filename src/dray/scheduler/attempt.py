@@ -119,7 +119,7 @@ class Placement:
         if len(compared) == 1:
             return compared[0]
         rules: list[tuple[Score, float]] = [(rule, profile.weights.get(rule.name, 0)) for rule in self._rules]
-        if claims.pending:
+        if any(request.firstAvailable for claim in claims.pending for request in claim.spec.devices.requests or ()):
             alternatives = BetterAlternatives(lambda info: self._devices.preference(claims, info))
             rules.append((alternatives, profile.weights.get(NAME, 0)))
         return best(candidate, compared, rules)

@@ -30,11 +30,12 @@ from dray.scheduler.devices import NAME, Devices, PodClaims, Promise, Refusal, W
 from dray.scheduler.metrics import ALTERNATIVES, ATTEMPT_SECONDS, ATTEMPTS, PENDING
 from dray.scheduler.neighbours import Neighbours
 from dray.scheduler.nodes import NodeTable
-from dray.scheduler.queue import SchedulingQueue, Waiting
+from dray.scheduler.queue import Place, SchedulingQueue, Waiting
 
 log = logging.getLogger(__name__)
 
 BINDINGS_IN_FLIGHT = 100
+PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 BY_CLAIM = "claim"
 NODE_RULES = frozenset(
     {"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"}
@@ -208,6 +209,12 @@ class Scheduler:
         self._told[pod.metadata.uid] = message
         self._in_background(self._write_condition(pod, reason, message))
 
+    def _tell_gated(self, uid: str) -> None:
+        """A claim that should have come by now has not: say so."""
+        waiting = self.queue.get(uid)
+        if waiting is not None and waiting.place is Place.GATED and (waits := self.devices.gate(waiting.pod)):
+            self._tell(waiting.pod, "Unschedulable", f"0/{len(self.table)} nodes are available: {waits}.")
+
     async def _write_condition(self, pod: Pod, reason: str, message: str) -> None:
         known = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
         condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
@@ -254,11 +261,10 @@ class Scheduler:
         if new.metadata.deletionTimestamp is not None:
             self.queue.remove(new.metadata.uid)
             return
-        gate = ", ".join(g.name for g in new.spec.schedulingGates)
-        if not gate and (waits := self.devices.gate(new)):
-            gate = waits
-            self._tell(new, "Unschedulable", f"0/{len(self.table)} nodes are available: {waits}.")
+        gate = ", ".join(g.name for g in new.spec.schedulingGates) or self.devices.gate(new)
         self.queue.add(new, gate=gate)
+        if gate and not new.spec.schedulingGates and (old is None or old is new):
+            asyncio.get_running_loop().call_later(PATIENCE, self._tell_gated, new.metadata.uid)
         if old is not None and old.spec is not new.spec and old.spec != new.spec:
             self.queue.activate_one(new.metadata.uid)
 

@@ -76,8 +76,9 @@ class FewTaints:
     name = "TaintToleration"
 
     def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
-        counts = [float(-self._untolerated(candidate, info)) for info in nodes]
-        return _scaled(counts) if any(counts) else None
+        if not any(info.node.spec.taints for info in nodes if info.node):
+            return None
+        return _scaled([float(-self._untolerated(candidate, info)) for info in nodes])
 
     def _untolerated(self, candidate: Candidate, info: NodeInfo) -> int:
         taints = info.node.spec.taints if info.node else ()
