@@ -103,7 +103,7 @@ class _Plain:
         features: Features,
         deadline: float | None,
     ) -> None:
-        seen = view(node, group(slices, features), content_of, Layout)
+        seen = view(node, group(slices), content_of, Layout)
         devices = [device for slice_ in seen.slices for device in slice_.spec.devices]
         self.offers = [_Offer(id_, device) for id_, device in zip(seen.devices, devices, strict=True)]
         self.pools = [(str(name), shape.state) for name, shape in zip(seen.pools, seen.layout.pools, strict=True)]

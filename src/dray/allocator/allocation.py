@@ -43,7 +43,7 @@ def allocate(
     by_name = {class_.metadata.name: class_ for class_ in classes}
     asked = plan([claim.spec.devices for claim in claims], by_name.get, features)
     try:
-        seen = view(node, group(slices, features), content_of, Layout)
+        seen = view(node, group(slices), content_of, Layout)
     except PoolError as error:
         return Failed(str(error))
     problem = pose(asked, seen.layout, features)

@@ -69,7 +69,8 @@ class _Diagnosis:
         alternatives = tuple(
             AlternativeReasons(
                 name=alternative.name,
-                needed=choice.wanted if choice.wanted or not choice.every else None,
+                needed=choice.wanted,
+                every=choice.every,
                 steps=tuple(self._steps(alternative, choice)),
             )
             for alternative, choice in zip(request.alternatives, choices, strict=True)
@@ -88,15 +89,18 @@ class _Diagnosis:
         free = self._free(choice)
         steps.append(Step("free", free.bit_count()))
         for number in choice.constraints:
-            rule = self.problem.rules[number]
-            attribute = self.problem.plan.constraints[number].attribute
-            if rule.distinct:
-                best = sum(1 for value in rule.values if value & free)
-                steps.append(Step(f"differ in {attribute}", best))
-            else:
-                best = max(((value & free).bit_count() for value in rule.values), default=0)
-                steps.append(Step(f"share a value of {attribute}", best))
+            step = self._agreement(number, free)
+            if step not in steps:
+                steps.append(step)
         return steps
+
+    def _agreement(self, number: int, free: int) -> Step:
+        rule = self.problem.rules[number]
+        attribute = self.problem.plan.constraints[number].attribute
+        if rule.distinct:
+            return Step(f"differ in {attribute}", sum(1 for value in rule.values if value & free))
+        best = max(((value & free).bit_count() for value in rule.values), default=0)
+        return Step(f"share a value of {attribute}", best)
 
     def _free(self, choice: Choice) -> int:
         return choice.devices if choice.admin else choice.devices & ~self.taken

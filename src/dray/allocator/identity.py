@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -24,10 +25,18 @@ class DeviceId(NamedTuple):
 class Features(msgspec.Struct, frozen=True):
     """What a cluster has switched on; devices and requests that need more are passed over or refused.
 
-    The gates are DRAAdminAccess, DRAPrioritizedList, DRADeviceTaints and DRAPartitionableDevices.
+    The gates are DRAAdminAccess, DRAPrioritizedList and DRADeviceTaints.
     """
 
     admin_access: bool = True
     prioritized_list: bool = True
     device_taints: bool = True
-    partitionable_devices: bool = False
+
+    @classmethod
+    def from_gates(cls, enabled: Callable[[str], bool]) -> Features:
+        """The features of a cluster whose gates answer `enabled(name)`."""
+        return cls(
+            admin_access=enabled("DRAAdminAccess"),
+            prioritized_list=enabled("DRAPrioritizedList"),
+            device_taints=enabled("DRADeviceTaints"),
+        )

@@ -13,9 +13,9 @@ from weakref import WeakValueDictionary
 
 from dray.allocator.bits import positions
 from dray.allocator.content import Content, key_of
-from dray.allocator.identity import DeviceId, Features
+from dray.allocator.identity import DeviceId
 from dray.allocator.layout import Layout, PoolName, PoolShape, View
-from dray.allocator.pools import PoolError, understood, view
+from dray.allocator.pools import PoolError, view
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
 
@@ -72,8 +72,7 @@ class _Pool:
 class Inventory:
     """Everything published, everything in use, and how each node sees it."""
 
-    def __init__(self, features: Features) -> None:
-        self.features = features
+    def __init__(self) -> None:
         self.log: list[Change] = []
         self.sights: list[Sight | None] = []
         self.everyone = 0
@@ -92,8 +91,6 @@ class Inventory:
     def upsert_slice(self, slice_: ResourceSlice) -> None:
         """Add a slice, or replace the one of the same name."""
         self.remove_slice(slice_.metadata.name)
-        if not understood(slice_, self.features):
-            return
         name = PoolName(slice_.spec.driver, slice_.spec.pool.name)
         stock = Stock(slice_, self._content(slice_))
         for device in slice_.spec.devices:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dray.allocator.content import Content
-from dray.allocator.identity import Features
 from dray.allocator.layout import Layout, Part, PoolName, PoolShape, PoolState, View
 from dray.allocator.nodes import SelectorInvalid, reaches
 from dray.api.types.core import Node
@@ -33,20 +32,12 @@ class PoolError(ValueError):
     """Pools cannot be told apart for a node because a slice is malformed."""
 
 
-def group(slices: Iterable[ResourceSlice], features: Features) -> dict[PoolName, list[ResourceSlice]]:
-    """Slices by pool, in the order of their names; those that need a feature that is off are left out."""
+def group(slices: Iterable[ResourceSlice]) -> dict[PoolName, list[ResourceSlice]]:
+    """Slices by pool, in the order of their names."""
     pools: dict[PoolName, list[ResourceSlice]] = {}
     for slice_ in sorted(slices, key=lambda slice_: slice_.metadata.name):
-        if understood(slice_, features):
-            pools.setdefault(PoolName(slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)
+        pools.setdefault(PoolName(slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)
     return pools
-
-
-def understood(slice_: ResourceSlice, features: Features) -> bool:
-    """Whether a slice can be used with the features that are on."""
-    return features.partitionable_devices or (
-        slice_.spec.perDeviceNodeSelection is None and not slice_.spec.sharedCounters
-    )
 
 
 def view(

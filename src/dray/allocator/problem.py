@@ -154,11 +154,9 @@ class _Poser:
             trouble = self._incomplete(request, alternative, match.causes, errors)
             if trouble is not None:
                 return trouble
-        usable = matching
+        usable = matching & ~layout.counting
         if self.features.device_taints:
             usable &= layout.tolerated(alternative.tolerations)
-        if not self.features.partitionable_devices:
-            usable &= ~layout.counting
         covered = (number for number, rule in enumerate(self.plan.constraints) if rule.covers(request, alternative))
         return Choice(
             wanted=matching.bit_count() if every else alternative.wanted,

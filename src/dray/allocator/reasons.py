@@ -21,7 +21,8 @@ class AlternativeReasons(msgspec.Struct, frozen=True):
     """One way to serve a request: what it needs and what is left of the published devices, step by step."""
 
     name: str
-    needed: int | None
+    needed: int
+    every: bool
     steps: tuple[Step, ...]
 
     @property
@@ -32,12 +33,12 @@ class AlternativeReasons(msgspec.Struct, frozen=True):
     @property
     def enough(self) -> bool:
         """Whether this alternative could be served if nobody else wanted devices."""
-        return self.needed is not None and self.available >= self.needed
+        return self.available >= max(self.needed, int(self.every))
 
     @property
     def lost_at(self) -> Step:
         """The step after which too few devices remain; the last one, where none is to blame."""
-        needed = max(self.needed or 1, 1)
+        needed = max(self.needed, 1)
         return next((step for step in self.steps if step.devices < needed), self.steps[-1])
 
 
@@ -104,6 +105,11 @@ class Reasons(msgspec.Struct, frozen=True):
         unusable = [f"pool {pool.pool} is {pool.state}" for pool in self.pools]
         return "; ".join([text, *unusable])
 
+    def _explained(self, conflict: Conflict) -> bool:
+        """Whether a conflict is no more than a request that lacks devices by itself."""
+        lacking = {(request.claim, request.request) for request in self.requests if not request.enough}
+        return len(conflict.requests) == 1 and conflict.requests[0] in lacking
+
     def tree(self) -> str:
         """Several lines for a person: every request with every step."""
         lines = [f"node {self.node}"]
@@ -113,13 +119,15 @@ class Reasons(msgspec.Struct, frozen=True):
             for alternative in request.alternatives:
                 lines += _alternative_lines(alternative, named=len(request.alternatives) > 1)
         lines += [f"  {_disagreement(constraint)}" for constraint in self.constraints]
-        if self.conflict is not None:
+        if self.conflict is not None and not self._explained(self.conflict):
             lines.append(f"  {_conflict(self.conflict)}")
         return "\n".join(lines)
 
 
-def _needs(needed: int | None) -> str:
-    return "all devices" if needed is None else f"{needed} device{'' if needed == 1 else 's'}"
+def _devices(number: int, every: bool = False) -> str:
+    if every:
+        return f"all {number} devices" if number else "all devices"
+    return f"{number} device{'' if number == 1 else 's'}"
 
 
 def _shortage(request: RequestReasons) -> str:
@@ -127,14 +135,14 @@ def _shortage(request: RequestReasons) -> str:
     for alternative in request.alternatives:
         until = alternative.steps.index(alternative.lost_at) + 1
         chain = ", ".join(f"{step.devices} {step.condition}" for step in alternative.steps[:until])
-        parts.append(f"request {alternative.name} needs {_needs(alternative.needed)}: {chain}")
+        parts.append(f"request {alternative.name} needs {_devices(alternative.needed, alternative.every)}: {chain}")
     return f"claim {request.claim}: " + "; or ".join(parts)
 
 
 def _alternative_lines(alternative: AlternativeReasons, named: bool) -> list[str]:
     title = f"alternative {alternative.name} needs" if named else "needs"
     verdict = "enough" if alternative.enough else "too few"
-    lines = [f"    {title} {_needs(alternative.needed)}: {verdict}"]
+    lines = [f"    {title} {_devices(alternative.needed, alternative.every)}: {verdict}"]
     lost = None if alternative.enough else alternative.lost_at
     for step in alternative.steps:
         mark = "  <- here" if step is lost else ""
@@ -155,10 +163,11 @@ def _disagreement(constraint: ConstraintReasons) -> str:
 
 
 def _conflict(conflict: Conflict) -> str:
-    names = ", ".join(f"{claim}:{request}" for claim, request in conflict.requests)
+    names = ", ".join(f"{request} of claim {claim}" for claim, request in conflict.requests)
     if len(conflict.requests) == 1:
         return f"request {names} cannot be served within its constraints"
-    return (
-        f"requests {names} cannot be served together: they need {_needs(conflict.needed)}, "
-        f"and {conflict.devices} could serve any of them"
-    )
+    if conflict.devices < conflict.needed:
+        share = f"they need {_devices(conflict.needed)}, and only {conflict.devices} can serve any of them"
+    else:
+        share = "each could be served without the others"
+    return f"requests {names} cannot be served together: {share}"

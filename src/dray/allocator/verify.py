@@ -71,7 +71,7 @@ class _Checker:
         taken: Collection[tuple[str, str, str]],
         features: Features,
     ) -> None:
-        seen = view(node, group(slices, features), content_of, Layout)
+        seen = view(node, group(slices), content_of, Layout)
         self.node = node
         self.features = features
         self.classes = {class_.metadata.name: class_ for class_ in classes}

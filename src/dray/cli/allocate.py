@@ -1,0 +1,208 @@
+"""`dray allocate`: ask the allocator without a cluster, for recorded scenarios or for Kubernetes manifests.
+
+Prints one JSON line for each question: {"id", "outcome", "result", "message", "ms"}. With manifests, a failure is also
+explained on standard error, request by request. Left out: writing allocations anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from dray.allocator import DeviceId, Outcome
+    from dray.api.types.core import Node, Pod
+    from dray.api.types.resource import ResourceClaim
+    from dray.cli._manifests import Manifests
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+ALLOCATED, WRONG_INPUT = 0, 2
+
+
+class InputError(ValueError):
+    """What was asked cannot be answered; says what to change."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "allocate",
+        help="allocate devices offline, for scenarios or manifests",
+        description="Allocate devices as the scheduler would, without a cluster. Exits 1 where something is left over.",
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--scenarios", metavar="FILE", help="one JSON object a line: node, classes, slices, claims, ..."
+    )
+    source.add_argument(
+        "-f", "--filename", action="append", metavar="PATH", help="Kubernetes YAML or JSON; - for stdin"
+    )
+    parser.add_argument("--node", metavar="NAME", help="the node to allocate on (with -f; the only one if left out)")
+    parser.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="for each question (default 10)")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,...", help="with -f: features on and off")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dray.api.gates import GateError
+    from dray.cli._manifests import ManifestError
+    from dray.cli._scenarios import ScenarioError
+
+    try:
+        return _scenarios(args) if args.scenarios else _manifests(args)
+    except (InputError, ManifestError, ScenarioError, GateError, OSError) as error:
+        print(f"dray allocate: {error}", file=sys.stderr)
+        return WRONG_INPUT
+
+
+def answer(id_: str, outcome: Outcome, milliseconds: float) -> dict[str, Any]:
+    """An outcome as it is printed."""
+    from dray.allocator import Allocated, Failed, GaveUp
+
+    line: dict[str, Any] = {"id": id_}
+    match outcome:
+        case Allocated():
+            line |= {"outcome": "allocated", "result": list(outcome.results)}
+        case Failed():
+            line |= {"outcome": "error", "message": outcome.error}
+        case GaveUp():
+            line |= {"outcome": "gave-up", "message": outcome.progress}
+        case _:
+            line |= {"outcome": "none", "message": outcome.reason}
+    return line | {"ms": round(milliseconds, 3)}
+
+
+def _print(line: dict[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+
+
+# Scenarios
+
+
+def _scenarios(args: argparse.Namespace) -> int:
+    from dray.cli._scenarios import read_scenario
+
+    gc.collect()
+    gc.freeze()  # what is imported by now stays; collections during the answers need not visit it
+    with open(args.scenarios, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            scenario = read_scenario(line, f"{args.scenarios}, line {number}")
+            start = time.monotonic()
+            outcome = scenario.ask(start + args.timeout)
+            _print(answer(scenario.id, outcome, (time.monotonic() - start) * 1000))
+    return ALLOCATED
+
+
+# Manifests
+
+
+def _manifests(args: argparse.Namespace) -> int:
+    from dray.allocator import Allocated, Features, Unallocatable, allocate
+    from dray.api.gates import FeatureGates
+    from dray.api.types.resource import DeviceClass, ResourceSlice
+    from dray.cli._manifests import read_manifests
+
+    gates = FeatureGates.parse(args.feature_gates)
+    features = Features.from_gates(gates.enabled)
+    manifests = read_manifests(args.filename, gates)
+    node = _node(args.node, manifests)
+    taken = _taken(manifests)
+    classes, slices = manifests.all(DeviceClass), manifests.all(ResourceSlice)
+    left_over = False
+    for id_, claims in _questions(manifests):
+        start = time.monotonic()
+        outcome = allocate(node, claims, classes, slices, taken, features, start + args.timeout)
+        _print(answer(id_, outcome, (time.monotonic() - start) * 1000))
+        if isinstance(outcome, Allocated):
+            taken.update(device for devices in outcome.devices for device in devices)
+            continue
+        left_over = True
+        if isinstance(outcome, Unallocatable):
+            print(f"{id_} cannot be allocated: {outcome.reason}\n{outcome.explain().tree()}", file=sys.stderr)
+        else:
+            print(f"{id_} cannot be allocated: {answer(id_, outcome, 0)['message']}", file=sys.stderr)
+    return int(left_over)
+
+
+def _node(name: str | None, manifests: Manifests) -> Node:
+    from dray.api.types.core import Node
+    from dray.api.types.meta import ObjectMeta
+
+    nodes = {node.metadata.name: node for node in manifests.all(Node)}
+    if name is None:
+        if len(nodes) != 1:
+            raise InputError(f"--node is needed to choose one of {', '.join(nodes)}" if nodes else "--node is needed")
+        return next(iter(nodes.values()))
+    if name in nodes:
+        return nodes[name]
+    if nodes:
+        raise InputError(f"there is no node {name}; the manifests have {', '.join(nodes)}")
+    return Node(metadata=ObjectMeta(name=name))  # no node is described, so this one has no labels
+
+
+def _taken(manifests: Manifests) -> set[DeviceId]:
+    """The devices of claims that are allocated already."""
+    from dray.allocator import DeviceId
+    from dray.api.types.resource import ResourceClaim
+
+    return {
+        DeviceId(result.driver, result.pool, result.device)
+        for claim in manifests.all(ResourceClaim)
+        if claim.status.allocation is not None
+        for result in claim.status.allocation.devices.results
+        if not result.adminAccess
+    }
+
+
+def _questions(manifests: Manifests) -> Iterator[tuple[str, list[ResourceClaim]]]:
+    """The claims of each pod; without pods, all claims together. What is allocated already is not asked for."""
+    from dray.api.types.core import Pod
+    from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
+
+    claims = {(claim.metadata.namespace, claim.metadata.name): claim for claim in manifests.all(ResourceClaim)}
+    templates = {
+        (template.metadata.namespace, template.metadata.name): template
+        for template in manifests.all(ResourceClaimTemplate)
+    }
+    pods = manifests.all(Pod)
+    done: set[tuple[str, str]] = {key for key, claim in claims.items() if claim.status.allocation is not None}
+    if not pods:
+        pending = [claim for key, claim in claims.items() if key not in done]
+        if not pending:
+            raise InputError("the manifests ask for nothing: no Pod, and no ResourceClaim without an allocation")
+        yield "claims", pending
+    for pod in pods:
+        used = [(key, claim) for key, claim in _claims_of(pod, claims, templates) if key not in done]
+        done.update(key for key, _ in used)
+        yield f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}", [claim for _, claim in used]
+
+
+def _claims_of(
+    pod: Pod, claims: dict[tuple[str, str], ResourceClaim], templates: dict[tuple[str, str], Any]
+) -> Iterator[tuple[tuple[str, str], ResourceClaim]]:
+    from dray.api.types.meta import ObjectMeta
+    from dray.api.types.resource import ResourceClaim
+
+    namespace = pod.metadata.namespace
+    for entry in pod.spec.resourceClaims:
+        if entry.resourceClaimName:
+            key = (namespace, entry.resourceClaimName)
+            if key not in claims:
+                raise InputError(f"pod {pod.metadata.name}: there is no ResourceClaim {entry.resourceClaimName}")
+            yield key, claims[key]
+        elif entry.resourceClaimTemplateName:
+            template = templates.get((namespace, entry.resourceClaimTemplateName))
+            if template is None:
+                wanted = entry.resourceClaimTemplateName
+                raise InputError(f"pod {pod.metadata.name}: there is no ResourceClaimTemplate {wanted}")
+            name = f"{pod.metadata.name}-{entry.name}"
+            meta = ObjectMeta(name=name, namespace=namespace)
+            yield (namespace, name), ResourceClaim(metadata=meta, spec=template.spec.spec)
