@@ -45,8 +45,8 @@ def headers(token: str = "", **impersonation: Any) -> list[tuple[bytes, bytes]]:
     if token:
         found.append((b"authorization", f"Bearer {token}".encode()))
     for name, values in impersonation.items():
-        for value in values if isinstance(values, list) else [values]:
-            found.append((name.replace("_", "-").encode(), value.encode()))
+        header = name.replace("_", "-").encode()
+        found += [(header, value.encode()) for value in (values if isinstance(values, list) else [values])]
     return found
 
 
