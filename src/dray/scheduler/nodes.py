@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 from dray.api.types.core import Node, Pod
 from dray.scheduler.demand import Amounts, Demand, Port, amounts, demand_of
@@ -36,6 +37,8 @@ class NodeInfo:
     taken: Amounts = field(default_factory=dict)
     scored_cpu: int = 0
     scored_memory: int = 0
+    cpu_weight: float = 0.0  # what a millicore and a byte are of the node, each kind making up a half
+    memory_weight: float = 0.0
     pods: dict[str, PlacedPod] = field(default_factory=dict)
     ports: dict[Port, int] = field(default_factory=dict)
 
@@ -118,6 +121,8 @@ class NodeTable:
         info = self._info(node.metadata.name)
         info.node, info.position = node, position
         info.allocatable = amounts(node.status.allocatable or node.status.capacity)
+        info.cpu_weight = 0.5 / (info.allocatable.get("cpu") or inf)
+        info.memory_weight = 0.5 / (info.allocatable.get("memory") or inf)
         self.infos.extend([None] * (position + 1 - len(self.infos)))
         self.infos[position] = info
         self.everyone |= 1 << position

@@ -36,13 +36,10 @@ class LeastAllocated:
 
     def scores(self, candidate: Candidate, nodes: Sequence[NodeInfo]) -> Scores | None:
         cpu, memory = candidate.demand.scored_cpu, candidate.demand.scored_memory
-        return [self._free(info, cpu, memory) for info in nodes]
-
-    def _free(self, info: NodeInfo, cpu: int, memory: int) -> float:
-        all_cpu, all_memory = info.allocatable.get("cpu", 0), info.allocatable.get("memory", 0)
-        free_cpu = max(0.0, (all_cpu - info.scored_cpu - cpu) / all_cpu) if all_cpu else 0.0
-        free_memory = max(0.0, (all_memory - info.scored_memory - memory) / all_memory) if all_memory else 0.0
-        return (free_cpu + free_memory) * (MAX / 2)
+        return [
+            MAX - MAX * ((i.scored_cpu + cpu) * i.cpu_weight + (i.scored_memory + memory) * i.memory_weight)
+            for i in nodes
+        ]
 
 
 class PreferredNodes:
