@@ -1,0 +1,86 @@
+"""A real API server in memory, and controllers on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+from dray.api.errors import NotFound
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.user import ADMIN
+from dray.client import Client, Clock, EventRecorder, InProcess, Object, SharedInformers
+from dray.controllers import Context, Runnable
+
+Start = Callable[..., AbstractAsyncContextManager[Context]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Running]:
+    running = await Running.open(Settings(authenticate=False, disabled_plugins=("ServiceAccount", "NamespaceDefaults")))
+    yield running
+    await running.close()
+
+
+@pytest.fixture
+def client(server: Running) -> Client:
+    return InProcess(server.api, ADMIN)
+
+
+@pytest.fixture
+def start(client: Client) -> Start:
+    """Runs controllers, made by the given factories, until the block ends."""
+
+    @asynccontextmanager
+    async def started(
+        *factories: Callable[[Context], Runnable], clock: Clock | None = None, root_ca: str = ""
+    ) -> AsyncIterator[Context]:
+        informers = SharedInformers(client)
+        recorder = EventRecorder(client, "test")
+        context = Context(client, informers, recorder, root_ca=root_ca, **({"clock": clock} if clock else {}))
+        controllers = [factory(context) for factory in factories]
+        await informers.start()
+        await asyncio.wait_for(informers.synced(), 10)
+        tasks = [asyncio.create_task(c.run()) for c in (*controllers, recorder)]
+        try:
+            yield context
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await informers.stop()
+
+    return started
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 5.0) -> None:
+    """Wait until something asynchronous has come true."""
+    for _ in range(int(seconds / 0.005)):
+        if await condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError(f"not true after {seconds} s")
+
+
+async def exists(client: Client, type_: type[Object], name: str, namespace: str = "") -> bool:
+    try:
+        await client.get(type_, name, namespace)
+    except NotFound:
+        return False
+    return True
+
+
+async def gone(client: Client, type_: type[Object], name: str, namespace: str = "") -> None:
+    """Wait until an object does not exist."""
+
+    async def is_gone() -> bool:
+        return not await exists(client, type_, name, namespace)
+
+    await eventually(is_gone)
+
+
+async def quiet(seconds: float = 0.1) -> None:
+    """Give controllers time to do something that they should not do."""
+    await asyncio.sleep(seconds)
