@@ -1,0 +1,97 @@
+"""The end of namespaces."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import convert
+
+from dray.api.errors import Forbidden
+from dray.api.types.core import ConfigMap, Namespace, NamespaceCondition, Pod, Secret
+from dray.api.types.resource import ResourceClaimTemplate
+from dray.client import Client
+from dray.controllers.namespaces import NamespaceController, Remaining, merged, told
+from tests.controllers.conftest import Start, eventually, exists, gone
+
+
+@pytest.fixture(autouse=True)
+async def namespace(client: Client) -> None:
+    for name in ("ns", "other"):
+        await client.create(Namespace, {"metadata": {"name": name}})
+
+
+async def fill(client: Client, namespace: str) -> None:
+    await client.create(ConfigMap, {"metadata": {"name": "a"}}, namespace=namespace)
+    await client.create(Secret, {"metadata": {"name": "a"}}, namespace=namespace)
+    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await client.create(Pod, pod, namespace=namespace)
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    spec = {"spec": {"devices": {"requests": [request]}}}
+    await client.create(ResourceClaimTemplate, {"metadata": {"name": "a"}, "spec": spec}, namespace=namespace)
+
+
+async def test_a_deleted_namespace_is_emptied_and_goes(client: Client, start: Start) -> None:
+    await fill(client, "ns")
+    await fill(client, "other")
+    async with start(NamespaceController):
+        await client.delete(Namespace, "ns")
+        await gone(client, Namespace, "ns")
+    for type_ in (ConfigMap, Secret, Pod, ResourceClaimTemplate):
+        assert not await exists(client, type_, "a", "ns")
+        assert await exists(client, type_, "a", "other")
+
+
+async def test_an_empty_namespace_goes_at_once(client: Client, start: Start) -> None:
+    async with start(NamespaceController):
+        await client.delete(Namespace, "ns")
+        await gone(client, Namespace, "ns")
+
+
+async def test_one_deleted_while_nobody_ran_is_emptied_at_start(client: Client, start: Start) -> None:
+    await fill(client, "ns")
+    await client.delete(Namespace, "ns")
+    assert (await client.get(Namespace, "ns")).status.phase == "Terminating"
+    with pytest.raises(Forbidden, match="because it is being terminated"):
+        await client.create(ConfigMap, {"metadata": {"name": "b"}}, namespace="ns")
+    async with start(NamespaceController):
+        await gone(client, Namespace, "ns")
+
+
+async def test_conditions_say_what_a_namespace_waits_for(client: Client, start: Start) -> None:
+    metadata = {"name": "held", "finalizers": ["test/hold"]}
+    await client.create(ConfigMap, {"metadata": metadata}, namespace="ns")
+    async with start(NamespaceController):
+        await client.delete(Namespace, "ns")
+
+        async def told_() -> bool:
+            return bool((await client.get(Namespace, "ns")).status.conditions)
+
+        await eventually(told_)
+        conditions = {c.type: c for c in (await client.get(Namespace, "ns")).status.conditions}
+        left, held = conditions["NamespaceContentRemaining"], conditions["NamespaceFinalizersRemaining"]
+        assert (left.status, left.message) == (
+            "True",
+            "Some resources are remaining: configmaps has 1 resource instances",
+        )
+        assert held.message.endswith("has finalizers remaining: test/hold in 1 resource instances")
+        assert conditions["NamespaceDeletionContentFailure"].status == "False"
+        await client.patch(ConfigMap, "held", {"metadata": {"finalizers": None}}, "ns")
+        await gone(client, Namespace, "ns")
+
+
+def test_a_failure_is_told_in_its_own_condition() -> None:
+    (failure, *_) = told(Remaining({}, {}, ("pods: no",)))
+    assert failure == (
+        "NamespaceDeletionContentFailure",
+        "True",
+        "ContentDeletionFailed",
+        "Failed to delete all resource types: pods: no",
+    )
+
+
+def test_the_time_of_a_condition_changes_with_its_status_only() -> None:
+    first = merged((), told(Remaining({"pods": 2}, {}, ())), "then")
+    known = tuple(convert(c, NamespaceCondition) for c in first)
+    second = {c["type"]: c for c in merged(known, told(Remaining({"pods": 1}, {"f": 1}, ())), "now")}
+    assert second["NamespaceContentRemaining"]["lastTransitionTime"] == "then"
+    assert second["NamespaceContentRemaining"]["message"].endswith("pods has 1 resource instances")
+    assert second["NamespaceFinalizersRemaining"]["lastTransitionTime"] == "now"

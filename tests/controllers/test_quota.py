@@ -1,0 +1,96 @@
+"""Quotas: what is used is what is there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dray.api.types.core import ConfigMap, Namespace, Pod, ResourceQuota
+from dray.api.types.resource import ResourceClaim
+from dray.client import Client
+from dray.controllers.quota import QuotaController
+from tests.controllers.conftest import Start, eventually
+
+DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
+CLAIMS = "count/resourceclaims.resource.k8s.io"
+
+
+@pytest.fixture(autouse=True)
+async def namespace(client: Client) -> None:
+    await client.create(Namespace, {"metadata": {"name": "ns"}})
+
+
+async def quota(client: Client, **hard: str) -> None:
+    await client.create(ResourceQuota, {"metadata": {"name": "q"}, "spec": {"hard": hard}}, namespace="ns")
+
+
+async def claim(client: Client, name: str, count: int = 1) -> None:
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}}
+    tree = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+    await client.create(ResourceClaim, tree, namespace="ns")
+
+
+async def used(client: Client, expected: dict[str, str]) -> None:
+    async def matches() -> bool:
+        return (await client.get(ResourceQuota, "q", "ns")).status.used == expected
+
+    await eventually(matches)
+
+
+async def test_a_new_quota_counts_what_is_there(client: Client, start: Start) -> None:
+    await claim(client, "a", 2)
+    await claim(client, "b", 3)
+    async with start(QuotaController):
+        await quota(client, **{DEVICES: "10", CLAIMS: "5"})
+        await used(client, {DEVICES: "5", CLAIMS: "2"})
+        assert (await client.get(ResourceQuota, "q", "ns")).status.hard == {DEVICES: "10", CLAIMS: "5"}
+
+
+async def test_what_is_deleted_is_given_back(client: Client, start: Start) -> None:
+    async with start(QuotaController):
+        await quota(client, **{DEVICES: "10", "configmaps": "5"})
+        await used(client, {DEVICES: "0", "configmaps": "0"})
+        await claim(client, "a", 4)
+        await client.create(ConfigMap, {"metadata": {"name": "a"}}, namespace="ns")
+        await client.delete(ResourceClaim, "a", "ns")
+        await client.delete(ConfigMap, "a", "ns")
+        await used(client, {DEVICES: "0", "configmaps": "0"})
+
+
+async def test_a_pod_that_is_done_counts_no_more(client: Client, start: Start) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}
+    pod: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    async with start(QuotaController):
+        await quota(client, **{"requests.cpu": "1"})
+        await used(client, {"requests.cpu": "0"})
+        await client.create(Pod, pod, namespace="ns")
+        await used(client, {"requests.cpu": "500m"})
+        await client.patch(Pod, "p", {"status": {"phase": "Succeeded"}}, "ns", subresource="status")
+        await used(client, {"requests.cpu": "0"})
+
+
+async def test_names_that_leave_the_quota_leave_its_status(client: Client, start: Start) -> None:
+    async with start(QuotaController):
+        await quota(client, **{DEVICES: "10", "configmaps": "5"})
+        await used(client, {DEVICES: "0", "configmaps": "0"})
+        await client.patch(ResourceQuota, "q", {"spec": {"hard": {DEVICES: None}}}, "ns")
+        await used(client, {"configmaps": "0"})
+        assert (await client.get(ResourceQuota, "q", "ns")).status.hard == {"configmaps": "5"}
+
+
+async def test_creations_and_deletions_at_once_end_in_the_right_count(client: Client, start: Start) -> None:
+    async with start(QuotaController):
+        await quota(client, configmaps="1000")
+        await used(client, {"configmaps": "0"})
+
+        async def churn(worker: int) -> None:
+            for number in range(20):
+                name = f"c-{worker}-{number}"
+                await client.create(ConfigMap, {"metadata": {"name": name}}, namespace="ns")
+                if number % 4:
+                    await client.delete(ConfigMap, name, "ns")
+
+        await asyncio.gather(*(churn(worker) for worker in range(8)))
+        await used(client, {"configmaps": "40"})
