@@ -23,6 +23,7 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _BODIES = (JSON, YAML, PROTOBUF)
+_DEEPEST = 200  # levels of YAML; no kind of the API needs a tenth of it
 _JSON_NOTHING = "unexpected end of JSON input"
 _AFTER = {
     "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
@@ -110,10 +111,26 @@ def _read_yaml(data: bytes) -> Any:
     import yaml
 
     try:
-        # The loader's constructor is the safe one: it makes plain values only.
+        _check_yaml(data)
         return yaml.load(data, _yaml_loader())
     except yaml.YAMLError as error:
         raise ValueError(str(error).replace("\n", " ")) from error
+
+
+def _check_yaml(data: bytes) -> None:
+    """Refuse what would be deep enough to exhaust the stack of the C loader, or small enough to become huge."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(data, _yaml_loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise ValueError(f"more than {_DEEPEST} levels of nesting")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            raise ValueError("YAML aliases are not accepted")
 
 
 @cache
@@ -123,11 +140,6 @@ def _yaml_loader() -> Any:
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # which one is known at run time
         yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {}
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                raise ValueError("YAML aliases are not accepted")
-            return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             for key, _ in node.value:

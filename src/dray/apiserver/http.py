@@ -41,6 +41,7 @@ Headers = list[tuple[bytes, bytes]]
 
 LARGEST_BODY = 3 << 20  # as Kubernetes
 _BODY_SECONDS = 60.0  # a client that takes longer to send its body is not sending
+_LARGE_YAML = 32 << 10
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _WITH_BODY = ("create", "update", "patch")
 
@@ -173,17 +174,19 @@ class Call:
 
     async def _read(self, request: Request) -> None:
         """Put body and what it says about the options into the request."""
+        content_type = self._header(b"content-type")
         if request.verb in _WITH_BODY:
             data = await self._body()
-            content_type = self._header(b"content-type")
             if request.verb == "patch":
-                patch_type, request.body = read_patch(content_type, data)
+                patch_type, request.body = await _apart(content_type, data, read_patch, content_type, data)
                 request.options = options_of("patch", self._query, patch_type)
             else:
-                request.body, repeated = read_body(content_type, data, request.resource, request.version)
+                request.body, repeated = await _apart(
+                    content_type, data, read_body, content_type, data, request.resource, request.version
+                )
                 self._complain(request, repeated)
         elif request.verb in ("delete", "deletecollection") and (data := await self._body()):
-            tree, _ = read_body(self._header(b"content-type"), data, request.resource, "v1")
+            tree, _ = await _apart(content_type, data, read_body, content_type, data, request.resource, "v1")
             request.options = delete_options(request.options, tree)
 
     def _complain(self, request: Request, repeated: list[str]) -> None:
@@ -297,6 +300,13 @@ class Call:
             headers.append((b"www-authenticate", b'Bearer realm="dray"'))
         body, content_type = written(encode(error.status()), Accepted(self._accepted.media), self._pretty())
         await self.reply(error.code, body, content_type, headers)
+
+
+async def _apart(content_type: str, data: bytes, read: Callable[..., Any], *arguments: Any) -> Any:
+    """Read a body, a large one of YAML beside the event loop: it takes seconds, and others should not wait."""
+    if len(data) > _LARGE_YAML and "yaml" in content_type:
+        return await asyncio.to_thread(read, *arguments)
+    return read(*arguments)
 
 
 def _too_large(limit: int) -> TooLarge:

@@ -48,10 +48,15 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self.stopping = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.listening.set()
+
+    async def main_loop(self) -> None:
+        """uvicorn's own looks ten times a second whether there is something to do; with our options there never is."""
+        await self.stopping.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -72,6 +77,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            date_header=False,  # uvicorn would have to wake up for it
             proxy_headers=False,
             timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=3,
@@ -90,7 +96,7 @@ class HttpServer:
         await self._server.listening.wait()
 
     async def stop(self) -> None:
-        self._server.should_exit = True
+        self._server.stopping.set()
         if self._task is not None:
             await self._task
 

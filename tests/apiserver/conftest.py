@@ -1,0 +1,44 @@
+"""Servers for tests: one within the process, and one on a socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dray.apiserver.certificates import Keys
+from dray.apiserver.core import ApiServer
+from dray.apiserver.storage import Storage, decode
+from dray.store import Cache, MemoryLog
+from tests.apiserver.asking import Asker, HttpAsker, serving
+
+
+@pytest.fixture
+async def cache() -> AsyncIterator[Cache]:
+    cache = await Cache.open(MemoryLog(), decode)
+    yield cache
+    await cache.close()
+
+
+@pytest.fixture
+def ask(cache: Cache) -> Asker:
+    """A server without guards: everybody may do everything, in any namespace."""
+    return Asker(ApiServer(Storage(cache)))
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return Keys.open(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture
+async def http(keys: Keys) -> AsyncIterator[HttpAsker]:
+    """A whole server on a socket, with TLS and users, asked by its administrator."""
+    async with serving(keys) as asker:
+        yield asker
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "dray"

@@ -1,0 +1,119 @@
+"""Binding, eviction, scale, and what is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.api.errors import ApiError, BadRequest, Conflict, Invalid, NotFound, NotImplementedYet
+from dray.api.resources import BY_NAME
+from tests.apiserver.asking import DEPLOYMENTS, PODS, Asker, pod
+
+BINDINGS = BY_NAME["", "bindings"]
+ACCOUNTS = BY_NAME["", "serviceaccounts"]
+
+
+def binding(node: str, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": metadata, "target": {"kind": "Node", "name": node}}
+
+
+def deployment(replicas: int | None) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
+    spec: dict[str, Any] = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    return {"metadata": {"name": "d"}, "spec": spec | ({"replicas": replicas} if replicas is not None else {})}
+
+
+async def test_a_binding_assigns_a_pod_to_a_node(ask: Asker) -> None:
+    created = await ask.create(PODS, pod("p"))
+    answer = await ask("create", PODS, "p", binding("n1", uid=created.metadata.uid), subresource="binding")
+    assert answer.code == 201
+    assert answer.tree is not None
+    assert answer.tree["status"] == "Success"
+    bound = await ask.get(PODS, "p")
+    assert bound.spec.nodeName == "n1"
+    assert [(c.type, c.status) for c in bound.status.conditions] == [("PodScheduled", "True")]
+
+
+async def test_a_pod_is_bound_once(ask: Asker) -> None:
+    await ask.create(PODS, pod("p"))
+    await ask("create", BINDINGS, body=binding("n1", name="p"))
+    with pytest.raises(Conflict, match='pod p is already assigned to node "n1"'):
+        await ask("create", PODS, "p", binding("n2"), subresource="binding")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "metadata", "error", "text"),
+    [
+        ({}, {"uid": "other"}, Conflict, "the UID in the precondition"),
+        ({"finalizers": ["example.com/x"]}, {}, Conflict, "is being deleted"),
+    ],
+)
+async def test_a_pod_that_changed_is_not_bound(
+    ask: Asker, prepare: Any, metadata: Any, error: type[ApiError], text: str
+) -> None:
+    await ask.create(PODS, pod("p", **prepare))
+    if prepare:
+        await ask("delete", PODS, "p")
+    with pytest.raises(error, match=text):
+        await ask("create", PODS, "p", binding("n1", **metadata), subresource="binding")
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({"target": {"kind": "Pod", "name": "n"}}, Invalid),
+        ({"target": {"kind": "Node"}}, Invalid),
+        ({"target": 5}, BadRequest),
+        (None, BadRequest),
+    ],
+)
+async def test_bindings_to_nothing_are_refused(ask: Asker, body: Any, error: type[ApiError]) -> None:
+    await ask.create(PODS, pod("p"))
+    with pytest.raises(error):
+        await ask("create", PODS, "p", body, subresource="binding")
+
+
+async def test_an_eviction_deletes_as_it_is_told(ask: Asker) -> None:
+    await ask.create(PODS, pod("p", node="n"))
+    body = {"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 3}}
+    answer = await ask("create", PODS, "p", body, subresource="eviction")
+    assert answer.code == 201
+    assert (await ask.get(PODS, "p")).metadata.deletionGracePeriodSeconds == 3
+    with pytest.raises(NotFound):
+        await ask("create", PODS, "q", {"metadata": {"name": "q"}}, subresource="eviction")
+
+
+async def test_a_scale_shows_and_sets_replicas(ask: Asker) -> None:
+    await ask.create(DEPLOYMENTS, deployment(3))
+    scale = (await ask("get", DEPLOYMENTS, "d", subresource="scale")).tree
+    assert scale is not None
+    assert (scale["kind"], scale["spec"], scale["status"]["selector"]) == ("Scale", {"replicas": 3}, "a=b")
+    scale["spec"]["replicas"] = 5
+    updated = (await ask("update", DEPLOYMENTS, "d", scale, subresource="scale")).tree
+    assert updated is not None
+    assert updated["spec"] == {"replicas": 5}
+    patched = (await ask("patch", DEPLOYMENTS, "d", {"spec": {"replicas": 0}}, subresource="scale")).tree
+    assert patched is not None
+    assert (await ask.get(DEPLOYMENTS, "d")).spec.replicas == 0
+
+
+async def test_a_scale_is_based_on_a_version_too(ask: Asker) -> None:
+    await ask.create(DEPLOYMENTS, deployment(None))
+    stale = {"metadata": {"name": "d", "resourceVersion": "9999"}, "spec": {"replicas": 1}}
+    with pytest.raises(Conflict):
+        await ask("update", DEPLOYMENTS, "d", stale, subresource="scale")
+    with pytest.raises(BadRequest):
+        await ask("update", DEPLOYMENTS, "d", {"spec": {"replicas": "many"}}, subresource="scale")
+
+
+@pytest.mark.parametrize("name", ["exec", "attach", "portforward", "proxy", "log"])
+async def test_what_needs_a_way_to_a_node_says_that_there_is_none(ask: Asker, name: str) -> None:
+    await ask.create(PODS, pod("p"))
+    with pytest.raises(NotImplementedYet, match=f"pods/{name} is not implemented"):
+        await ask("get", PODS, "p", subresource=name)
+
+
+async def test_a_server_without_keys_issues_no_tokens(ask: Asker) -> None:
+    with pytest.raises(NotImplementedYet):
+        await ask("create", ACCOUNTS, "default", {}, subresource="token")

@@ -1,0 +1,142 @@
+"""Watches: what is told, in which order, and when they end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dray.api.errors import Expired, Invalid
+from dray.apiserver import watching
+from dray.apiserver.core import ApiServer
+from dray.apiserver.request import WatchEvent
+from dray.apiserver.storage import Storage, decode
+from dray.store import Cache, MemoryLog, Retention
+from tests.apiserver.asking import CLAIMS, Asker, claim
+
+
+async def told(ask: Asker, **options: Any) -> list[WatchEvent]:
+    """Everything until the watch ends by itself, which it does soon."""
+    options = {"timeout_seconds": 0.05, **options}
+    return [event async for batch in ask.server.watch(ask.request("watch", CLAIMS, **options)) for event in batch]
+
+
+def brief(events: list[WatchEvent]) -> list[tuple[str, str]]:
+    return [(event.type, event.object.metadata.name if event.object else "") for event in events]  # type: ignore[attr-defined]  # claims
+
+
+async def test_a_watch_without_revision_begins_with_what_is_there(ask: Asker) -> None:
+    await ask.create(CLAIMS, claim("a"))
+    await ask.create(CLAIMS, claim("b"))
+    assert brief(await told(ask)) == [("ADDED", "a"), ("ADDED", "b")]
+    assert brief(await told(ask, resource_version="0")) == [("ADDED", "a"), ("ADDED", "b")]
+
+
+async def test_a_watch_from_a_revision_tells_what_happened_since(ask: Asker, cache: Cache) -> None:
+    await ask.create(CLAIMS, claim("a"))
+    since = str(cache.revision)
+    await ask.create(CLAIMS, claim("b"))
+    await ask.patch(CLAIMS, "a", {"metadata": {"labels": {"x": "y"}}})
+    await ask("delete", CLAIMS, "a")
+    events = await told(ask, resource_version=since)
+    assert brief(events) == [("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "a")]
+    last: Any = events[-1].object
+    assert last.metadata.labels == {"x": "y"}
+    assert last.metadata.resourceVersion == str(cache.revision)
+
+
+async def test_events_come_as_they_happen(ask: Asker) -> None:
+    watch = ask.server.watch(ask.request("watch", CLAIMS, timeout_seconds=5))
+    first = asyncio.ensure_future(anext(watch))  # type: ignore[arg-type]  # an asynchronous generator
+    await asyncio.sleep(0.01)
+    created = await ask.create(CLAIMS, claim("a"))
+    batch = await asyncio.wait_for(first, 1)
+    assert batch[0].object is created
+    await watch.aclose()  # type: ignore[attr-defined]  # an asynchronous generator
+
+
+async def test_a_watch_sees_the_collection_through_its_selector(ask: Asker, cache: Cache) -> None:
+    await ask.create(CLAIMS, claim("a", labels={"colour": "red"}))
+    since = str(cache.revision)
+    for colour in ("blue", "red", "red", None):
+        await ask.patch(CLAIMS, "a", {"metadata": {"labels": {"colour": colour, "n": str(cache.revision)}}})
+    await ask("delete", CLAIMS, "a")
+    events = await told(ask, resource_version=since, label_selector="colour=red")
+    assert [event.type for event in events] == ["DELETED", "ADDED", "MODIFIED", "DELETED"]
+    ceased: Any = events[0].object
+    assert ceased.metadata.labels["colour"] == "red"
+    assert ceased.metadata.resourceVersion == str(int(since) + 1)
+
+
+async def test_other_namespaces_are_not_told(ask: Asker) -> None:
+    await ask.create(CLAIMS, claim("a"), namespace="other")
+    assert brief(await told(ask)) == []
+    assert brief(await told(ask, namespace="")) == [("ADDED", "a")]
+
+
+async def test_initial_events_end_with_a_bookmark(ask: Asker, cache: Cache) -> None:
+    await ask.create(CLAIMS, claim("a"))
+    events = await told(
+        ask, send_initial_events=True, resource_version_match="NotOlderThan", allow_bookmarks=True, resource_version="1"
+    )
+    assert brief(events)[:2] == [("ADDED", "a"), ("BOOKMARK", "")]
+    assert events[1].initial_end
+    assert events[1].revision == cache.revision
+
+
+async def test_quiet_watches_get_bookmarks_if_they_want(
+    ask: Asker, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_BOOKMARK_SECONDS", 0.01)
+    await ask.create(CLAIMS, claim("a"))
+    revision = str(cache.revision)
+    events = await told(ask, resource_version=revision, allow_bookmarks=True)
+    assert brief(events)[:2] == [("BOOKMARK", ""), ("BOOKMARK", "")]
+    assert events[0].revision == cache.revision
+    assert await told(ask, resource_version=revision) == []
+
+
+async def test_a_revision_that_is_forgotten_is_expired() -> None:
+    cache = await Cache.open(MemoryLog(), decode, retention=Retention(events=3))
+    ask = Asker(ApiServer(Storage(cache)))
+    for n in range(10):
+        await ask.create(CLAIMS, claim(f"c{n}"))
+    with pytest.raises(Expired, match=r"too old resource version: 2 \(\d+\)"):
+        await told(ask, resource_version="2")
+    await cache.close()
+
+
+async def test_a_watcher_that_does_not_keep_up_is_dropped_and_others_are_not() -> None:
+    cache = await Cache.open(MemoryLog(), decode, watch_limit=5)
+    ask = Asker(ApiServer(Storage(cache)))
+    slow = ask.server.watch(ask.request("watch", CLAIMS, timeout_seconds=5, resource_version="0"))
+    pending = asyncio.ensure_future(anext(slow))  # type: ignore[arg-type]  # an asynchronous generator
+    await asyncio.sleep(0)
+    for n in range(10):
+        await ask.create(CLAIMS, claim(f"c{n}"))
+    with pytest.raises(StopAsyncIteration):
+        await pending
+        await anext(slow)  # type: ignore[arg-type]  # an asynchronous generator
+    await cache.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"send_initial_events": True},
+        {"send_initial_events": False, "resource_version_match": "Exact", "resource_version": "1"},
+        {"resource_version_match": "NotOlderThan", "resource_version": "1"},
+        {"continue_token": "x"},
+    ],
+)
+async def test_options_that_make_no_sense_are_refused(ask: Asker, options: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        await told(ask, **options)
+
+
+async def test_a_watch_ends_with_its_server(ask: Asker, cache: Cache) -> None:
+    watch = asyncio.ensure_future(told(ask, timeout_seconds=60))
+    await asyncio.sleep(0.01)
+    await cache.close()
+    assert await asyncio.wait_for(watch, 1) == []
