@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import aclosing
 from typing import Any
 
@@ -10,7 +11,11 @@ import pytest
 
 from dray.api.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound
 from dray.api.types import core, resource
-from dray.client import Client, Informer, PatchKind, WatchEvent
+from dray.apiserver.assembly import Running
+from dray.apiserver.serving import HttpServer, listen
+from dray.client import Client, Deltas, Informer, PatchKind, WatchEvent
+from dray.client.config import Config
+from dray.client.http import Http
 from tests.client.conftest import HISTORY
 
 
@@ -239,3 +244,59 @@ async def test_an_informer_keeps_up_with_a_real_server(client: Client) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert seen == [(None, "1"), ("1", "2"), ("2", None), (None, "3")]
+
+
+async def test_an_informer_over_http_survives_restarts_of_the_server(server: Running, near: Client) -> None:
+    """Random writes while the socket comes and goes: nothing is missed, deletions least of all."""
+    chance = random.Random(7)
+    sock = listen("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    async with Http(Config(f"http://127.0.0.1:{port}")) as far:
+        informer = Informer(far, core.ConfigMap, "ns")
+        state: dict[str, str] = {}
+
+        def follow(deltas: Deltas[core.ConfigMap]) -> None:
+            for old, new in deltas:
+                if old is not None:
+                    assert state.pop(old.metadata.name) == old.metadata.resourceVersion
+                if new is not None:
+                    state[new.metadata.name] = new.metadata.resourceVersion
+
+        informer.add_handler(follow)
+        task = asyncio.create_task(informer.run())
+        alive: set[str] = set()
+        for _ in range(4):
+            http = HttpServer(server.http, sock, None)
+            await http.start()
+            await asyncio.wait_for(informer.synced(), 5)
+            await _random_writes(near, chance, alive)
+            await asyncio.sleep(0.05)
+            await http.stop()
+            await _random_writes(near, chance, alive)
+            sock = listen("127.0.0.1", port)
+        http = HttpServer(server.http, sock, None)
+        await http.start()
+        for _ in range(1000):
+            expected = {o.metadata.name: o.metadata.resourceVersion for o in (await near.list(core.ConfigMap)).items}
+            if state == expected:
+                break
+            await asyncio.sleep(0.01)
+        assert state == expected
+        assert state.keys() == alive
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await http.stop()
+
+
+async def _random_writes(client: Client, chance: random.Random, alive: set[str]) -> None:
+    """More writes than the server remembers, so that some watches find their version expired."""
+    for _ in range(chance.choice((10, HISTORY))):
+        name = f"c{chance.randrange(20)}"
+        if name not in alive:
+            await client.create(core.ConfigMap, config_map(name), namespace="ns")
+            alive.add(name)
+        elif chance.random() < 0.5:
+            await client.delete(core.ConfigMap, name, "ns")
+            alive.discard(name)
+        else:
+            await client.patch(core.ConfigMap, name, {"data": {"k": str(chance.random())}}, "ns")

@@ -63,13 +63,14 @@ class _Index(Generic[T]):
         self.entries: dict[str, dict[Key, T]] = {}
 
     def change(self, key: Key, old: T | None, new: T | None) -> None:
-        before = set(self.function(old)) if old is not None else set()
-        after = set(self.function(new)) if new is not None else set()
-        for value in before - after:
-            bucket = self.entries[value]
-            del bucket[key]
-            if not bucket:
-                del self.entries[value]
+        before = [*self.function(old)] if old is not None else []
+        after = [*self.function(new)] if new is not None else []
+        if before != after:  # most changes leave an index as it is
+            for value in set(before).difference(after):
+                bucket = self.entries[value]
+                del bucket[key]
+                if not bucket:
+                    del self.entries[value]
         if new is not None:
             for value in after:
                 self.entries.setdefault(value, {})[key] = new
