@@ -56,8 +56,8 @@ def forbidden(path: object, detail: str) -> FieldError:
     return FieldError("FieldValueForbidden", str(path), _text("Forbidden", detail))
 
 
-def not_found_value(path: object, value: Any) -> FieldError:
-    return FieldError("FieldValueNotFound", str(path), f"Not found: {shown(value)}")
+def not_found_value(path: object, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueNotFound", str(path), _text(f"Not found: {shown(value)}", detail))
 
 
 def unsupported(path: object, value: Any, supported: Sequence[str]) -> FieldError:

@@ -1,0 +1,130 @@
+"""Whether an object may be stored: Kubernetes' rules, with its field paths, reasons and texts.
+
+One function a kind and occasion, looked up in one table. Each gets typed objects and yields field errors in the order in
+which Kubernetes reports them; nothing is changed here. Left out: what needs another object to decide (admission), and
+types, unknown fields and formats of plain values (`decode`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dray.api.errors import FieldError
+from dray.api.resources import ADMISSION, AUTHENTICATION, AUTHORIZATION, DRA, RBAC, SCHEDULING, Resource
+from dray.api.validation import access, claims, core, device_kinds, groups, pods, slices, workloads
+from dray.api.validation.context import Context, SelectorCheck
+from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.wire import Wire
+
+__all__ = ["Context", "SelectorCheck", "validate_create", "validate_update"]
+
+Create = Callable[[Any, Context], Iterable[FieldError]]
+Update = Callable[[Any, Any, Context], Iterable[FieldError]]
+
+_RULES: Mapping[tuple[str, str], tuple[Create, Update | None]] = {
+    ("", "Binding"): (core.create_binding, None),
+    ("", "ConfigMap"): (core.create_config_map, core.update_config_map),
+    ("", "Event"): (core.create_event, core.update_event),
+    ("", "Namespace"): (core.create_namespace, core.update_namespace),
+    ("", "Node"): (core.create_node, core.update_node),
+    ("", "Pod"): (pods.create_pod, pods.update_pod),
+    ("", "PodTemplate"): (pods.create_pod_template, pods.update_pod_template),
+    ("", "ResourceQuota"): (core.create_quota, core.update_quota),
+    ("", "Secret"): (core.create_secret, core.update_secret),
+    ("", "Service"): (core.create_service, core.update_service),
+    ("", "ServiceAccount"): (core.create_account, core.update_account),
+    ("apps", "DaemonSet"): (workloads.create_daemon_set, workloads.update_daemon_set),
+    ("apps", "Deployment"): (workloads.create_deployment, workloads.update_deployment),
+    ("apps", "ReplicaSet"): (workloads.create_replica_set, workloads.update_replica_set),
+    ("batch", "Job"): (workloads.create_job, workloads.update_job),
+    ("coordination.k8s.io", "Lease"): (core.create_lease, core.update_lease),
+    ("events.k8s.io", "Event"): (core.create_new_event, core.update_event),
+    (ADMISSION, "ValidatingAdmissionPolicy"): (access.create_policy, access.update_policy),
+    (ADMISSION, "ValidatingAdmissionPolicyBinding"): (access.create_policy_binding, access.update_policy_binding),
+    (ADMISSION, "ValidatingWebhookConfiguration"): (access.create_webhooks, access.update_webhooks),
+    (AUTHENTICATION, "TokenReview"): (access.create_token_review, None),
+    (AUTHORIZATION, "LocalSubjectAccessReview"): (access.create_access_review, None),
+    (AUTHORIZATION, "SelfSubjectAccessReview"): (access.create_access_review, None),
+    (AUTHORIZATION, "SelfSubjectRulesReview"): (access.create_rules_review, None),
+    (AUTHORIZATION, "SubjectAccessReview"): (access.create_access_review, None),
+    (DRA, "DeviceClass"): (device_kinds.create_class, device_kinds.update_class),
+    (DRA, "DeviceTaintRule"): (device_kinds.create_rule, device_kinds.update_rule),
+    (DRA, "ResourceClaim"): (claims.create_claim, claims.update_claim),
+    (DRA, "ResourceClaimTemplate"): (claims.create_template, claims.update_template),
+    (DRA, "ResourcePoolStatusRequest"): (device_kinds.create_request, device_kinds.update_request),
+    (DRA, "ResourceSlice"): (slices.create, slices.update),
+    (RBAC, "ClusterRole"): (access.create_role, access.update_role),
+    (RBAC, "ClusterRoleBinding"): (access.create_binding, access.update_binding),
+    (RBAC, "Role"): (access.create_role, access.update_role),
+    (RBAC, "RoleBinding"): (access.create_binding, access.update_binding),
+    (SCHEDULING, "PodGroup"): (groups.create_group, groups.update_group),
+    (SCHEDULING, "PriorityClass"): (groups.create_priority_class, groups.update_priority_class),
+    (SCHEDULING, "Workload"): (groups.create_workload, groups.update_workload),
+}
+_STATUS_RULES: Mapping[tuple[str, str], Update] = {
+    ("", "Pod"): pods.update_pod_status,
+    (DRA, "DeviceTaintRule"): device_kinds.update_rule_status,
+    (DRA, "ResourceClaim"): claims.update_claim_status,
+    (DRA, "ResourcePoolStatusRequest"): device_kinds.update_request_status,
+    (SCHEDULING, "PodGroup"): groups.update_group_status,
+}
+# What fields are called in v1alpha1, where clients would not find the stored name.
+_OLD_NAMES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "PodGroup": (
+        (r"\bspec\.schedulingPolicy", "spec.policy"),
+        (r"\bspec\.workloadRef\.workloadName", "spec.workloadRef.name"),
+        (r"\bspec\.workloadRef\.templateName", "spec.podGroupTemplateRef.name"),
+    ),
+    "Workload": ((r"\bschedulingPolicy", "policy"),),
+    "ResourcePoolStatusRequest": (
+        (r"\bstatus\.poolCount", "status.totalMatchingPools"),
+        (r"\bresourceSliceCount", "sliceCount"),
+    ),
+}
+
+
+def validate_create(resource: Resource, object_: Wire, context: Context) -> list[FieldError]:
+    """What is wrong with a new object; nothing if it may be stored."""
+    rules = _RULES.get((resource.group, resource.kind))
+    found = _metadata_of(resource, object_) if rules is None else rules[0](object_, context)
+    return _in_version(resource, context, found)
+
+
+def validate_update(
+    resource: Resource, object_: Wire, old: Wire, subresource: str, context: Context
+) -> list[FieldError]:
+    """What is wrong with a changed object; `old` is the one that it replaces."""
+    key = resource.group, resource.kind
+    rules = _RULES.get(key)
+    update: Update | None
+    if subresource == "status":
+        update = _STATUS_RULES.get(key)
+    elif subresource:
+        update = None  # those that do something else (binding, scale, eviction) decide for themselves
+    else:
+        update = rules[1] if rules is not None else None
+    if update is None:
+        found: Iterable[FieldError] = metadata_update(object_.metadata, old.metadata)  # type: ignore[attr-defined]  # every kind has metadata
+    else:
+        found = update(object_, old, context)
+    return _in_version(resource, context, found)
+
+
+def _metadata_of(resource: Resource, object_: Any) -> Iterable[FieldError]:
+    """A kind without rules of its own: a stored one still needs a name, a review has none."""
+    return metadata(object_.metadata, resource.namespaced) if "get" in resource.verbs else ()
+
+
+def _in_version(resource: Resource, context: Context, errors: Iterable[FieldError]) -> list[FieldError]:
+    found = list(errors)
+    if not found or context.version != "v1alpha1":
+        return found
+    return [FieldError(error.reason, _renamed(resource.kind, error.field), error.detail) for error in found]
+
+
+def _renamed(kind: str, field: str) -> str:
+    for pattern, name in _OLD_NAMES.get(kind, ()):
+        field = re.sub(pattern, name, field)
+    return field

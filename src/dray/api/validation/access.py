@@ -1,0 +1,290 @@
+"""Who may do what: roles, bindings, admission webhooks and policies, and the reviews that ask about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dray.api import names
+from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.types import admissionregistration, authentication, authorization, rbac
+from dray.api.validation.context import Context
+from dray.api.validation.lists import Errors, each, named, required_name, unchanged
+from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.validation.paths import SPEC, Path
+from dray.api.validation.placement import label_selector
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SCOPES = ("*", "Cluster", "Namespaced")
+_FAILURE_POLICIES = ("Fail", "Ignore")
+_MATCH_POLICIES = ("Equivalent", "Exact")
+_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_ACTIONS = ("Audit", "Deny", "Warn")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+
+Role = rbac.Role | rbac.ClusterRole
+Binding = rbac.RoleBinding | rbac.ClusterRoleBinding
+
+
+# Roles
+
+
+def create_role(role: Role, context: Context) -> Errors:
+    namespaced = isinstance(role, rbac.Role)
+    yield from metadata(role.metadata, namespaced, names.path_segment)
+    yield from _rules(role, namespaced)
+
+
+def update_role(role: Role, old: Role, context: Context) -> Errors:
+    yield from create_role(role, context)
+    yield from metadata_update(role.metadata, old.metadata)
+
+
+def _rules(role: Role, namespaced: bool) -> Errors:
+    def rule(item: rbac.PolicyRule, path: Path) -> Errors:
+        if not item.verbs:
+            yield required(path / "verbs")
+        if item.nonResourceURLs:
+            if namespaced:
+                text = "namespaced rules cannot apply to non-resource URLs"
+                yield invalid(path / "nonResourceURLs", list(item.nonResourceURLs), text)
+            if item.apiGroups or item.resources or item.resourceNames:
+                text = "rules cannot apply to both regular resources and non-resource URLs"
+                yield invalid(path / "nonResourceURLs", list(item.nonResourceURLs), text)
+            return
+        if not item.apiGroups:
+            yield required(path / "apiGroups", "resource rules must supply at least one api group")
+        if not item.resources:
+            yield required(path / "resources", "resource rules must supply at least one resource")
+
+    yield from each(role.rules or (), Path("rules"), rule)
+    aggregation = getattr(role, "aggregationRule", None)
+    if aggregation is not None:
+        path = Path("aggregationRule") / "clusterRoleSelectors"
+        if not aggregation.clusterRoleSelectors:
+            yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+        yield from each(aggregation.clusterRoleSelectors, path, label_selector)
+
+
+def create_binding(binding: Binding, context: Context) -> Errors:
+    namespaced = isinstance(binding, rbac.RoleBinding)
+    yield from metadata(binding.metadata, namespaced, names.path_segment)
+    reference, path = binding.roleRef, Path("roleRef")
+    if reference.apiGroup != RBAC_GROUP:
+        yield unsupported(path / "apiGroup", reference.apiGroup, (RBAC_GROUP,))
+    kinds = ("ClusterRole", "Role") if namespaced else ("ClusterRole",)
+    if reference.kind not in kinds:
+        yield unsupported(path / "kind", reference.kind, kinds)
+    yield from required_name(reference.name, path / "name", names.path_segment)
+
+    def subject(item: rbac.Subject, here: Path) -> Errors:
+        yield from _subject(item, namespaced, here)
+
+    yield from each(binding.subjects, Path("subjects"), subject)
+
+
+def update_binding(binding: Binding, old: Binding, context: Context) -> Errors:
+    yield from create_binding(binding, context)
+    yield from metadata_update(binding.metadata, old.metadata)
+    yield from unchanged(binding.roleRef, old.roleRef, Path("roleRef"), binding.roleRef)
+
+
+def _subject(item: rbac.Subject, namespaced: bool, path: Path) -> Errors:
+    if not item.name:
+        yield required(path / "name")
+    if item.kind == "ServiceAccount":
+        if item.name:
+            yield from named(item.name, path / "name", names.subdomain)
+        if item.apiGroup:
+            yield unsupported(path / "apiGroup", item.apiGroup, ("",))
+        if not namespaced and not item.namespace:
+            yield required(path / "namespace")
+    elif item.kind in ("User", "Group"):
+        if item.apiGroup != RBAC_GROUP:
+            yield unsupported(path / "apiGroup", item.apiGroup, (RBAC_GROUP,))
+    else:
+        yield unsupported(path / "kind", item.kind, ("Group", "ServiceAccount", "User"))
+
+
+# Webhooks and policies
+
+
+def create_webhooks(configuration: admissionregistration.ValidatingWebhookConfiguration, context: Context) -> Errors:
+    yield from metadata(configuration.metadata, namespaced=False)
+    seen: set[str] = set()
+    for index, webhook in enumerate(configuration.webhooks):
+        path = Path("webhooks") / index
+        yield from _webhook(webhook, path)
+        if webhook.name in seen:
+            yield invalid(path / "name", webhook.name, "must be unique")
+        seen.add(webhook.name)
+
+
+def update_webhooks(
+    configuration: admissionregistration.ValidatingWebhookConfiguration,
+    old: admissionregistration.ValidatingWebhookConfiguration,
+    context: Context,
+) -> Errors:
+    yield from create_webhooks(configuration, context)
+    yield from metadata_update(configuration.metadata, old.metadata)
+
+
+def _webhook(webhook: admissionregistration.ValidatingWebhook, path: Path) -> Errors:
+    if not webhook.name:
+        yield required(path / "name")
+    elif names.subdomain(webhook.name) or webhook.name.count(".") < 2:
+        text = "should be a domain with at least three segments separated by dots"
+        yield invalid(path / "name", webhook.name, text)
+    if not webhook.admissionReviewVersions:
+        yield required(path / "admissionReviewVersions", f"must specify one of {', '.join(_REVIEW_VERSIONS)}")
+    elif not set(webhook.admissionReviewVersions) & set(_REVIEW_VERSIONS):
+        text = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
+        yield invalid(path / "admissionReviewVersions", list(webhook.admissionReviewVersions), text)
+    yield from each(webhook.rules, path / "rules", _operation_rule)
+    yield from _option(webhook.failurePolicy, _FAILURE_POLICIES, path / "failurePolicy")
+    yield from _option(webhook.matchPolicy, _MATCH_POLICIES, path / "matchPolicy")
+    if webhook.sideEffects is None:
+        yield required(path / "sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+    else:
+        yield from _option(webhook.sideEffects, _SIDE_EFFECTS, path / "sideEffects")
+    if webhook.timeoutSeconds is not None and not 1 <= webhook.timeoutSeconds <= 30:
+        text = "the timeout value must be between 1 and 30 seconds"
+        yield invalid(path / "timeoutSeconds", webhook.timeoutSeconds, text)
+    yield from label_selector(webhook.namespaceSelector, path / "namespaceSelector")
+    yield from label_selector(webhook.objectSelector, path / "objectSelector")
+    yield from _client(webhook.clientConfig, path / "clientConfig")
+
+
+def _client(config: admissionregistration.WebhookClientConfig, path: Path) -> Errors:
+    if (config.url is None) == (config.service is None):
+        yield required(path, "exactly one of url or service is required")
+    elif config.url is not None:
+        if not re.fullmatch(r"https://[^/@?#\s]+(/[^?#\s]*)?", config.url):
+            yield invalid(path / "url", config.url, "must be an https URL without user, query or fragment")
+    elif config.service is not None:
+        yield from required_name(config.service.name, path / "service" / "name", names.label_1035)
+        yield from required_name(config.service.namespace, path / "service" / "namespace", names.label)
+        for text in names.port_number(config.service.port if config.service.port is not None else 443):
+            yield invalid(path / "service" / "port", config.service.port, f"port is not valid: {text}")
+
+
+def _operation_rule(
+    rule: admissionregistration.RuleWithOperations | admissionregistration.NamedRuleWithOperations, path: Path
+) -> Errors:
+    if not rule.operations:
+        yield required(path / "operations")
+    for index, operation in enumerate(rule.operations):
+        if operation not in _OPERATIONS:
+            yield unsupported(path / "operations" / index, operation, _OPERATIONS)
+    for field in ("apiGroups", "apiVersions", "resources"):
+        values: Sequence[str] = getattr(rule, field)
+        if not values:
+            yield required(path / field)
+        elif "*" in values and len(values) > 1 and field != "resources":
+            yield invalid(path / field, list(values), "if '*' is present, must not specify other " + _WORDS[field])
+    yield from _option(rule.scope, _SCOPES, path / "scope")
+
+
+_WORDS = {"apiGroups": "API groups", "apiVersions": "API versions"}
+
+
+def _option(value: str | None, options: tuple[str, ...], path: Path) -> Errors:
+    if value is not None and value not in options:
+        yield unsupported(path, value, options)
+
+
+def create_policy(policy: admissionregistration.ValidatingAdmissionPolicy, context: Context) -> Errors:
+    """Expressions are not looked into: policies are kept but not enforced."""
+    yield from metadata(policy.metadata, namespaced=False)
+    spec = policy.spec
+    if spec.matchConstraints is None:
+        yield required(SPEC / "matchConstraints")
+    else:
+        path = SPEC / "matchConstraints"
+        if not spec.matchConstraints.resourceRules:
+            yield required(path / "resourceRules")
+        yield from each(spec.matchConstraints.resourceRules, path / "resourceRules", _operation_rule)
+    yield from _option(spec.failurePolicy, _FAILURE_POLICIES, SPEC / "failurePolicy")
+    if not spec.validations and not spec.auditAnnotations:
+        text = "validations or auditAnnotations must contain at least one item"
+        yield required(SPEC / "validations", text)
+        yield required(SPEC / "auditAnnotations", text)
+    for index, validation in enumerate(spec.validations):
+        if not validation.expression.strip():
+            yield required(SPEC / "validations" / index / "expression", "expression is not specified")
+
+
+def update_policy(
+    policy: admissionregistration.ValidatingAdmissionPolicy,
+    old: admissionregistration.ValidatingAdmissionPolicy,
+    context: Context,
+) -> Errors:
+    yield from create_policy(policy, context)
+    yield from metadata_update(policy.metadata, old.metadata)
+
+
+def create_policy_binding(binding: admissionregistration.ValidatingAdmissionPolicyBinding, context: Context) -> Errors:
+    yield from metadata(binding.metadata, namespaced=False)
+    spec = binding.spec
+    yield from required_name(spec.policyName, SPEC / "policyName", names.subdomain)
+    if not spec.validationActions:
+        yield required(SPEC / "validationActions")
+    for index, action in enumerate(spec.validationActions):
+        if action not in _ACTIONS:
+            yield unsupported(SPEC / "validationActions" / index, action, _ACTIONS)
+    if {"Deny", "Warn"} <= set(spec.validationActions):
+        text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+        yield invalid(
+            SPEC / "validationActions", list(spec.validationActions), f"{text}response and headers serves no purpose)"
+        )
+
+
+def update_policy_binding(
+    binding: admissionregistration.ValidatingAdmissionPolicyBinding,
+    old: admissionregistration.ValidatingAdmissionPolicyBinding,
+    context: Context,
+) -> Errors:
+    yield from create_policy_binding(binding, context)
+    yield from metadata_update(binding.metadata, old.metadata)
+
+
+# Reviews
+
+AccessReview = (
+    authorization.SubjectAccessReview | authorization.LocalSubjectAccessReview | authorization.SelfSubjectAccessReview
+)
+
+
+def create_access_review(review: AccessReview, context: Context) -> Errors:
+    spec = review.spec
+    if spec.resourceAttributes is not None and spec.nonResourceAttributes is not None:
+        text = "cannot be specified in combination with resourceAttributes"
+        yield invalid(SPEC / "nonResourceAttributes", spec.nonResourceAttributes, text)
+    if spec.resourceAttributes is None and spec.nonResourceAttributes is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield invalid(SPEC / "resourceAttributes", None, text)
+    if not isinstance(review, authorization.SelfSubjectAccessReview) and not (review.spec.user or review.spec.groups):
+        yield invalid(SPEC / "user", review.spec.user, "at least one of user or group must be specified")
+    if isinstance(review, authorization.LocalSubjectAccessReview):
+        yield from _local_review(review)
+
+
+def _local_review(review: authorization.LocalSubjectAccessReview) -> Errors:
+    attributes = review.spec.resourceAttributes
+    if attributes is not None and attributes.namespace != review.metadata.namespace:
+        text = "must match metadata.namespace"
+        yield invalid(SPEC / "resourceAttributes" / "namespace", attributes.namespace, text)
+    if review.spec.nonResourceAttributes is not None:
+        text = "disallowed on this kind of request"
+        yield forbidden(SPEC / "nonResourceAttributes", text)
+
+
+def create_rules_review(review: authorization.SelfSubjectRulesReview, context: Context) -> Errors:
+    if not review.spec.namespace:
+        yield required(SPEC / "namespace", "no namespace on request")
+
+
+def create_token_review(review: authentication.TokenReview, context: Context) -> Errors:
+    if not review.spec.token:
+        yield required(SPEC / "token", "token is required for TokenReview in authentication")

@@ -1,0 +1,89 @@
+"""How a capacity may be handed out in parts: by a list of values, or by a range with steps."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+from dray.api.errors import forbidden, invalid, required, too_many
+from dray.api.quantity import Quantity
+from dray.api.types import resource
+from dray.api.validation.lists import Errors, unique
+from dray.api.validation.paths import Path
+
+OPTIONS_MAX = 10
+_BOTH = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
+
+
+def request_policy(capacity: resource.DeviceCapacity, path: Path) -> Errors:
+    policy = capacity.requestPolicy
+    assert policy is not None  # only called for capacities that have one
+    whole = Quantity.parse(capacity.value or "0")
+    if policy.validValues and policy.validRange is not None:
+        yield forbidden(path, _BOTH)
+    elif policy.validValues:
+        if policy.default is None:
+            yield required(path / "default", "required when validValues is defined")
+        else:
+            yield from _values(policy.validValues, policy.default, whole, path / "validValues")
+    elif policy.validRange is not None:
+        if policy.default is None:
+            yield required(path / "default", "required when validRange is defined")
+        else:
+            yield from _range(policy.validRange, Quantity.parse(policy.default), whole, path / "validRange")
+
+
+def _values(options: tuple[str, ...], default: str, whole: Quantity, path: Path) -> Errors:
+    amounts = [Quantity.parse(option) for option in options]
+    for index, (before, amount) in enumerate(pairwise(amounts), 1):
+        if before > amount:
+            yield invalid(path / index, str(amount), "values must be sorted in ascending order")
+    if len(options) > OPTIONS_MAX:
+        yield too_many(path, len(options), OPTIONS_MAX)
+        return
+    for index, amount in enumerate(amounts):
+        if amount > whole:
+            yield invalid(path / index, str(amount), f"option is larger than capacity value: {whole}")
+    yield from unique([str(amount.value()) for amount in amounts], path, str)
+    if Quantity.parse(default) not in amounts:
+        yield invalid(path, default, "default value is not valid according to the requestPolicy")
+
+
+def _range(bounds: resource.CapacityRequestPolicyRange, default: Quantity, whole: Quantity, path: Path) -> Errors:
+    if bounds.min is None:
+        yield required(path / "min", "required when validRange is defined")
+        return
+    low = Quantity.parse(bounds.min)
+    if low > whole:
+        yield invalid(path / "min", str(low), f"min is larger than capacity value: {whole}")
+    if default < low:
+        yield invalid(path / "default", str(default), f"default is less than min: {low}")
+    high = Quantity.parse(bounds.max) if bounds.max is not None else None
+    if high is not None:
+        if low > high:
+            yield invalid(path / "max", str(low), f"min is larger than max: {high}")
+        if high > whole:
+            yield invalid(path / "max", str(high), f"max is larger than capacity value: {whole}")
+        if default > high:
+            yield invalid(path / "default", str(default), f"default is more than max: {high}")
+    if bounds.step is not None:
+        yield from _step(Quantity.parse(bounds.step), low, high, default, whole, path / "step")
+
+
+def _step(
+    step: Quantity, low: Quantity, high: Quantity | None, default: Quantity, whole: Quantity, path: Path
+) -> Errors:
+    if step.sign <= 0:
+        yield invalid(path, str(step), "must be greater than zero")
+        return
+    first = low + step
+    if first > whole:
+        yield invalid(path, str(step), f"one step {first} is larger than capacity value: {whole}")
+    for amount in (default, *([high] if high is not None else [])):
+        if (_exact(amount) - _exact(low)) % _exact(step):
+            text = f"value is not a multiple of a given step ({step}) from ({low})"
+            yield invalid(path, str(amount), text)
+
+
+def _exact(amount: Quantity) -> Fraction:
+    return amount.unscaled * Fraction(10) ** amount.scale

@@ -1,0 +1,322 @@
+"""ResourceClaim and ResourceClaimTemplate: what is asked for, what was allocated, who uses it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+
+from dray.api import names
+from dray.api.errors import forbidden, invalid, required, too_many, unsupported
+from dray.api.types import resource
+from dray.api.validation import devices
+from dray.api.validation.conditions import conditions
+from dray.api.validation.context import Context
+from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, required_name, unchanged, unique
+from dray.api.validation.metadata import claim_template_metadata, metadata, metadata_update
+from dray.api.validation.nodes import node_selector
+from dray.api.validation.paths import METADATA, SPEC, STATUS, Path
+
+ALTERNATIVES_MAX = 8
+RESERVATIONS_MAX = 256
+DEVICE_CONDITIONS_MAX = 8
+DEVICE_DATA_MAX = 10 * 1024
+INTERFACE_NAME_MAX = 256
+HARDWARE_ADDRESS_MAX = 128
+IPS_MAX = 16
+MODES = ("All", "ExactCount")
+SOURCES = ("FromClaim", "FromClass")
+_NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+_ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
+_ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+
+# The requests of a claim, each with its alternatives.
+Requests = Mapping[str, frozenset[str]]
+
+
+def create_claim(claim: resource.ResourceClaim, context: Context) -> Errors:
+    yield from metadata(claim.metadata, namespaced=True)
+    yield from claim_spec(claim.spec, SPEC, context)
+
+
+def update_claim(claim: resource.ResourceClaim, old: resource.ResourceClaim, context: Context) -> Errors:
+    """A claim's spec never changes, so it is not checked again."""
+    yield from metadata(claim.metadata, namespaced=True)
+    yield from metadata_update(claim.metadata, old.metadata)
+    yield from unchanged(claim.spec, old.spec, SPEC)
+
+
+def create_template(template: resource.ResourceClaimTemplate, context: Context) -> Errors:
+    yield from metadata(template.metadata, namespaced=True)
+    yield from claim_template_metadata(template.spec.metadata, SPEC / "metadata")
+    yield from claim_spec(template.spec.spec, SPEC / "spec", context)
+
+
+def update_template(
+    template: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: Context
+) -> Errors:
+    yield from metadata_update(template.metadata, old.metadata)
+    yield from unchanged(template.spec, old.spec, SPEC, template.spec)
+
+
+# The spec
+
+
+def claim_spec(spec: resource.ResourceClaimSpec, path: Path, context: Context) -> Errors:
+    claim, path_devices = spec.devices, path / "devices"
+    known = request_names(claim)
+
+    def constraint(item: resource.DeviceConstraint, here: Path) -> Errors:
+        yield from _references(item.requests, here / "requests", known)
+        yield from _constraint_attribute(item, here)
+
+    def config(item: resource.DeviceClaimConfiguration, here: Path) -> Errors:
+        yield from _references(item.requests, here / "requests", known)
+        yield from devices.opaque(item.opaque, here)
+
+    def request(item: resource.DeviceRequest, here: Path) -> Errors:
+        yield from _request(item, here, claim, context)
+
+    requests = claim.requests or ()
+    yield from bounded(requests, devices.LIST_MAX, path_devices / "requests", request)
+    if len(requests) <= devices.LIST_MAX:
+        yield from unique(requests, path_devices / "requests", lambda item: item.name)
+    yield from bounded(claim.constraints, devices.LIST_MAX, path_devices / "constraints", constraint)
+    yield from bounded(claim.config, devices.LIST_MAX, path_devices / "config", config)
+    if spec.reservedFor is not None:
+        yield from _reservation(spec.reservedFor, path / "reservedFor")
+
+
+def request_names(claim: resource.DeviceClaim) -> Requests:
+    return {
+        request.name: frozenset(alternative.name for alternative in request.firstAvailable)
+        for request in claim.requests or ()
+    }
+
+
+def _request(request: resource.DeviceRequest, path: Path, claim: resource.DeviceClaim, context: Context) -> Errors:
+    yield from named(request.name, path / "name", names.label)
+    if request.exactly is not None and request.firstAvailable:
+        yield invalid(path, None, f"{_ONE_KIND}, but multiple fields are set")
+    elif request.exactly is not None:
+        yield from _demand(request.exactly, path / "exactly", request.name, claim, context)
+    elif request.firstAvailable:
+        yield from _alternatives(request, path / "firstAvailable", claim, context)
+    else:
+        yield required(path, _ONE_KIND)
+
+
+def _alternatives(request: resource.DeviceRequest, path: Path, claim: resource.DeviceClaim, context: Context) -> Errors:
+    def alternative(item: resource.DeviceSubRequest, here: Path) -> Errors:
+        yield from named(item.name, here / "name", names.label)
+        yield from _demand(item, here, f"{request.name}/{item.name}", claim, context)
+
+    yield from bounded(request.firstAvailable, ALTERNATIVES_MAX, path, alternative)
+    if len(request.firstAvailable) <= ALTERNATIVES_MAX:
+        yield from unique(request.firstAvailable, path, lambda item: item.name)
+
+
+def _demand(
+    demand: resource.ExactDeviceRequest | resource.DeviceSubRequest,
+    path: Path,
+    name: str,
+    claim: resource.DeviceClaim,
+    context: Context,
+) -> Errors:
+    """What a request and an alternative have in common."""
+    yield from required_name(demand.deviceClassName, path / "deviceClassName", names.subdomain)
+    yield from devices.selectors(demand.selectors, path / "selectors", context)
+    yield from _derived(demand.derivedAttributes, path / "derivedAttributes", name, claim, context)
+    yield from _mode(demand.allocationMode, demand.count, path)
+    yield from devices.tolerations(demand.tolerations, path / "tolerations")
+
+
+def _mode(mode: str, count: int, path: Path) -> Errors:
+    if mode == "All":
+        if count:
+            yield invalid(path / "count", count, "must not be specified when allocationMode is 'All'")
+    elif mode == "ExactCount":
+        if count <= 0:
+            yield invalid(path / "count", count, "must be greater than zero")
+    else:
+        yield unsupported(path / "allocationMode", mode, MODES)
+
+
+def _derived(
+    items: tuple[resource.DeviceDerivedAttribute, ...],
+    path: Path,
+    name: str,
+    claim: resource.DeviceClaim,
+    context: Context,
+) -> Errors:
+    """Attributes computed for a request exist for the sake of a constraint."""
+    if not items:
+        return
+    used = {
+        attribute
+        for constraint in claim.constraints
+        for attribute in (constraint.matchAttribute or constraint.distinctAttribute,)
+        if not constraint.requests or {name, name.partition("/")[0]} & set(constraint.requests)
+    }
+    text = "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
+    for index, item in enumerate(items):
+        if not item.name:
+            yield required(path / index / "name")
+        elif item.name not in used:
+            yield invalid(path / index / "name", item.name, text)
+        if not item.expression:
+            yield required(path / index / "expression")
+        else:
+            yield from at_most_bytes(item.expression, devices.SELECTOR_MAX, path / index / "expression")
+    yield from unique(items, path, lambda item: item.name)
+
+
+def _constraint_attribute(constraint: resource.DeviceConstraint, path: Path) -> Errors:
+    if constraint.matchAttribute is not None:
+        yield from devices.fully_qualified_name(constraint.matchAttribute, path / "matchAttribute")
+    elif constraint.distinctAttribute is not None:
+        yield from devices.fully_qualified_name(constraint.distinctAttribute, path / "distinctAttribute")
+    else:
+        yield required(path, _ONE_ATTRIBUTE)
+
+
+def _references(items: tuple[str, ...], path: Path, known: Requests) -> Errors:
+    def reference(name: str, here: Path) -> Errors:
+        yield from _reference(name, here, known)
+
+    yield from bounded(items, devices.LIST_MAX, path, reference)
+    if len(items) <= devices.LIST_MAX:
+        yield from unique(items, path, str)
+
+
+def _reference(name: str, path: Path, known: Requests) -> Errors:
+    """The name of a request, or of a request and one of its alternatives."""
+    request, slash, alternative = name.partition("/")
+    if "/" in alternative:
+        yield invalid(path, name, _NO_REQUEST)
+        return
+    for part in (request, alternative) if slash else (request,):
+        yield from named(part, path, names.label)
+    if request not in known or (slash and alternative not in known[request]):
+        yield invalid(path, name, _NO_REQUEST)
+
+
+# The status
+
+
+def update_claim_status(claim: resource.ResourceClaim, old: resource.ResourceClaim, context: Context) -> Errors:
+    yield from metadata_update(claim.metadata, old.metadata, METADATA)
+    status, before = claim.status, old.status
+    yield from _reservations(status, before, bool(claim.metadata.deletionTimestamp))
+    yield from _device_statuses(status)
+    if status.reservedFor and status.allocation is None:
+        yield forbidden(STATUS / "reservedFor", "may not be specified when `allocated` is not set")
+    if status.allocation is None:
+        return
+    if before.allocation is None:
+        yield from _allocation(status.allocation, STATUS / "allocation", request_names(claim.spec.devices))
+    elif status.allocation != before.allocation:
+        yield invalid(STATUS / "allocation", None, "field cannot be modified once set")
+
+
+def _reservations(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, deleting: bool) -> Errors:
+    path = STATUS / "reservedFor"
+    yield from bounded(status.reservedFor, RESERVATIONS_MAX, path, _reservation)
+    if len(status.reservedFor) <= RESERVATIONS_MAX:
+        yield from unique(status.reservedFor, path, lambda item: item.uid)
+    if (
+        deleting
+        and status.allocation is not None
+        and any(item not in before.reservedFor for item in status.reservedFor)
+    ):
+        text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        yield forbidden(path, text)
+
+
+def _reservation(reference: resource.ResourceClaimConsumerReference, path: Path) -> Errors:
+    for field in ("resource", "name", "uid"):
+        if not getattr(reference, field):
+            yield required(path / field)
+
+
+def _allocation(allocation: resource.AllocationResult, path: Path, known: Requests) -> Errors:
+    """A new allocation; one that was stored earlier is not judged by today's rules."""
+
+    def result(item: resource.DeviceRequestAllocationResult, here: Path) -> Errors:
+        yield from _result(item, here, known)
+
+    def config(item: resource.DeviceAllocationConfiguration, here: Path) -> Errors:
+        if not item.source:
+            yield required(here / "source")
+        elif item.source not in SOURCES:
+            yield unsupported(here / "source", item.source, SOURCES)
+        yield from _references(item.requests, here / "requests", known)
+        yield from devices.opaque(item.opaque, here)
+
+    yield from bounded(allocation.devices.results, devices.LIST_MAX, path / "devices" / "results", result)
+    yield from bounded(allocation.devices.config, 2 * devices.LIST_MAX, path / "devices" / "config", config)
+    if allocation.nodeSelector is not None:
+        yield from node_selector(allocation.nodeSelector, path / "nodeSelector")
+
+
+def _result(item: resource.DeviceRequestAllocationResult, path: Path, known: Requests) -> Errors:
+    yield from _reference(item.request, path / "request", known)
+    yield from devices.driver_reference(item.driver, path / "driver")
+    yield from devices.pool_reference(item.pool, path / "pool")
+    yield from named(item.device, path / "device", names.label)
+    yield from devices.binding_conditions(item.bindingConditions, item.bindingFailureConditions, path)
+    yield from devices.tolerations(item.tolerations, path / "tolerations")
+    yield from devices.share_id(item.shareID, path / "shareID")
+    yield from devices.skipped_operations(item.skipNodeOperations, path / "skipNodeOperations")
+
+
+def _device_statuses(status: resource.ResourceClaimStatus) -> Errors:
+    allocation = status.allocation
+    allocated = {_device_key(result) for result in allocation.devices.results} if allocation else set()
+
+    def check(item: resource.AllocatedDeviceStatus, here: Path) -> Errors:
+        yield from _device_status(item, here)
+        if _device_key(item) not in allocated:
+            yield invalid(here, "/".join(filter(None, _device_key(item))), "must be an allocated device in the claim")
+
+    yield from each(status.devices, STATUS / "devices", check)
+    yield from unique(status.devices, STATUS / "devices", _device_key)
+
+
+def _device_key(item: resource.DeviceRequestAllocationResult | resource.AllocatedDeviceStatus) -> tuple[str, ...]:
+    return item.driver, item.pool, item.device, item.shareID or ""
+
+
+def _device_status(item: resource.AllocatedDeviceStatus, path: Path) -> Errors:
+    yield from devices.driver_name(item.driver, path / "driver")
+    yield from devices.pool_name(item.pool, path / "pool")
+    yield from named(item.device, path / "device", names.label)
+    yield from devices.share_id(item.shareID, path / "shareID")
+    stated = item.conditions or ()
+    if len(stated) > DEVICE_CONDITIONS_MAX:
+        yield too_many(path / "conditions", len(stated), DEVICE_CONDITIONS_MAX)
+    yield from conditions(stated, path / "conditions")
+    if item.data is not None:
+        yield from devices.raw_object(item.data, path / "data", DEVICE_DATA_MAX)
+    if item.networkData is not None:
+        yield from _network(item.networkData, path / "networkData")
+
+
+def _network(data: resource.NetworkDeviceData, path: Path) -> Errors:
+    yield from at_most_bytes(data.interfaceName, INTERFACE_NAME_MAX, path / "interfaceName")
+    yield from at_most_bytes(data.hardwareAddress, HARDWARE_ADDRESS_MAX, path / "hardwareAddress")
+    yield from bounded(data.ips, IPS_MAX, path / "ips", _interface_address)
+    if len(data.ips) <= IPS_MAX:
+        yield from unique(data.ips, path / "ips", str)
+
+
+def _interface_address(address: str, path: Path) -> Errors:
+    """An address with its prefix length, in canonical form."""
+    try:
+        canonical = str(ipaddress.ip_interface(address)) if "/" in address else ""
+    except ValueError:
+        canonical = ""
+    if not canonical:
+        text = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+        yield invalid(path, address, text)
+    elif canonical != address:
+        yield invalid(path, address, f'must be in canonical form ("{canonical}")')

@@ -1,0 +1,57 @@
+"""Conditions: typed observations with a reason, in the status of many kinds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dray.api import names
+from dray.api.errors import duplicate, invalid, required, unsupported
+from dray.api.types import meta
+from dray.api.validation.lists import Errors, named
+from dray.api.validation.paths import Path
+
+STATUSES = ("False", "True", "Unknown")
+REASON_MAX = 1024
+MESSAGE_MAX = 32768
+_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+
+
+def conditions(items: Sequence[meta.Condition], path: Path) -> Errors:
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        if item.type in seen:
+            yield duplicate(path / index / "type", item.type)
+        seen.add(item.type)
+        yield from _condition(item, path / index)
+
+
+def _condition(item: meta.Condition, path: Path) -> Errors:
+    if not item.type:
+        yield required(path / "type", "must be set")
+    else:
+        yield from named(item.type, path / "type", names.qualified_name)
+    if item.status not in STATUSES:
+        yield unsupported(path / "status", item.status, STATUSES)
+    if item.observedGeneration < 0:
+        yield invalid(path / "observedGeneration", item.observedGeneration, "must be greater than or equal to zero")
+    if not item.lastTransitionTime:
+        yield required(path / "lastTransitionTime", "must be set")
+    yield from _reason(item.reason, path / "reason")
+    if len(item.message) > MESSAGE_MAX:
+        yield invalid(path / "message", item.message, f"must be no more than {MESSAGE_MAX} characters")
+
+
+def _reason(reason: str, path: Path) -> Errors:
+    if not reason:
+        yield required(path, "must be set")
+        return
+    if not re.fullmatch(_REASON, reason):
+        text = (
+            "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+            "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  "
+            f"or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '{_REASON}')"
+        )
+        yield invalid(path, reason, text)
+    if len(reason) > REASON_MAX:
+        yield invalid(path, reason, f"must be no more than {REASON_MAX} characters")

@@ -1,0 +1,228 @@
+"""Containers: names, images, ports, environment, resources, mounts, probes.
+
+What a user writes every day is checked as Kubernetes checks it; rarely used corners (seccomp, resize policies, restart
+rules) are taken as they come, since nothing in this project acts on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dray.api import names
+from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, unsupported
+from dray.api.quantity import Quantity
+from dray.api.types import core
+from dray.api.validation.lists import Errors, at_least, each, named, required_name
+from dray.api.validation.paths import Path
+
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+_STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+
+
+def container(
+    value: core.Container | core.EphemeralContainer,
+    path: Path,
+    claims: Mapping[str, core.PodResourceClaim],
+    volumes: Mapping[str, core.Volume],
+    host_network: bool,
+) -> Errors:
+    yield from required_name(value.name, path / "name", names.label)
+    if not value.image:
+        yield required(path / "image")
+    elif value.image.strip() != value.image:
+        yield invalid(path / "image", value.image, "must not have leading or trailing whitespace")
+    yield from _choice(value.terminationMessagePolicy, MESSAGE_POLICIES, path / "terminationMessagePolicy")
+    yield from _ports(value.ports, path / "ports", host_network)
+    yield from each(value.env, path / "env", _env)
+    yield from _mounts(value, path, volumes)
+    yield from _choice(value.imagePullPolicy, PULL_POLICIES, path / "imagePullPolicy")
+    yield from resources(value.resources, path / "resources", claims)
+    for name in _PROBES:
+        probe = getattr(value, name)
+        if probe is not None:
+            yield from _probe(probe, path / name, name)
+    for name in ("postStart", "preStop"):
+        hook = getattr(value.lifecycle, name) if value.lifecycle is not None else None
+        if hook is not None:
+            yield from _handler(hook, path / "lifecycle" / name)
+
+
+def init_container(value: core.Container, path: Path) -> Errors:
+    """What only a container that keeps running may have."""
+    if value.restartPolicy == "Always":
+        return
+    for name in (*_PROBES, "lifecycle"):
+        if getattr(value, name) is not None:
+            yield forbidden(path / name, "may not be set for init containers without restartPolicy=Always")
+
+
+def _choice(value: str, options: tuple[str, ...], path: Path) -> Errors:
+    if not value:
+        yield required(path)
+    elif value not in options:
+        yield unsupported(path, value, options)
+
+
+def _ports(ports: tuple[core.ContainerPort, ...], path: Path, host_network: bool) -> Errors:
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        here = path / index
+        if port.name:
+            yield from named(port.name, here / "name", names.port_name)
+            if port.name in seen:
+                yield duplicate(here / "name", port.name)
+            seen.add(port.name)
+        if port.containerPort == 0:
+            yield required(here / "containerPort")
+        else:
+            yield from _port_number(port.containerPort, here / "containerPort")
+        if port.hostPort:
+            yield from _port_number(port.hostPort, here / "hostPort")
+        if host_network and port.hostPort != port.containerPort:
+            text = "must match `containerPort` when `hostNetwork` is true"
+            yield invalid(here / "hostPort", port.hostPort, text)
+        yield from _choice(port.protocol, PROTOCOLS, here / "protocol")
+
+
+def _port_number(number: int, path: Path) -> Errors:
+    for text in names.port_number(number):
+        yield invalid(path, number, text)
+
+
+def _env(variable: core.EnvVar, path: Path) -> Errors:
+    if not variable.name:
+        yield required(path / "name")
+    else:
+        yield from named(variable.name, path / "name", names.env_name)
+    source = variable.valueFrom
+    if source is None:
+        return
+    chosen = [name for name in _ENV_SOURCES if getattr(source, name) is not None]
+    here = path / "valueFrom"
+    if not chosen:
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        yield invalid(here, "", text)
+    elif variable.value:
+        yield invalid(here, "", "may not be specified when `value` is not empty")
+    elif len(chosen) > 1:
+        yield invalid(here, "", "may not have more than one field specified at a time")
+    if source.fieldRef is not None and not source.fieldRef.fieldPath:
+        yield required(here / "fieldRef" / "fieldPath")
+    for name in ("configMapKeyRef", "secretKeyRef"):
+        reference = getattr(source, name)
+        if reference is not None:
+            yield from required_name(reference.name, here / name / "name", names.subdomain)
+            yield from required_name(reference.key, here / name / "key", names.config_key)
+
+
+def _mounts(value: core.Container | core.EphemeralContainer, path: Path, volumes: Mapping[str, core.Volume]) -> Errors:
+    seen: set[str] = set()
+    for index, mount in enumerate(value.volumeMounts):
+        here = path / "volumeMounts" / index
+        if not mount.name:
+            yield required(here / "name")
+        elif mount.name not in volumes:
+            yield not_found_value(here / "name", mount.name)
+        if not mount.mountPath:
+            yield required(here / "mountPath")
+        elif mount.mountPath in seen:
+            yield invalid(here / "mountPath", mount.mountPath, "must be unique")
+        seen.add(mount.mountPath)
+        if mount.subPath and mount.subPathExpr:
+            yield invalid(here / "subPathExpr", mount.subPathExpr, "subPathExpr and subPath are mutually exclusive")
+        for name in ("subPath", "subPathExpr"):
+            text = getattr(mount, name)
+            if text.startswith("/"):
+                yield invalid(here / name, text, "must be a relative path")
+            elif ".." in text.split("/"):
+                yield invalid(here / name, text, "must not contain '..'")
+
+
+def resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str, core.PodResourceClaim]) -> Errors:
+    for name, amount in value.limits.items():
+        yield from _resource(name, amount, path / "limits" % name)
+    for name, amount in value.requests.items():
+        yield from _resource(name, amount, path / "requests" % name)
+        limit = value.limits.get(name)
+        extended = "/" in name
+        if limit is None:
+            if extended:
+                yield required(path / "limits", "Limit must be set for non overcommitable resources")
+        elif extended and Quantity.parse(amount) != Quantity.parse(limit):
+            yield invalid(path / "requests", amount, f"must be equal to {name} limit of {limit}")
+        elif Quantity.parse(amount) > Quantity.parse(limit):
+            yield invalid(path / "requests", amount, f"must be less than or equal to {name} limit of {limit}")
+    yield from _container_claims(value.claims, path / "claims", claims)
+
+
+def _resource(name: str, amount: str, path: Path) -> Errors:
+    yield from named(name, path, names.qualified_name)
+    if "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
+        yield invalid(path, name, "must be a standard resource type or fully qualified")
+        yield invalid(path, name, "must be a standard resource for containers")
+    quantity = Quantity.parse(amount)
+    if quantity.sign < 0:
+        yield invalid(path, amount, "must be greater than or equal to 0")
+    if "/" in name and quantity.milli() % 1000:
+        yield invalid(path, amount, "must be an integer")
+
+
+def _container_claims(
+    items: tuple[core.ResourceClaim, ...], path: Path, claims: Mapping[str, core.PodResourceClaim]
+) -> Errors:
+    seen: set[tuple[str, str]] = set()
+    for index, item in enumerate(items):
+        here = path / index
+        if not item.name:
+            yield required(here)
+        elif (item.name, item.request) in seen or (item.name, "") in seen:
+            yield duplicate(here, item.name)
+        else:
+            if item.request:
+                yield from named(item.request, here / "request", names.label)
+            if item.name not in claims:
+                listed = f": {', '.join(sorted(claims))}" if claims else " which is empty"
+                text = f"must be one of the names in pod.spec.resourceClaims{listed}"
+                yield not_found_value(here, item.name, text)
+        seen.add((item.name, item.request))
+
+
+def _probe(probe: core.Probe, path: Path, name: str) -> Errors:
+    yield from _handler(probe, path)
+    for field in (
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ):
+        yield from at_least(getattr(probe, field), 0, path / field)
+    if probe.successThreshold != 1 and name != "readinessProbe":
+        yield invalid(path / "successThreshold", probe.successThreshold, "must be 1")
+    yield from at_least(probe.terminationGracePeriodSeconds, 1, path / "terminationGracePeriodSeconds")
+
+
+def _handler(handler: core.Probe | core.LifecycleHandler, path: Path) -> Errors:
+    chosen = [name for name in _HANDLERS if getattr(handler, name, None) is not None]
+    if not chosen:
+        yield required(path, "must specify a handler type")
+    for name in chosen[1:]:
+        yield forbidden(path / name, "may not specify more than 1 handler type")
+    if handler.exec is not None and not handler.exec.command:
+        yield required(path / "exec" / "command")
+    for name in ("httpGet", "tcpSocket"):
+        action = getattr(handler, name)
+        if action is not None:
+            yield from _target_port(action.port, path / name / "port")
+
+
+def _target_port(port: int | str, path: Path) -> Errors:
+    if isinstance(port, int):
+        yield from _port_number(port, path)
+    else:
+        yield from named(port, path, names.port_name)

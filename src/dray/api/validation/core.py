@@ -1,0 +1,340 @@
+"""The rest of the core group: namespaces, nodes, services, configuration, quotas, events, bindings, leases."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+from dray.api import names
+from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
+from dray.api.quantity import Quantity
+from dray.api.types import coordination, core
+from dray.api.validation.containers import PROTOCOLS
+from dray.api.validation.context import Context
+from dray.api.validation.lists import Errors, at_least, each, named, unchanged
+from dray.api.validation.metadata import check_labels, finalizer_name, metadata, metadata_update
+from dray.api.validation.paths import METADATA, SPEC, Path
+from dray.api.validation.placement import TAINT_EFFECTS
+
+DATA_MAX = 1024 * 1024
+_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_AFFINITIES = ("ClientIP", "None")
+_TOKEN_TYPE = "kubernetes.io/service-account-token"
+_TOKEN_ACCOUNT = "kubernetes.io/service-account.name"
+_TYPED_SECRETS: Mapping[str, tuple[str, ...]] = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+_QUOTA_RESOURCES = frozenset(
+    {
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.storage",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_INTEGER_QUOTAS = ("pods", "services", "secrets", "configmaps", "resourcequotas", "persistentvolumeclaims")
+_EVENT_TYPES = ("Normal", "Warning")
+_EVENT_TEXT_MAX = 1024
+
+
+# Namespace
+
+
+def create_namespace(namespace: core.Namespace, context: Context) -> Errors:
+    yield from metadata(namespace.metadata, namespaced=False, name_check=names.label)
+    yield from each(namespace.spec.finalizers, SPEC / "finalizers", finalizer_name)
+
+
+def update_namespace(namespace: core.Namespace, old: core.Namespace, context: Context) -> Errors:
+    yield from metadata_update(namespace.metadata, old.metadata)
+    yield from each(namespace.spec.finalizers, SPEC / "finalizers", finalizer_name)
+
+
+# Node
+
+
+def create_node(node: core.Node, context: Context) -> Errors:
+    yield from metadata(node.metadata, namespaced=False)
+    yield from _taints(node.spec.taints, SPEC / "taints")
+
+
+def update_node(node: core.Node, old: core.Node, context: Context) -> Errors:
+    yield from metadata_update(node.metadata, old.metadata)
+    yield from _taints(node.spec.taints, SPEC / "taints")
+    for field in ("podCIDR", "podCIDRs", "providerID"):
+        before, now = getattr(old.spec, field), getattr(node.spec, field)
+        if before and before != now:
+            text = 'node updates may not change podCIDR except from "" to valid'
+            if field == "providerID":
+                text = 'node updates may not change providerID except from "" to valid'
+            yield forbidden(SPEC / field, text)
+
+
+def _taints(items: tuple[core.Taint, ...], path: Path) -> Errors:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(items):
+        here = path / index
+        yield from named(taint.key, here / "key", names.qualified_name)
+        for text in names.label_value(taint.value):
+            yield invalid(here / "value", taint.value, text)
+        if not taint.effect:
+            yield required(here / "effect")
+        elif taint.effect not in TAINT_EFFECTS:
+            yield unsupported(here / "effect", taint.effect, TAINT_EFFECTS)
+        if (taint.key, taint.effect) in seen:
+            yield duplicate(here, taint)
+        seen.add((taint.key, taint.effect))
+
+
+# ConfigMap and Secret
+
+
+def create_config_map(config_map: core.ConfigMap, context: Context) -> Errors:
+    yield from metadata(config_map.metadata, namespaced=True)
+    yield from _config_data(config_map)
+
+
+def update_config_map(config_map: core.ConfigMap, old: core.ConfigMap, context: Context) -> Errors:
+    yield from metadata_update(config_map.metadata, old.metadata)
+    if old.immutable:
+        yield from _still_immutable(config_map.immutable)
+        for field in ("data", "binaryData"):
+            if getattr(config_map, field) != getattr(old, field):
+                yield forbidden(Path(field), "field is immutable when `immutable` is set")
+    yield from _config_data(config_map)
+
+
+def _config_data(config_map: core.ConfigMap) -> Errors:
+    size = 0
+    for key, text in config_map.data.items():
+        yield from named(key, Path("data") % key, names.config_key)
+        if key in config_map.binaryData:
+            yield invalid(Path("data") % key, key, "duplicate of key present in binaryData")
+        size += len(text.encode())
+    for key, text in config_map.binaryData.items():
+        yield from named(key, Path("binaryData") % key, names.config_key)
+        size += len(text) * 3 // 4
+    if size > DATA_MAX:
+        yield too_long("", DATA_MAX)
+
+
+def create_secret(secret: core.Secret, context: Context) -> Errors:
+    yield from metadata(secret.metadata, namespaced=True)
+    yield from _secret_data(secret)
+
+
+def update_secret(secret: core.Secret, old: core.Secret, context: Context) -> Errors:
+    yield from metadata_update(secret.metadata, old.metadata)
+    yield from unchanged(secret.type, old.type, Path("type"), secret.type)
+    if old.immutable:
+        yield from _still_immutable(secret.immutable)
+        if secret.data != old.data:
+            yield forbidden(Path("data"), "field is immutable when `immutable` is set")
+    yield from _secret_data(secret)
+
+
+def _still_immutable(immutable: bool | None) -> Errors:
+    if not immutable:
+        yield forbidden(Path("immutable"), "field is immutable when `immutable` is set")
+
+
+def _secret_data(secret: core.Secret) -> Errors:
+    for key in secret.data:
+        yield from named(key, Path("data") % key, names.config_key)
+    if sum(len(base64.b64decode(text)) for text in secret.data.values()) > DATA_MAX:
+        yield too_long("data", DATA_MAX)
+    if secret.type == _TOKEN_TYPE and not secret.metadata.annotations.get(_TOKEN_ACCOUNT):
+        yield required(METADATA / "annotations" % _TOKEN_ACCOUNT)
+    for key in _TYPED_SECRETS.get(secret.type, ()):
+        if key not in secret.data:
+            yield required(Path("data") % key)
+    if secret.type == "kubernetes.io/basic-auth" and not {"username", "password"} & secret.data.keys():
+        for key in ("username", "password"):
+            yield required(Path("data") % key)
+
+
+# Service
+
+
+def create_service(service: core.Service, context: Context) -> Errors:
+    yield from metadata(service.metadata, namespaced=True, name_check=names.label_1035)
+    yield from _service_spec(service.spec)
+
+
+def update_service(service: core.Service, old: core.Service, context: Context) -> Errors:
+    yield from metadata_update(service.metadata, old.metadata)
+    before, now = old.spec, service.spec
+    if before.clusterIP and "ExternalName" not in (before.type, now.type) and before.clusterIP != now.clusterIP:
+        yield invalid(SPEC / "clusterIPs" / 0, now.clusterIP, "may not change once set")
+    yield from _service_spec(now)
+
+
+def _service_spec(spec: core.ServiceSpec) -> Errors:
+    headless = spec.clusterIP == "None"
+    if not spec.ports and not headless and spec.type != "ExternalName":
+        yield required(SPEC / "ports")
+    if spec.type == "ExternalName":
+        name = spec.externalName.removesuffix(".")
+        if name:
+            yield from named(name, SPEC / "externalName", names.subdomain)
+        else:
+            yield required(SPEC / "externalName")
+    if headless and spec.type in ("NodePort", "LoadBalancer"):
+        yield invalid(SPEC / "clusterIPs" / 0, "None", f"may not be set to 'None' for {spec.type} services")
+    yield from _service_ports(spec, SPEC / "ports")
+    yield from check_labels(spec.selector, SPEC / "selector")
+    if spec.sessionAffinity not in _AFFINITIES:
+        yield unsupported(SPEC / "sessionAffinity", spec.sessionAffinity, _AFFINITIES)
+    if spec.type not in _SERVICE_TYPES:
+        yield unsupported(SPEC / "type", spec.type, _SERVICE_TYPES)
+
+
+def _service_ports(spec: core.ServiceSpec, path: Path) -> Errors:
+    seen_names: set[str] = set()
+    seen_ports: set[tuple[str, int]] = set()
+    for index, port in enumerate(spec.ports):
+        here = path / index
+        if port.name:
+            yield from named(port.name, here / "name", names.label)
+            if port.name in seen_names:
+                yield duplicate(here / "name", port.name)
+            seen_names.add(port.name)
+        elif len(spec.ports) > 1:
+            yield required(here / "name")
+        for text in names.port_number(port.port):
+            yield invalid(here / "port", port.port, text)
+        if not port.protocol:
+            yield required(here / "protocol")
+        elif port.protocol not in PROTOCOLS:
+            yield unsupported(here / "protocol", port.protocol, PROTOCOLS)
+        if isinstance(port.targetPort, int):
+            for text in names.port_number(port.targetPort):
+                yield invalid(here / "targetPort", port.targetPort, text)
+        else:
+            yield from named(port.targetPort, here / "targetPort", names.port_name)
+        if port.nodePort and spec.type in ("ClusterIP", "ExternalName"):
+            yield forbidden(here / "nodePort", "may not be used when `type` is 'ClusterIP'")
+        if (port.protocol, port.port) in seen_ports:
+            yield duplicate(here, port)
+        seen_ports.add((port.protocol, port.port))
+
+
+# ResourceQuota
+
+
+def create_quota(quota: core.ResourceQuota, context: Context) -> Errors:
+    yield from metadata(quota.metadata, namespaced=True)
+    yield from _quota_spec(quota.spec)
+
+
+def update_quota(quota: core.ResourceQuota, old: core.ResourceQuota, context: Context) -> Errors:
+    yield from metadata_update(quota.metadata, old.metadata)
+    yield from _quota_spec(quota.spec)
+    yield from unchanged(quota.spec.scopes, old.spec.scopes, SPEC / "scopes", list(quota.spec.scopes))
+
+
+def _quota_spec(spec: core.ResourceQuotaSpec) -> Errors:
+    for name, amount in spec.hard.items():
+        path = SPEC / "hard" % name
+        yield from named(name, path, names.qualified_name)
+        if (
+            "/" not in name
+            and name not in _QUOTA_RESOURCES
+            and not name.startswith(("hugepages-", "requests.hugepages-"))
+        ):
+            yield invalid(path, name, "must be a standard resource type or fully qualified")
+            yield invalid(path, name, "must be a standard resource for quota")
+        quantity = Quantity.parse(amount)
+        if quantity.sign < 0:
+            yield invalid(path, amount, "must be greater than or equal to 0")
+        if (name in _INTEGER_QUOTAS or name.startswith("count/")) and quantity.milli() % 1000:
+            yield invalid(path, amount, "must be an integer")
+
+
+# ServiceAccount and Lease
+
+
+def create_account(account: core.ServiceAccount, context: Context) -> Errors:
+    yield from metadata(account.metadata, namespaced=True)
+
+
+def update_account(account: core.ServiceAccount, old: core.ServiceAccount, context: Context) -> Errors:
+    yield from metadata_update(account.metadata, old.metadata)
+
+
+def create_lease(lease: coordination.Lease, context: Context) -> Errors:
+    yield from metadata(lease.metadata, namespaced=True)
+    yield from _lease_spec(lease.spec)
+
+
+def update_lease(lease: coordination.Lease, old: coordination.Lease, context: Context) -> Errors:
+    yield from metadata_update(lease.metadata, old.metadata)
+    yield from _lease_spec(lease.spec)
+
+
+def _lease_spec(spec: coordination.LeaseSpec) -> Errors:
+    if spec.leaseDurationSeconds is not None and spec.leaseDurationSeconds <= 0:
+        yield invalid(SPEC / "leaseDurationSeconds", spec.leaseDurationSeconds, "must be greater than 0")
+    yield from at_least(spec.leaseTransitions, 0, SPEC / "leaseTransitions")
+    if spec.holderIdentity == "":
+        yield invalid(SPEC / "holderIdentity", "", "must not be empty")
+
+
+# Event and Binding
+
+
+def create_event(event: core.Event, context: Context) -> Errors:
+    yield from metadata(event.metadata, namespaced=True, name_check=names.path_segment)
+    about, path = event.involvedObject.namespace, Path("involvedObject") / "namespace"
+    if about != event.metadata.namespace and not (not about and event.metadata.namespace == "default"):
+        yield invalid(path, about, "does not match event.namespace")
+
+
+def create_new_event(event: core.Event, context: Context) -> Errors:
+    """An event of events.k8s.io, which says more; it is stored as a core event, but its fields keep their names."""
+    yield from create_event(event, context)
+    if not event.eventTime:
+        yield required("eventTime")
+    needed = {
+        "reportingController": event.reportingComponent,
+        "reportingInstance": event.reportingInstance,
+        "action": event.action,
+        "reason": event.reason,
+    }
+    for field, text in needed.items():
+        if not text:
+            yield required(field)
+    if event.type not in _EVENT_TYPES:
+        yield invalid("type", event.type, 'has invalid value: must be "Normal" or "Warning"')
+    if len(event.message.encode()) > _EVENT_TEXT_MAX:
+        yield invalid("note", "", "can have at most 1024 characters")
+
+
+def update_event(event: core.Event, old: core.Event, context: Context) -> Errors:
+    yield from metadata_update(event.metadata, old.metadata)
+
+
+def create_binding(binding: core.Binding, context: Context) -> Errors:
+    path = Path("target")
+    if binding.target.kind not in ("", "Node"):
+        yield unsupported(path / "kind", binding.target.kind, ("Node", "<empty>"))
+    if not binding.target.name:
+        yield required(path / "name")

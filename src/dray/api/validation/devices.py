@@ -1,0 +1,238 @@
+"""Rules of resource.k8s.io that several kinds share: names, selectors, configuration, taints, tolerations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from dray.api import names
+from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
+from dray.api.types import resource
+from dray.api.validation.context import TOO_COMPLEX, Context
+from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, unique
+from dray.api.validation.paths import Path
+
+DRIVER_MAX = 63
+POOL_MAX = 253
+IDENTIFIER_MAX = 32
+LIST_MAX = 32  # requests, constraints, configurations, selectors, results
+SELECTOR_MAX = 10 * 1024
+PARAMETERS_MAX = 10 * 1024
+BINDING_CONDITIONS_MAX = 4
+EFFECTS = ("NoExecute", "NoSchedule", "None")
+OPERATORS = ("Equal", "Exists")
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_DOMAIN_AND_NAME = "a fully qualified name must be a domain and a name separated by a slash"
+
+
+# Names
+
+
+def driver_name(name: str, path: Path) -> Errors:
+    """The name of a driver where the driver says it: in its slices."""
+    if not name:
+        yield required(path)
+        return
+    yield from at_most_bytes(name, DRIVER_MAX, path)
+    for text in names.subdomain(name.lower()):
+        yield invalid(path, name, text)
+
+
+def driver_reference(name: str, path: Path) -> Errors:
+    """The name of a driver where others refer to it; the words of the refusal differ."""
+    if not name:
+        yield required(path)
+    elif len(name.encode()) > DRIVER_MAX:
+        yield too_long(path, DRIVER_MAX)
+    else:
+        yield from named(name, path, names.caseless_subdomain)
+
+
+def pool_name(name: str, path: Path) -> Errors:
+    """The name of a pool in a slice: subdomains, separated by slashes."""
+    if not name:
+        yield required(path)
+        return
+    yield from at_most_bytes(name, POOL_MAX, path)
+    for part in name.split("/"):
+        yield from named(part, path, names.subdomain)
+
+
+def pool_reference(name: str, path: Path) -> Errors:
+    """The name of a pool elsewhere; the words of the refusal say which part is wrong."""
+    if not name:
+        yield required(path)
+        return
+    yield from at_most_bytes(name, POOL_MAX, path)
+    for index, part in enumerate(name.split("/")):
+        complaints = names.subdomain(part) if part else ["must not be empty"]
+        for text in complaints:
+            yield invalid(path, part or name, f"segment {index}: {text}")
+
+
+def share_id(value: str | None, path: Path) -> Errors:
+    if value is not None and not _UUID.fullmatch(value):
+        yield invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format")
+
+
+def qualified_name(name: str, path: Path) -> Errors:
+    """An attribute or capacity: an identifier, after a domain if it is not the driver's own."""
+    parts = name.split("/")
+    if len(parts) > 2:
+        yield invalid(path, name, "must not contain more than one slash")
+        return
+    if len(parts) == 2:
+        if parts[0]:
+            yield from driver_name(parts[0], path)
+        else:
+            yield invalid(path, "", "the domain must not be empty")
+        if not parts[1]:
+            yield invalid(path, "", "the name must not be empty")
+            return
+    yield from _identifier(parts[-1], path)
+
+
+def fully_qualified_name(name: str, path: Path) -> Errors:
+    """An attribute that a constraint or a partition type refers to: always with its domain."""
+    parts = name.split("/")
+    if len(parts) > 2:
+        yield invalid(path, name, "must not contain more than one slash")
+        return
+    if len(parts) == 1:
+        yield from _identifier(name, path)
+        yield invalid(path, name, _DOMAIN_AND_NAME)
+        return
+    if parts[0]:
+        yield from at_most_bytes(parts[0], DRIVER_MAX, path)
+        for text in names.subdomain(parts[0]):
+            yield invalid(path, parts[0], f"prefix: {text}")
+    else:
+        yield invalid(path, "", "prefix must not be empty")
+    if parts[1]:
+        yield from _identifier(parts[1], path)
+    else:
+        yield invalid(path, "", "name must not be empty")
+
+
+def _identifier(name: str, path: Path) -> Errors:
+    yield from at_most_bytes(name, IDENTIFIER_MAX, path)
+    yield from named(name, path, names.c_identifier)
+
+
+# Selectors and configuration
+
+
+def selectors(items: Sequence[resource.DeviceSelector], path: Path, context: Context, stored: bool = False) -> Errors:
+    """Selectors of a request or class; `stored` expressions were checked when they came and still count as good."""
+
+    def check(selector: resource.DeviceSelector, here: Path) -> Errors:
+        if selector.cel is None:
+            yield required(here / "cel")
+        elif not stored:
+            yield from expression(selector.cel.expression, here / "cel" / "expression", context)
+
+    yield from bounded(items, LIST_MAX, path, check)
+
+
+def expression(text: str, path: Path, context: Context) -> Errors:
+    if len(text.encode()) > SELECTOR_MAX:
+        yield too_long(path, SELECTOR_MAX)
+        return
+    complaint = context.check_selector(text)
+    if complaint is not None:
+        yield forbidden(path, complaint) if complaint.startswith(TOO_COMPLEX) else invalid(path, text, complaint)
+
+
+def opaque(config: resource.OpaqueDeviceConfiguration | None, path: Path, stored: bool = False) -> Errors:
+    """The configuration of a driver, which only the driver understands."""
+    if config is None:
+        yield required(path / "opaque")
+        return
+    path = path / "opaque"
+    yield from driver_reference(config.driver, path / "driver")
+    yield from raw_object(config.parameters, path / "parameters", PARAMETERS_MAX, stored)
+
+
+def raw_object(value: object, path: Path, limit: int, stored: bool = False) -> Errors:
+    if value is None:
+        yield required(path)
+    elif not stored and len(msgspec.json.encode(value)) > limit:
+        yield too_long(path, limit)
+    elif not isinstance(value, dict):
+        yield invalid(path, "<value omitted>", "must be a valid JSON object")
+
+
+# Taints and tolerations
+
+
+def taint(value: resource.DeviceTaint, path: Path, old: resource.DeviceTaint | None = None) -> Errors:
+    yield from named(value.key, path / "key", names.qualified_name)
+    if value.value:
+        yield from named(value.value, path / "value", names.label_value)
+    if old is None or old.effect != value.effect:
+        if not value.effect:
+            yield required(path / "effect")
+        elif value.effect not in EFFECTS:
+            yield unsupported(path / "effect", value.effect, EFFECTS)
+
+
+def toleration(value: resource.DeviceToleration, path: Path) -> Errors:
+    if value.key:
+        yield from named(value.key, path / "key", names.qualified_name)
+    if value.operator == "Exists":
+        if value.value:
+            yield invalid(path / "value", value.value, "must be empty for operator `Exists`")
+    elif value.operator == "Equal":
+        yield from named(value.value, path / "value", names.label_value)
+    elif value.operator:
+        yield unsupported(path / "operator", value.operator, OPERATORS)
+    else:
+        yield required(path / "operator")
+    if value.effect and value.effect not in EFFECTS:
+        yield unsupported(path / "effect", value.effect, EFFECTS)
+
+
+def tolerations(items: Sequence[resource.DeviceToleration], path: Path) -> Errors:
+    yield from each(items, path, toleration)
+
+
+# Binding conditions
+
+
+def binding_conditions(ready: tuple[str, ...], failed: tuple[str, ...], path: Path) -> Errors:
+    """The conditions that a device waits for, and those that say it waits in vain."""
+    ready_path, failed_path = path / "bindingConditions", path / "bindingFailureConditions"
+
+    def label_name(name: str, here: Path) -> Errors:
+        yield from named(name, here, names.qualified_name)
+
+    yield from bounded(ready, BINDING_CONDITIONS_MAX, ready_path, label_name)
+    yield from bounded(failed, BINDING_CONDITIONS_MAX, failed_path, label_name)
+    yield from unique(ready, ready_path, str)
+    seen: set[str] = set()
+    for index, name in enumerate(failed):
+        if name in seen:
+            yield duplicate(failed_path / index, name)
+        seen.add(name)
+        if name in ready:
+            text = "bindingFailureConditions must not overlap with bindingConditions"
+            yield invalid(failed_path / index, name, text)
+    if failed and not ready:
+        text = "bindingConditions are required to use bindingFailureConditions"
+        yield invalid(ready_path, None, text)
+    if ready and not failed:
+        text = "bindingFailureConditions are required to use bindingConditions"
+        yield invalid(failed_path, None, text)
+
+
+def skipped_operations(items: tuple[str, ...], path: Path) -> Errors:
+    allowed = ("*", "NodePrepareResources", "NodeUnprepareResources")
+    for index, item in enumerate(items):
+        if item not in allowed:
+            yield unsupported(path / index, item, allowed)
+    yield from unique(items, path, str)
+    if "NodePrepareResources" in items and not {"NodeUnprepareResources", "*"} & set(items):
+        text = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
+        yield invalid(path, list(items), text)

@@ -1,0 +1,125 @@
+"""Rules that hold for many fields: sizes, uniqueness, unions, immutability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from dray.api import schema
+from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, too_long, too_many
+from dray.api.names import Check
+from dray.api.validation.paths import Path
+from dray.api.wire import Wire
+
+Errors = Iterator[FieldError]
+T = TypeVar("T")
+IMMUTABLE = "field is immutable"
+
+
+def each(items: Sequence[T] | None, path: Path, check: Callable[[T, Path], Iterable[FieldError]]) -> Errors:
+    for index, item in enumerate(items or ()):
+        yield from check(item, path / index)
+
+
+def bounded(
+    items: Sequence[T] | None, limit: int, path: Path, check: Callable[[T, Path], Iterable[FieldError]]
+) -> Errors:
+    """A list of limited length; one that is too long is not looked into."""
+    if items and len(items) > limit:
+        yield too_many(path, len(items), limit)
+    else:
+        yield from each(items, path, check)
+
+
+def unique(items: Sequence[T] | None, path: Path, key: Callable[[T], Hashable], whole: bool = True) -> Errors:
+    """No two elements with the same key; `whole` elements are shown, else their keys."""
+    seen: set[Hashable] = set()
+    for index, item in enumerate(items or ()):
+        value = key(item)
+        if value in seen:
+            yield duplicate(path / index, as_written(item) if whole else value)
+        seen.add(value)
+
+
+def named(value: str, path: Path, check: Check) -> Errors:
+    """A text of a certain form."""
+    for text in check(value):
+        yield invalid(path, value, text)
+
+
+def required_name(value: str, path: Path, check: Check) -> Errors:
+    """A text of a certain form that must not be missing."""
+    if value:
+        yield from named(value, path, check)
+    else:
+        yield required(path)
+
+
+def at_most_bytes(value: str, limit: int, path: Path) -> Errors:
+    if len(value.encode()) > limit:
+        yield too_long(path, limit)
+
+
+def at_least(value: int | None, minimum: int, path: Path) -> Errors:
+    if value is not None and value < minimum:
+        yield invalid(path, value, f"must be greater than or equal to {minimum}")
+
+
+def at_most(value: int | None, maximum: int, path: Path) -> Errors:
+    if value is not None and value > maximum:
+        yield invalid(path, value, f"must be less than or equal to {maximum}")
+
+
+def one_member(members: Mapping[str, object], path: Path) -> Errors:
+    """Exactly one of several fields must be set."""
+    chosen = [name for name, value in members.items() if value not in (None, (), {})]
+    options = ", ".join(f"`{name}`" for name in members)
+    if not chosen:
+        yield invalid(path, "", f"must specify one of: {options}")
+    elif len(chosen) > 1:
+        yield invalid(path, f"{{{', '.join(chosen)}}}", f"must specify exactly one of: {options}")
+
+
+def unchanged(new: object, old: object, path: Path, shown: object = None) -> Errors:
+    if new != old:
+        yield invalid(path, shown, IMMUTABLE)
+
+
+def kept_items(new: Sequence[Any] | None, old: Sequence[Any] | None, path: Path) -> Errors:
+    """Named elements may change but neither come nor go."""
+    before, now = {item.name for item in old or ()}, {item.name for item in new or ()}
+    for index, item in enumerate(new or ()):
+        if item.name not in before:
+            yield forbidden(path / index, "item may not be added")
+    for item in old or ():
+        if item.name not in now:
+            yield forbidden(path, "item may not be removed")
+
+
+def as_written(value: Any) -> Any:
+    """A struct as a tree in the order of its protobuf numbers, which is how Kubernetes writes it."""
+    if not isinstance(value, Wire):
+        return value
+    module = type(value).__module__.rpartition(".")[2]
+    return _ordered(_message_of(module, type(value).__name__), msgspec.to_builtins(value))
+
+
+def _ordered(message: str, tree: Any) -> Any:
+    if not isinstance(tree, dict) or not message:
+        return [_ordered(message, item) for item in tree] if isinstance(tree, list) else tree
+    fields = schema.message(message).fields
+    names = sorted(tree, key=lambda name: fields[name].number if name in fields else 0)
+    return {name: _ordered(fields[name].reference if name in fields else "", tree[name]) for name in names}
+
+
+@cache
+def _message_of(module: str, name: str) -> str:
+    """The message of a generated class: the first version that has one of that name."""
+    for version in ("v1", "v1beta1", "v1alpha3"):
+        message = f"io.k8s.api.{module}.{version}.{name}"
+        if message in schema.table():
+            return message
+    return ""

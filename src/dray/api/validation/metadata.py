@@ -1,0 +1,137 @@
+"""Metadata: names, labels, annotations, owners, finalizers, and what of it may change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dray.api import names
+from dray.api.errors import forbidden, invalid, required, too_long
+from dray.api.names import Check
+from dray.api.types import meta
+from dray.api.validation.lists import Errors, named, unchanged
+from dray.api.validation.paths import METADATA, Path
+
+ANNOTATIONS_MAX = 256 * 1024
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+
+
+def metadata(
+    value: meta.ObjectMeta, namespaced: bool, name_check: Check = names.subdomain, path: Path = METADATA
+) -> Errors:
+    """The metadata of a new object."""
+    if value.generateName:
+        for text in names.prefixed(name_check, value.generateName):
+            yield invalid(path / "generateName", value.generateName, text)
+    if value.name:
+        yield from named(value.name, path / "name", name_check)
+    else:
+        yield required(path / "name", "name or generateName is required")
+    yield from _namespace(value.namespace, namespaced, path / "namespace")
+    yield from check_labels(value.labels, path / "labels")
+    yield from check_annotations(value.annotations, path / "annotations")
+    yield from _owners(value.ownerReferences, path / "ownerReferences")
+    yield from _finalizers(value.finalizers, path / "finalizers")
+
+
+def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path = METADATA) -> Errors:
+    """What a client may not change about an object that exists."""
+    if old.deletionTimestamp:
+        added = sorted(set(value.finalizers) - set(old.finalizers))
+        if added:
+            listed = ", ".join(f'"{name}"' for name in added)
+            text = "no new finalizers can be added if the object is being deleted, found new finalizers"
+            yield forbidden(path / "finalizers", f"{text} []string{{{listed}}}")
+    for name in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        new = getattr(value, name)
+        yield from unchanged(new, getattr(old, name), path / name, new)
+    if value.generation < old.generation:
+        yield invalid(path / "generation", value.generation, "must not be decremented")
+
+
+def template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:
+    """The metadata of a pod template: only labels and annotations matter, the rest is ignored."""
+    yield from check_annotations(value.annotations, path / "annotations")
+    yield from check_labels(value.labels, path / "labels")
+
+
+def claim_template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:
+    """The metadata of a claim template: what would be ignored is refused."""
+    yield from check_annotations(value.annotations, path / "annotations")
+    yield from check_labels(value.labels, path / "labels")
+    # What the server fills in by itself cannot be told from what the author wrote, so those are left alone.
+    for field in (
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    ):
+        if getattr(value, field):
+            yield forbidden(path / field, "cannot be set")
+
+
+def check_labels(value: Mapping[str, str], path: Path) -> Errors:
+    for key, text in value.items():
+        yield from named(key, path, names.qualified_name)
+        yield from named(text, path, names.label_value)
+
+
+def check_annotations(value: Mapping[str, str], path: Path) -> Errors:
+    for key in value:
+        for text in names.qualified_name(key.lower()):
+            yield invalid(path, key, text)
+    if sum(len(key.encode()) + len(text.encode()) for key, text in value.items()) > ANNOTATIONS_MAX:
+        yield too_long(path, ANNOTATIONS_MAX)
+
+
+def _namespace(value: str, namespaced: bool, path: Path) -> Errors:
+    if not namespaced:
+        if value:
+            yield forbidden(path, "not allowed on this type")
+    elif value:
+        yield from named(value, path, names.label)
+    else:
+        yield required(path)
+
+
+def _owners(owners: tuple[meta.OwnerReference, ...], path: Path) -> Errors:
+    controller: meta.OwnerReference | None = None
+    for index, owner in enumerate(owners):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not getattr(owner, field):
+                yield required(path / index / field, "must not be empty")
+        if (owner.apiVersion, owner.kind) == ("v1", "Event"):
+            yield invalid(path / index, owner, "/v1, Kind=Event is disallowed from being an owner")
+        if owner.controller:
+            if controller is not None:
+                yield invalid(
+                    path,
+                    [reference.name for reference in owners],
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller.name} and {owner.name}",
+                )
+            controller = owner
+
+
+def _finalizers(finalizers: tuple[str, ...], path: Path) -> Errors:
+    for index, finalizer in enumerate(finalizers):
+        yield from finalizer_name(finalizer, path / index)
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        yield invalid(path, list(finalizers), text)
+
+
+def finalizer_name(finalizer: str, path: Path) -> Errors:
+    complaints = names.qualified_name(finalizer)
+    for text in complaints:
+        yield invalid(path, finalizer, text)
+    if not complaints and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        yield invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")

@@ -1,0 +1,62 @@
+"""Node selectors, wherever they stand: affinity, slices, allocations."""
+
+from __future__ import annotations
+
+import re
+
+from dray.api import names
+from dray.api.errors import forbidden, invalid, required
+from dray.api.types import core
+from dray.api.validation.lists import Errors, each, named
+from dray.api.validation.paths import Path
+
+_SETS = ("In", "NotIn")
+_PRESENCE = ("Exists", "DoesNotExist")
+_ORDER = ("Gt", "Lt")
+_FIELDS = ("metadata.name",)
+
+
+def node_selector(selector: core.NodeSelector, path: Path) -> Errors:
+    terms = path / "nodeSelectorTerms"
+    if not selector.nodeSelectorTerms:
+        yield required(terms, "must have at least one node selector term")
+    yield from each(selector.nodeSelectorTerms, terms, node_selector_term)
+
+
+def node_selector_term(term: core.NodeSelectorTerm, path: Path) -> Errors:
+    yield from each(term.matchExpressions, path / "matchExpressions", _expression)
+    yield from each(term.matchFields, path / "matchFields", _field)
+
+
+def _expression(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
+    operator, values = requirement.operator, requirement.values
+    if operator in _SETS:
+        if not values:
+            yield required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in _PRESENCE:
+        if values:
+            yield forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    elif operator in _ORDER:
+        if len(values) != 1:
+            yield required(path / "values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        elif not re.fullmatch(r"[+-]?\d+", values[0]):
+            yield invalid(path / "values" / 0, values[0], "for 'Gt', 'Lt' operators, the value must be an integer")
+    else:
+        yield invalid(path / "operator", operator, "not a valid selector operator")
+    yield from named(requirement.key, path / "key", names.qualified_name)
+    for index, value in enumerate(values if operator in _SETS else ()):
+        yield from named(value, path / "values" / index, names.label_value)
+
+
+def _field(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
+    if requirement.operator in _SETS:
+        if len(requirement.values) != 1:
+            text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            yield required(path / "values", text)
+    else:
+        yield invalid(path / "operator", requirement.operator, "not a valid selector operator")
+    if requirement.key not in _FIELDS:
+        yield invalid(path / "key", requirement.key, "not a valid field selector key")
+        return
+    for index, value in enumerate(requirement.values):
+        yield from named(value, path / "values" / index, names.subdomain)

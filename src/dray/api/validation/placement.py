@@ -1,0 +1,112 @@
+"""Where pods may go: affinity, tolerations, spreading, and label selectors, which all of them use."""
+
+from __future__ import annotations
+
+from dray.api import names
+from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.types import core, meta
+from dray.api.validation.lists import Errors, each, named
+from dray.api.validation.metadata import check_labels
+from dray.api.validation.nodes import node_selector, node_selector_term
+from dray.api.validation.paths import Path
+
+TAINT_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
+_SETS = ("In", "NotIn")
+_PRESENCE = ("Exists", "DoesNotExist")
+
+
+def label_selector(selector: meta.LabelSelector | None, path: Path) -> Errors:
+    if selector is None:
+        return
+    yield from check_labels(selector.matchLabels, path / "matchLabels")
+    yield from each(selector.matchExpressions, path / "matchExpressions", _requirement)
+
+
+def _requirement(item: meta.LabelSelectorRequirement, path: Path) -> Errors:
+    if item.operator in _SETS:
+        if not item.values:
+            yield required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif item.operator in _PRESENCE:
+        if item.values:
+            yield forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    else:
+        yield invalid(path / "operator", item.operator, "not a valid selector operator")
+    yield from named(item.key, path / "key", names.qualified_name)
+    for index, value in enumerate(item.values):
+        yield from named(value, path / "values" / index, names.label_value)
+
+
+def affinity(value: core.Affinity, path: Path) -> Errors:
+    if value.nodeAffinity is not None:
+        here = path / "nodeAffinity"
+        wanted = value.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        if wanted is not None:
+            yield from node_selector(wanted, here / "requiredDuringSchedulingIgnoredDuringExecution")
+        field = "preferredDuringSchedulingIgnoredDuringExecution"
+        for index, term in enumerate(value.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution):
+            yield from _weight(term.weight, here / field / index / "weight")
+            yield from node_selector_term(term.preference, here / field / index / "preference")
+    for name in ("podAffinity", "podAntiAffinity"):
+        rules = getattr(value, name)
+        if rules is not None:
+            yield from _pod_affinity(rules, path / name)
+
+
+def _pod_affinity(rules: core.PodAffinity | core.PodAntiAffinity, path: Path) -> Errors:
+    yield from each(
+        rules.requiredDuringSchedulingIgnoredDuringExecution,
+        path / "requiredDuringSchedulingIgnoredDuringExecution",
+        _affinity_term,
+    )
+    for index, term in enumerate(rules.preferredDuringSchedulingIgnoredDuringExecution):
+        here = path / "preferredDuringSchedulingIgnoredDuringExecution" / index
+        yield from _weight(term.weight, here / "weight")
+        yield from _affinity_term(term.podAffinityTerm, here / "podAffinityTerm")
+
+
+def _affinity_term(term: core.PodAffinityTerm, path: Path) -> Errors:
+    yield from label_selector(term.labelSelector, path / "labelSelector")
+    yield from label_selector(term.namespaceSelector, path / "namespaceSelector")
+    for index, name in enumerate(term.namespaces):
+        yield from named(name, path / "namespaces" / index, names.label)
+    if not term.topologyKey:
+        yield required(path / "topologyKey", "can not be empty")
+    else:
+        yield from named(term.topologyKey, path / "topologyKey", names.qualified_name)
+
+
+def _weight(weight: int, path: Path) -> Errors:
+    if not 1 <= weight <= 100:
+        yield invalid(path, weight, "must be in the range 1-100")
+
+
+def toleration(item: core.Toleration, path: Path) -> Errors:
+    if item.key:
+        yield from named(item.key, path / "key", names.qualified_name)
+    elif item.operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid(path / "operator", item.operator, text)
+    if item.tolerationSeconds is not None and item.effect != "NoExecute":
+        yield invalid(path / "effect", item.effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+    if item.operator in ("", "Equal"):
+        for text in names.label_value(item.value):
+            yield invalid(path / "operator", item.value, text)
+    elif item.operator == "Exists":
+        if item.value:
+            yield invalid(path / "operator", item, "value must be empty when `operator` is 'Exists'")
+    else:
+        yield unsupported(path / "operator", item.operator, ("Equal", "Exists"))
+    if item.effect and item.effect not in TAINT_EFFECTS:
+        yield unsupported(path / "effect", item.effect, TAINT_EFFECTS)
+
+
+def spread_constraint(item: core.TopologySpreadConstraint, path: Path) -> Errors:
+    if item.maxSkew <= 0:
+        yield invalid(path / "maxSkew", item.maxSkew, "must be greater than zero")
+    if not item.topologyKey:
+        yield required(path / "topologyKey", "can not be empty")
+    else:
+        yield from named(item.topologyKey, path / "topologyKey", names.qualified_name)
+    if item.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
+        yield unsupported(path / "whenUnsatisfiable", item.whenUnsatisfiable, ("DoNotSchedule", "ScheduleAnyway"))
+    yield from label_selector(item.labelSelector, path / "labelSelector")

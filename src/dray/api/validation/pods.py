@@ -1,0 +1,264 @@
+"""Pods and pod templates: what they may say, and the little of it that may change."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dray.api import names
+from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.types import core
+from dray.api.validation.containers import container, init_container
+from dray.api.validation.context import Context
+from dray.api.validation.groups import preemption_policy
+from dray.api.validation.lists import Errors, each, named, required_name, unchanged
+from dray.api.validation.metadata import check_labels, metadata, metadata_update, template_metadata
+from dray.api.validation.paths import SPEC, STATUS, Path
+from dray.api.validation.placement import affinity, spread_constraint, toleration
+from dray.api.validation.volumes import volumes
+
+RESTART_POLICIES = ("Always", "Never", "OnFailure")
+DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_LONGEST_DEADLINE = 2**31 - 1
+_MUTABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def create_pod(pod: core.Pod, context: Context) -> Errors:
+    yield from metadata(pod.metadata, namespaced=True)
+    yield from pod_spec(pod.spec, SPEC)
+    if pod.spec.ephemeralContainers:
+        yield forbidden(SPEC / "ephemeralContainers", "cannot be set on create")
+
+
+def pod_template(template: core.PodTemplateSpec, path: Path) -> Errors:
+    yield from template_metadata(template.metadata, path / "metadata")
+    yield from pod_spec(template.spec, path / "spec")
+    if template.spec.ephemeralContainers:
+        text = "ephemeral containers not allowed in pod template"
+        yield forbidden(path / "spec" / "ephemeralContainers", text)
+
+
+def create_pod_template(template: core.PodTemplate, context: Context) -> Errors:
+    yield from metadata(template.metadata, namespaced=True)
+    yield from pod_template(template.template, Path("template"))
+
+
+def update_pod_template(template: core.PodTemplate, old: core.PodTemplate, context: Context) -> Errors:
+    yield from metadata_update(template.metadata, old.metadata)
+    yield from pod_template(template.template, Path("template"))
+
+
+# The spec
+
+
+def pod_spec(spec: core.PodSpec, path: Path) -> Errors:
+    yield from volumes(spec.volumes, path / "volumes")
+    yield from _resource_claims(spec, path / "resourceClaims")
+    yield from _containers(spec, path)
+    yield from _choices(spec, path)
+    yield from check_labels(spec.nodeSelector, path / "nodeSelector")
+    if spec.affinity is not None:
+        yield from affinity(spec.affinity, path / "affinity")
+    yield from each(spec.tolerations, path / "tolerations", toleration)
+    yield from each(spec.topologySpreadConstraints, path / "topologySpreadConstraints", spread_constraint)
+    yield from _gates(spec.schedulingGates, path / "schedulingGates")
+    yield from _group(spec, path)
+
+
+def _containers(spec: core.PodSpec, path: Path) -> Errors:
+    claims = {claim.name: claim for claim in spec.resourceClaims}
+    mountable = {volume.name: volume for volume in spec.volumes}
+    if not spec.containers:
+        yield required(path / "containers")
+    seen: set[str] = set()
+    for field in ("containers", "initContainers", "ephemeralContainers"):
+        for index, item in enumerate(getattr(spec, field)):
+            here = path / field / index
+            yield from container(item, here, claims, mountable, spec.hostNetwork and field != "ephemeralContainers")
+            if field == "initContainers":
+                yield from init_container(item, here)
+            if item.name in seen:
+                yield duplicate(here / "name", item.name)
+            seen.add(item.name)
+
+
+def _choices(spec: core.PodSpec, path: Path) -> Errors:
+    for field, options in (("restartPolicy", RESTART_POLICIES), ("dnsPolicy", DNS_POLICIES)):
+        value = getattr(spec, field)
+        if not value:
+            yield required(path / field)
+        elif value not in options:
+            yield unsupported(path / field, value, options)
+    for field in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
+        name = getattr(spec, field)
+        if name:
+            yield from named(name, path / field, names.subdomain)
+    for field in ("hostname", "subdomain"):
+        name = getattr(spec, field)
+        if name:
+            yield from named(name, path / field, names.label)
+    if spec.activeDeadlineSeconds is not None and not 1 <= spec.activeDeadlineSeconds <= _LONGEST_DEADLINE:
+        text = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
+        yield invalid(path / "activeDeadlineSeconds", spec.activeDeadlineSeconds, text)
+    yield from preemption_policy(spec.preemptionPolicy, path / "preemptionPolicy")
+    for index, gate in enumerate(spec.readinessGates):
+        yield from named(gate.conditionType, path / "readinessGates" / index / "conditionType", names.qualified_name)
+
+
+def _gates(items: tuple[core.PodSchedulingGate, ...], path: Path) -> Errors:
+    seen: set[str] = set()
+    for index, gate in enumerate(items):
+        yield from named(gate.name, path / index, names.qualified_name)
+        if gate.name in seen:
+            yield duplicate(path / index, gate.name)
+        seen.add(gate.name)
+
+
+def _group(spec: core.PodSpec, path: Path) -> Errors:
+    """The group that a pod belongs to, in today's words or in the older ones."""
+    if spec.schedulingGroup is not None:
+        here = path / "schedulingGroup" / "podGroupName"
+        if spec.schedulingGroup.podGroupName is None:
+            yield invalid(here, None, "must specify one of: `podGroupName`")
+        else:
+            yield from named(spec.schedulingGroup.podGroupName, here, names.subdomain)
+    if spec.workloadRef is not None:
+        for field in ("name", "podGroupName"):
+            yield from required_name(getattr(spec.workloadRef, field), path / "workloadRef" / field, names.subdomain)
+        group = spec.schedulingGroup.podGroupName if spec.schedulingGroup is not None else None
+        if group is not None and group != spec.workloadRef.podGroupName:
+            text = "must be the same group as `schedulingGroup.podGroupName`"
+            yield invalid(path / "workloadRef" / "podGroupName", spec.workloadRef.podGroupName, text)
+
+
+def _resource_claims(spec: core.PodSpec, path: Path) -> Errors:
+    seen: set[str] = set()
+    for index, claim in enumerate(spec.resourceClaims):
+        here = path / index
+        if not claim.name:
+            yield required(here / "name")
+        elif claim.name in seen:
+            yield duplicate(here / "name", claim.name)
+        else:
+            yield from named(claim.name, here / "name", names.label)
+        seen.add(claim.name)
+        yield from _claim_source(claim, spec, here)
+
+
+def _claim_source(claim: core.PodResourceClaim, spec: core.PodSpec, path: Path) -> Errors:
+    sources = [claim.resourceClaimName, claim.resourceClaimTemplateName, claim.podGroupResourceClaim]
+    chosen = sum(source is not None for source in sources)
+    if not chosen:
+        text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        yield invalid(path, claim, text)
+    elif chosen > 1:
+        options = "`resourceClaimName` or `resourceClaimTemplateName`"
+        if claim.podGroupResourceClaim is not None:
+            options = "`resourceClaimName`, `resourceClaimTemplateName` or `podGroupResourceClaim`"
+        yield invalid(path, claim, f"at most one of {options} may be specified")
+    for field in ("resourceClaimName", "resourceClaimTemplateName"):
+        name = getattr(claim, field)
+        if name is not None:
+            yield from named(name, path / field, names.subdomain)
+    if claim.podGroupResourceClaim is not None:
+        yield from named(claim.podGroupResourceClaim, path / "podGroupResourceClaim", names.label)
+        if spec.schedulingGroup is None and spec.workloadRef is None:
+            text = "may only be set for a pod of a group: set `schedulingGroup` or `workloadRef`"
+            yield invalid(path / "podGroupResourceClaim", claim.podGroupResourceClaim, text)
+
+
+# Updates
+
+
+def update_pod(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
+    yield from metadata_update(pod.metadata, old.metadata)
+    yield from _deadline_update(pod.spec, old.spec)
+    for field in ("containers", "initContainers"):
+        new, before = getattr(pod.spec, field), getattr(old.spec, field)
+        if len(new) != len(before):
+            yield forbidden(SPEC / field, "pod updates may not add or remove containers")
+            return
+        for index, item in enumerate(new):
+            if not item.image:
+                yield required(SPEC / field / index / "image")
+    yield from _tolerations_update(pod.spec, old.spec)
+    yield from _gates_update(pod.spec, old.spec)
+    yield from _rest_unchanged(pod.spec, old.spec)
+
+
+def _deadline_update(spec: core.PodSpec, old: core.PodSpec) -> Errors:
+    """A deadline may come, and come closer, but not go."""
+    new, before, path = spec.activeDeadlineSeconds, old.activeDeadlineSeconds, SPEC / "activeDeadlineSeconds"
+    if new is not None:
+        if not 0 <= new <= _LONGEST_DEADLINE:
+            yield invalid(path, new, f"must be between 0 and {_LONGEST_DEADLINE}, inclusive")
+        elif before is not None and new > before:
+            yield invalid(path, new, "must be less than or equal to previous value")
+    elif before is not None:
+        yield invalid(path, None, "must not update from a positive integer to nil value")
+
+
+def _tolerations_update(spec: core.PodSpec, old: core.PodSpec) -> Errors:
+    def key(item: core.Toleration) -> tuple[str, ...]:
+        return item.key, item.operator, item.value, item.effect
+
+    now = {key(item) for item in spec.tolerations}
+    if any(key(item) not in now for item in old.tolerations):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden(SPEC / "tolerations", text)
+    yield from each(spec.tolerations, SPEC / "tolerations", toleration)
+
+
+def _gates_update(spec: core.PodSpec, old: core.PodSpec) -> Errors:
+    before = {gate.name for gate in old.schedulingGates}
+    for gate in spec.schedulingGates:
+        if gate.name not in before:
+            text = f"only deletion is allowed, but found new scheduling gate '{gate.name}'"
+            yield forbidden(SPEC / "schedulingGates", text)
+
+
+def _rest_unchanged(spec: core.PodSpec, old: core.PodSpec) -> Errors:
+    """With what may change put back, nothing else differs."""
+    restored: dict[str, object] = {
+        "activeDeadlineSeconds": old.activeDeadlineSeconds,
+        "tolerations": old.tolerations,
+        "schedulingGates": old.schedulingGates,
+    }
+    for field in ("containers", "initContainers"):
+        pairs = zip(getattr(spec, field), getattr(old, field), strict=True)
+        restored[field] = tuple(msgspec.structs.replace(new, image=before.image) for new, before in pairs)
+    if (old.terminationGracePeriodSeconds or 0) < 0 and spec.terminationGracePeriodSeconds == 1:
+        restored["terminationGracePeriodSeconds"] = old.terminationGracePeriodSeconds
+    if old.schedulingGates:
+        # Until a pod may be scheduled, where it may go can be narrowed.
+        if old.nodeSelector.items() <= spec.nodeSelector.items():
+            restored["nodeSelector"] = old.nodeSelector
+        if old.affinity is None:
+            restored["affinity"] = None
+    munged = msgspec.structs.replace(spec, **restored)
+    if munged != old:
+        changed = [name for name in spec.__struct_fields__ if getattr(munged, name) != getattr(old, name)]
+        yield forbidden(SPEC, f"{_MUTABLE}\nchanged: {', '.join(f'`spec.{name}`' for name in changed)}")
+
+
+def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
+    yield from metadata_update(pod.metadata, old.metadata)
+    if pod.status.nominatedNodeName:
+        yield from named(pod.status.nominatedNodeName, STATUS / "nominatedNodeName", names.subdomain)
+    if old.status.qosClass:
+        yield from unchanged(pod.status.qosClass, old.status.qosClass, STATUS / "qosClass", pod.status.qosClass)
+    path = STATUS / "resourceClaimStatuses"
+    known = {claim.name for claim in pod.spec.resourceClaims}
+    seen: set[str] = set()
+    for index, status in enumerate(pod.status.resourceClaimStatuses):
+        if status.name not in known:
+            text = "must match the name of an entry in `spec.resourceClaims`"
+            yield invalid(path / index / "name", status.name, text)
+        if status.name in seen:
+            yield duplicate(path / index / "name", status.name)
+        seen.add(status.name)
+        if status.resourceClaimName is not None:
+            yield from named(status.resourceClaimName, path / index / "resourceClaimName", names.subdomain)
