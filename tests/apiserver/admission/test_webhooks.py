@@ -1,0 +1,331 @@
+"""Webhooks: real HTTPS servers with their own authority, asked about real requests."""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError
+from dray.apiserver.admission.webhooks import Unprocessable, ValidatingWebhooks
+from dray.apiserver.certificates import Keys
+from dray.apiserver.user import User
+from tests.apiserver.admission.writing import about, create, delete, update
+from tests.apiserver.reading import Objects, claim, exactly, namespace, pod, slice_
+
+Tree = dict[str, Any]
+Answer = Callable[[Tree], Tree | web.Response]
+RULE = {
+    "operations": ["*"],
+    "apiGroups": ["*"],
+    "apiVersions": ["*"],
+    "resources": ["*/*"],
+}
+
+
+class Hook:
+    """A webhook server that remembers what it was asked and answers as it is told."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.authority = base64.b64encode(keys.authority).decode()
+        self.requests: list[Tree] = []
+        self.answer: Answer = lambda request: {"allowed": True}
+        self.wait = 0.0
+        self.url = ""
+
+    async def handle(self, received: web.Request) -> web.Response:
+        review = await received.json()
+        assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+        self.requests.append(review["request"])
+        await asyncio.sleep(self.wait)
+        answer = self.answer(review["request"])
+        if isinstance(answer, web.Response):
+            return answer
+        response = {"uid": review["request"]["uid"], **answer}
+        return web.json_response({**review, "request": None, "response": response})
+
+    def configuration(self, name: str = "check.example.com", **fields: Any) -> Tree:
+        webhook = {
+            "name": name,
+            "clientConfig": {"url": self.url, "caBundle": self.authority},
+            "rules": [RULE],
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **fields,
+        }
+        return {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [webhook],
+        }
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return Keys.open(tmp_path_factory.mktemp("hook"))
+
+
+@pytest.fixture
+async def hook(keys: Keys) -> AsyncIterator[Hook]:
+    hook = Hook(keys)
+    app = web.Application()
+    app.router.add_post("/check", hook.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys.certificate_file, keys.key_file)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    port = runner.addresses[0][1]
+    hook.url = f"https://127.0.0.1:{port}/check"
+    yield hook
+    await runner.cleanup()
+
+
+Make = Callable[..., ValidatingWebhooks]
+
+
+@pytest.fixture
+async def plugin(hook: Hook) -> AsyncIterator[Make]:
+    made: list[ValidatingWebhooks] = []
+
+    def make(*trees: Tree, **fields: Any) -> ValidatingWebhooks:
+        made.append(ValidatingWebhooks(Objects(hook.configuration(**fields), *trees)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.aclose()
+
+
+async def refusal(attempt: Awaitable[Any]) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        await attempt
+    return caught.value
+
+
+async def test_webhook_sees_the_request(hook: Hook, plugin: Make) -> None:
+    jane = User("jane", "42", ("devs",), {"scopes": ("a",)})
+    await create(plugin(), claim("c", exactly("r")), user=jane)
+    (seen,) = hook.requests
+    kind = {"group": "resource.k8s.io", "version": "v1", "kind": "ResourceClaim"}
+    resource = {"group": "resource.k8s.io", "version": "v1", "resource": "resourceclaims"}
+    assert (seen["kind"], seen["requestKind"]) == (kind, kind)
+    assert (seen["resource"], seen["requestResource"]) == (resource, resource)
+    assert (seen["operation"], seen["namespace"], seen["name"]) == ("CREATE", "default", "c")
+    assert seen["userInfo"] == {"username": "jane", "uid": "42", "groups": ["devs"], "extra": {"scopes": ["a"]}}
+    assert seen["object"]["kind"] == "ResourceClaim"
+    assert seen["object"]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu"
+    assert seen["dryRun"] is False
+    assert seen["options"] == {"apiVersion": "meta.k8s.io/v1", "kind": "CreateOptions"}
+    assert "oldObject" not in seen
+
+
+async def test_old_object_of_updates_and_deletions(hook: Hook, plugin: Make) -> None:
+    one = plugin()
+    await update(one, pod("p"), pod("p", node="n1"), subresource="status")
+    await delete(one, pod("p"))
+    updated, deleted = hook.requests
+    assert updated["subResource"] == "status"
+    assert "nodeName" not in updated["oldObject"]["spec"]
+    assert updated["object"]["spec"]["nodeName"] == "n1"
+    assert deleted["oldObject"]["metadata"]["name"] == "p"
+    assert "object" not in deleted
+
+
+async def test_object_is_sent_in_the_version_that_the_rule_names(hook: Hook, plugin: Make) -> None:
+    rule = {**RULE, "apiVersions": ["v1beta1"]}
+    await create(plugin(rules=[rule]), claim("c", exactly("r")), version="v1beta2")
+    (seen,) = hook.requests
+    assert seen["kind"]["version"] == "v1beta1"
+    assert seen["requestKind"]["version"] == "v1beta2"
+    assert seen["object"]["apiVersion"] == "resource.k8s.io/v1beta1"
+    assert seen["object"]["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu"
+    await create(plugin(rules=[rule], matchPolicy="Exact"), claim("c", exactly("r")))
+    assert len(hook.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "text"),
+    [
+        ({"message": "no such mode"}, BadRequest, ": no such mode"),
+        ({"message": "no", "code": 403}, Forbidden, ": no"),
+        ({"reason": "Busy", "code": 409}, Conflict, ": Busy"),
+        ({"message": "bad", "code": 422}, Unprocessable, ": bad"),
+        ({"message": "oops", "code": 503}, InternalError, ": oops"),
+        ({"message": "odd", "code": 200}, BadRequest, ": odd"),
+        (None, BadRequest, " without explanation"),
+    ],
+)
+async def test_denial(hook: Hook, plugin: Make, status: Tree | None, kind: type[ApiError], text: str) -> None:
+    hook.answer = lambda request: {"allowed": False, "status": status}
+    error = await refusal(create(plugin(), pod("p")))
+    assert type(error) is kind
+    assert error.message == f'admission webhook "check.example.com" denied the request{text}'
+
+
+async def test_warnings_are_passed_on(hook: Hook, plugin: Make) -> None:
+    hook.answer = lambda request: {"allowed": True, "warnings": ["mode x is old", "y" * 300]}
+    asked = await create(plugin(), pod("p"))
+    assert asked.warnings == ["mode x is old", "y" * 256]
+
+
+BROKEN: list[tuple[Answer, str]] = [
+    (lambda request: web.Response(status=500), "the server answered 500"),
+    (lambda request: web.Response(status=302, headers={"Location": "/check"}), "the server answered 302"),
+    (lambda request: web.Response(text="hello"), "no AdmissionReview"),
+    (lambda request: web.json_response({}), "expected an AdmissionReview"),
+    (lambda request: {"uid": "another", "allowed": True}, "expected response.uid="),
+    (lambda request: {"allowed": "yes"}, "no AdmissionReview"),
+    (lambda request: web.Response(body=b" " * (1 << 21)), "larger than"),
+]
+
+
+@pytest.mark.parametrize(("answer", "text"), BROKEN)
+async def test_broken_webhook_fails_closed_or_open(hook: Hook, plugin: Make, answer: Answer, text: str) -> None:
+    hook.answer = answer
+    error = await refusal(create(plugin(), pod("p")))
+    assert error.code == 500
+    assert error.message.startswith('Internal error occurred: failed calling webhook "check.example.com": ')
+    assert text in error.message
+    asked = await create(plugin(failurePolicy="Ignore"), pod("p"))
+    assert text in asked.warnings[0]
+
+
+async def test_slow_webhook_is_given_up(hook: Hook, plugin: Make) -> None:
+    hook.wait = 30
+    error = await refusal(asyncio.wait_for(create(plugin(timeoutSeconds=1), pod("p")), 5))
+    assert "no answer within 1s" in error.message
+
+
+async def test_server_of_another_authority_is_not_believed(hook: Hook, plugin: Make, tmp_path: Path) -> None:
+    foreign = base64.b64encode(Keys.open(tmp_path).authority).decode()
+    error = await refusal(create(plugin(clientConfig={"url": hook.url, "caBundle": foreign}), pod("p")))
+    assert "certificate verify failed" in error.message
+    assert hook.requests == []
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"service": {"namespace": "ns", "name": "hook"}}, "refers to service ns/hook, which this server cannot reach"),
+        ({"url": "https://127.0.0.1:1/check"}, "Cannot connect"),
+        ({"url": "https://127.0.0.1:1/check", "caBundle": "bm8="}, "the CA bundle cannot be read"),
+    ],
+)
+async def test_webhook_that_cannot_be_reached(plugin: Make, config: Tree, text: str) -> None:
+    assert text in (await refusal(create(plugin(clientConfig=config), pod("p")))).message
+
+
+async def test_all_webhooks_are_asked_at_once_and_one_denial_is_enough(hook: Hook, plugin: Make) -> None:
+    hook.wait = 0.3
+    hook.answer = lambda request: {"allowed": len(hook.requests) < 5}
+    one = plugin(*(hook.configuration(f"more{number}.example.com") for number in range(4)))
+    started = asyncio.get_running_loop().time()
+    await refusal(create(one, pod("p")))
+    assert len(hook.requests) == 5
+    assert asyncio.get_running_loop().time() - started < 1.2
+
+
+@pytest.mark.parametrize(
+    ("effects", "called"), [("None", True), ("NoneOnDryRun", True), ("Some", False), (None, False)]
+)
+async def test_dry_run_needs_a_webhook_without_side_effects(
+    hook: Hook, plugin: Make, effects: str | None, called: bool
+) -> None:
+    attempt = create(plugin(sideEffects=effects), pod("p"), dry_run=True)
+    if called:
+        await attempt
+        assert hook.requests[0]["dryRun"] is True
+        return
+    error = await refusal(attempt)
+    assert error.message == 'admission webhook "check.example.com" does not support dry run'
+
+
+@pytest.mark.parametrize(
+    ("change", "matched"),
+    [
+        ({}, True),
+        ({"operations": ["UPDATE"]}, False),
+        ({"operations": ["CREATE", "UPDATE"]}, True),
+        ({"apiGroups": [""]}, False),
+        ({"apiGroups": ["resource.k8s.io"]}, True),
+        ({"apiVersions": ["v1"]}, True),
+        ({"apiVersions": ["v2"]}, False),
+        ({"resources": ["resourceclaims"]}, True),
+        ({"resources": ["*"]}, True),
+        ({"resources": ["resourceclaims/*"]}, True),
+        ({"resources": ["resourceclaims/status"]}, False),
+        ({"resources": ["pods"]}, False),
+        ({"scope": "Namespaced"}, True),
+        ({"scope": "Cluster"}, False),
+        ({"scope": "*"}, True),
+    ],
+)
+async def test_rules(hook: Hook, plugin: Make, change: Tree, matched: bool) -> None:
+    await create(plugin(rules=[{**RULE, **change}]), claim("c", exactly("r")))
+    assert bool(hook.requests) is matched
+
+
+async def test_rules_of_subresources(hook: Hook, plugin: Make) -> None:
+    for resources, matched in ((["pods"], False), (["*"], False), (["pods/status"], True), (["*/status"], True)):
+        hook.requests.clear()
+        await update(plugin(rules=[{**RULE, "resources": resources}]), pod("p"), pod("p"), subresource="status")
+        assert bool(hook.requests) is matched
+
+
+SELECTOR = {"matchLabels": {"team": "a"}}
+
+
+async def test_namespace_selector(hook: Hook, plugin: Make) -> None:
+    ours, theirs = namespace("ours", labels={"team": "a"}), namespace("theirs")
+    one = plugin(ours, theirs, namespaceSelector=SELECTOR)
+    await create(one, pod("p", "theirs"))
+    await create(one, theirs)
+    assert hook.requests == []
+    await create(one, pod("p", "ours"))
+    await create(one, ours)
+    await create(one, slice_("s"))
+    assert [seen["resource"]["resource"] for seen in hook.requests] == ["pods", "namespaces", "resourceslices"]
+
+
+async def test_object_selector_sees_both_states(hook: Hook, plugin: Make) -> None:
+    one = plugin(objectSelector=SELECTOR)
+    plain, labelled = pod("p"), pod("p")
+    labelled["metadata"]["labels"] = {"team": "a"}
+    await create(one, plain)
+    assert hook.requests == []
+    await create(one, labelled)
+    await update(one, labelled, plain)
+    assert len(hook.requests) == 2
+
+
+async def test_broken_webhook_can_be_removed(hook: Hook, plugin: Make) -> None:
+    one, configuration = plugin(clientConfig={"url": "https://127.0.0.1:1/"}), hook.configuration()
+    await update(one, configuration, configuration)
+    await delete(one, configuration)
+
+
+async def test_match_conditions_are_warned_about(hook: Hook, plugin: Make) -> None:
+    configuration = hook.configuration(matchConditions=[{"name": "n", "expression": "true"}])
+    asked = await create(plugin(), configuration)
+    assert asked.warnings == [
+        "webhooks[0].matchConditions: not evaluated by this server; the webhook is called for every request that its "
+        "rules match"
+    ]
+
+
+async def test_new_configuration_counts_at_once(hook: Hook) -> None:
+    objects = Objects()
+    one = ValidatingWebhooks(objects)
+    await one.validate(about("CREATE", pod("p")))
+    objects.put(hook.configuration())
+    await one.validate(about("CREATE", pod("p")))
+    assert len(hook.requests) == 1
+    await one.aclose()

@@ -1,0 +1,59 @@
+"""Furnishing a real store, by one server or several at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from dray.api.types.core import ConfigMap, Namespace
+from dray.api.types.rbac import ClusterRole
+from dray.apiserver.authorization import Attributes
+from dray.apiserver.authorization.rbac import Rbac
+from dray.apiserver.furnishing import furnish
+from dray.apiserver.reader import many, one
+from dray.apiserver.storage import Storage, decode
+from dray.apiserver.user import User
+from dray.store import Cache, MemoryLog, Op
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[MemoryLog]:
+    log = MemoryLog()
+    yield log
+    await log.close()
+
+
+async def test_furnished_once(log: MemoryLog) -> None:
+    cache = await Cache.open(log, decode)
+    storage = Storage(cache)
+    assert await furnish(storage, "PEM") > 50
+    assert await furnish(storage, "PEM") == 0
+    assert one(storage, ConfigMap, "kube-system", "kube-root-ca.crt")
+    scheduler = User("system:kube-scheduler")
+    binding = Attributes("create", resource="pods", subresource="binding", namespace="default")
+    assert Rbac(storage).authorize(scheduler, binding).allowed
+    await cache.close()
+
+
+async def test_removed_objects_come_back_at_the_next_start(log: MemoryLog) -> None:
+    cache = await Cache.open(log, decode)
+    storage = Storage(cache)
+    await furnish(storage)
+    await cache.commit([Op(f"clusterroles.rbac.authorization.k8s.io/{name}", None) for name in ("view", "edit")])
+    assert await furnish(storage) == 2
+    assert one(storage, ClusterRole, "", "view")
+    await cache.close()
+
+
+async def test_several_servers_at_once(log: MemoryLog) -> None:
+    caches = [await Cache.open(log, decode) for _ in range(3)]
+    counts = await asyncio.gather(*(furnish(Storage(cache), "PEM") for cache in caches))
+    assert max(counts) > 50
+    assert {found.metadata.name for found in many(Storage(caches[0]), Namespace)} == {
+        "default",
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+    }
+    for cache in caches:
+        await cache.close()
