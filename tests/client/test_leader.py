@@ -79,7 +79,7 @@ async def test_a_leader_that_stops_hands_over_at_once(near: Client, clock: Manua
     await clock.advance(5)
     await a.stop()
     assert not a.working
-    assert (await lease(near)).spec.holderIdentity == ""
+    assert (await lease(near)).spec.holderIdentity is None
     await clock.advance(2.1)
     assert b.working
     spec = (await lease(near)).spec
@@ -153,7 +153,7 @@ async def test_work_that_ends_releases_the_lease_and_its_error_is_raised(near: C
     with pytest.raises(ValueError, match="broken"):
         await election.run(work)
     await settle()
-    assert (await lease(near)).spec.holderIdentity == ""
+    assert (await lease(near)).spec.holderIdentity is None
 
 
 def test_terms_that_would_allow_two_leaders_are_refused() -> None:

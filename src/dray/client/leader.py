@@ -174,7 +174,7 @@ class LeaderElection:
         """Write the lease as it was last seen, with a new holder or renewal; `Conflict` if it changed since."""
         assert self._seen is not None
         now = micro_timestamp(self._clock.time())
-        spec: Tree = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": now}
+        spec: Tree = {"holderIdentity": holder or None, "leaseDurationSeconds": seconds, "renewTime": now}
         if holder != self.leader:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = (self._seen.spec.leaseTransitions or 0) + bool(holder)
