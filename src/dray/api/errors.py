@@ -6,12 +6,12 @@ made from an HTTP answer in one place (`client`). Field errors carry the path, r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
+from dray.api.quoting import quote
 from dray.api.resources import Resource
 
 
@@ -31,9 +31,9 @@ class FieldError(msgspec.Struct, frozen=True):
 
 def shown(value: Any) -> str:
     """A value as Kubernetes prints it in a field error: text quoted, the rest as JSON."""
-    if isinstance(value, msgspec.Struct):
-        value = msgspec.to_builtins(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, str):
+        return quote(value)
+    return msgspec.json.encode(value).decode()
 
 
 def _text(title: str, detail: str) -> str:
