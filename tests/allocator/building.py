@@ -1,0 +1,159 @@
+"""Small clusters and claims for tests: short ways to write wire objects, and a generator of random ones."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dray.allocator import Features
+from dray.api.types.core import Node
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+
+DRIVER = "gpu.example.com"
+ROOT = "x.io/root"
+NUMA = "x.io/numa"
+
+
+class Instance(NamedTuple):
+    """The arguments of `allocate` up to the features."""
+
+    node: Node
+    claims: list[ResourceClaim]
+    classes: list[DeviceClass]
+    slices: list[ResourceSlice]
+    taken: list[tuple[str, str, str]]
+    features: Features
+
+
+def node(name: str = "n", **labels: str) -> Node:
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node)
+
+
+def attribute(value: Any) -> dict[str, Any]:
+    kind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "string"
+    return {kind: value}
+
+
+def device(name: str, taints: list[dict[str, str]] | None = None, **attributes: Any) -> dict[str, Any]:
+    tree = {"name": name, "attributes": {key: attribute(value) for key, value in attributes.items()}}
+    return tree | ({"taints": taints} if taints else {})
+
+
+def slice_(
+    name: str, devices: list[dict[str, Any]], pool: str = "p", driver: str = DRIVER, count: int = 1, **spec: Any
+) -> ResourceSlice:
+    place = spec if spec.keys() & {"nodeName", "allNodes", "nodeSelector", "perDeviceNodeSelection"} else {}
+    generation = spec.pop("generation", 1)
+    tree = {
+        "metadata": {"name": name},
+        "spec": {
+            "driver": driver,
+            "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
+            "devices": devices,
+            **(place or {"nodeName": "n"}),
+            **spec,
+        },
+    }
+    return msgspec.convert(tree, ResourceSlice)
+
+
+def class_(name: str, *selectors: str, config: list[dict[str, Any]] | None = None) -> DeviceClass:
+    spec: dict[str, Any] = {"selectors": [{"cel": {"expression": text}} for text in selectors]}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec | {"config": config or []}}, DeviceClass)
+
+
+def spec(count: int | None = 1, *selectors: str, cls: str = "any", **fields: Any) -> dict[str, Any]:
+    """What a request or an alternative asks for; no count means all devices."""
+    mode = {"allocationMode": "All"} if count is None else {"allocationMode": "ExactCount", "count": count}
+    chosen = {"selectors": [{"cel": {"expression": text}} for text in selectors]} if selectors else {}
+    return {"deviceClassName": cls, **mode, **chosen, **fields}
+
+
+def request(name: str, count: int | None = 1, *selectors: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "exactly": spec(count, *selectors, **fields)}
+
+
+def alternatives(name: str, **subrequests: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "firstAvailable": [{"name": key, **value} for key, value in subrequests.items()]}
+
+
+def claim(name: str, *requests: dict[str, Any], match: tuple[str, ...] = (), **devices: Any) -> ResourceClaim:
+    constraints = [{"matchAttribute": attribute_} for attribute_ in match] + devices.pop("constraints", [])
+    tree = {"requests": list(requests), "constraints": constraints, **devices}
+    return msgspec.convert({"metadata": {"name": name, "namespace": "ns"}, "spec": {"devices": tree}}, ResourceClaim)
+
+
+def index_below(limit: int) -> str:
+    return f'device.attributes["{DRIVER}"].index < {limit}'
+
+
+ANY = class_("any")
+GPU = class_("gpu", f'device.driver == "{DRIVER}"')
+
+_RISKY = [index_below(2), f'device.attributes["{DRIVER}"].model == "a100"']
+_SAFE = ["true", f'device.driver == "{DRIVER}"', f'device.attributes["{DRIVER}"].?model.orValue("none") != "t4"']
+
+
+def random_instance(random: Random) -> Instance:
+    """A small cluster with every feature in it, contended enough that most answers are not obvious."""
+    slices: list[ResourceSlice] = []
+    for driver in [DRIVER, "nic.example.org"][: random.choice([1, 1, 2])]:
+        for pool in range(random.choice([1, 1, 2])):
+            slices.append(_random_slice(random, f"s{len(slices)}", driver, f"p{pool}"))
+    claims = [_random_claim(random, f"c{number}") for number in range(random.choice([1, 1, 2, 3]))]
+    taken = [
+        (part.spec.driver, part.spec.pool.name, offered.name)
+        for part in slices
+        for offered in part.spec.devices
+        if random.randint(1, 100) <= 15
+    ]
+    return Instance(node(), claims, [ANY, GPU], slices, taken, Features(device_taints=random.choice([True, False])))
+
+
+def _random_slice(random: Random, name: str, driver: str, pool: str) -> ResourceSlice:
+    devices = []
+    for number in range(random.randint(1, 5)):
+        held: dict[str, Any] = {}
+        for key, values in (("index", range(5)), ("model", ["a100", "t4"]), (ROOT, "pqr"), (NUMA, [0, 1, "0"])):
+            if random.randint(1, 100) <= 90:
+                held[key] = random.choice(list(values))
+        taints = [{"key": "k", "effect": "NoSchedule"}] if random.randint(1, 100) <= 15 else None
+        devices.append(device(f"d{number}", taints, **held))
+    if random.randint(1, 100) <= 3:
+        devices.append(devices[0])
+    return slice_(name, devices, pool, driver, count=2 if random.randint(1, 100) <= 3 else 1)
+
+
+def _random_spec(random: Random, privileged: bool) -> dict[str, Any]:
+    count = None if random.randint(1, 100) <= 12 else random.choice([1, 1, 1, 2, 3])
+    pick = random.randint(1, 100)
+    selectors = [random.choice(_RISKY)] if pick <= 15 else [random.choice(_SAFE)] if pick <= 50 else []
+    fields: dict[str, Any] = {"cls": random.choice(["any", "gpu", "gpu"]) if random.randint(1, 100) <= 98 else "nope"}
+    if random.randint(1, 100) <= 20:
+        fields["tolerations"] = [{"operator": "Exists"}]
+    if privileged and random.randint(1, 100) <= 12:
+        fields["adminAccess"] = True
+    return spec(count, *selectors, **fields)
+
+
+def _random_claim(random: Random, name: str) -> ResourceClaim:
+    requests, names = [], []
+    for number in range(random.choice([1, 2, 2, 3])):
+        own = f"r{number}"
+        names.append(own)
+        if random.randint(1, 100) <= 35:
+            subs = {f"s{place}": _random_spec(random, False) for place in range(random.choice([1, 2, 3]))}
+            names += [f"{own}/{sub}" for sub in subs]
+            requests.append(alternatives(own, **subs))
+        else:
+            requests.append({"name": own, "exactly": _random_spec(random, True)})
+    constraints = []
+    for _ in range(random.choice([0, 0, 1, 1, 2])):
+        kind = random.choice(["matchAttribute"] * 5 + ["distinctAttribute"])
+        constraint: dict[str, Any] = {kind: random.choice([ROOT, NUMA, f"{DRIVER}/model"])}
+        if random.randint(1, 100) <= 40:
+            constraint["requests"] = random.sample(names, min(len(names), random.choice([1, 2])))
+        constraints.append(constraint)
+    return claim(name, *requests, constraints=constraints)

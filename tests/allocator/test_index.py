@@ -1,0 +1,238 @@
+"""The index answers as the pure function does, whatever happened before, and forgets nothing but what changed."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dray.allocator import Allocated, DeviceId, Failed, Index, Outcome, Unallocatable, allocate
+from dray.api.types.resource import ResourceClaim
+from tests.allocator.building import (
+    ANY,
+    DRIVER,
+    GPU,
+    Instance,
+    alternatives,
+    claim,
+    class_,
+    device,
+    index_below,
+    node,
+    random_instance,
+    request,
+    slice_,
+    spec,
+)
+
+ONE = claim("one", request("r"))
+
+
+def filled(instance: Instance) -> Index:
+    index = Index(instance.features)
+    for each in instance.classes:
+        index.upsert_class(each)
+    for part in instance.slices:
+        index.upsert_slice(part)
+    index.upsert_node(instance.node)
+    index.take(instance.taken)
+    return index
+
+
+def same(one: Outcome, other: Outcome) -> bool:
+    if isinstance(one, Unallocatable) and isinstance(other, Unallocatable):
+        return one.explain() == other.explain()
+    return one == other
+
+
+def cluster(nodes: int, devices: int = 2) -> Index:
+    index = Index()
+    index.upsert_class(ANY)
+    index.upsert_class(GPU)
+    for at in range(nodes):
+        index.upsert_node(node(f"n{at}", zone="a" if at % 2 else "b"))
+        local = [device(f"d{place}", index=place) for place in range(devices)]
+        index.upsert_slice(slice_(f"s{at}", local, pool=f"n{at}", nodeName=f"n{at}"))
+    return index
+
+
+def local(at: int, place: int) -> DeviceId:
+    return DeviceId(DRIVER, f"n{at}", f"d{place}")
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False).map(random_instance), st.randoms(use_true_random=False))
+def test_answers_equal_those_of_the_pure_function_as_devices_come_and_go(instance: Instance, random: Random) -> None:
+    index = filled(instance)
+    everything = [
+        (part.spec.driver, part.spec.pool.name, offered.name)
+        for part in instance.slices
+        for offered in part.spec.devices
+    ]
+    taken = set(instance.taken)
+    for _ in range(4):
+        expected = allocate(*instance._replace(taken=sorted(taken)))
+        assert same(index.allocate("n", instance.claims), expected)
+        fits = index.fits(instance.claims)
+        assert ("n" in fits) == isinstance(expected, Allocated)
+        assert bool(fits.failing) == isinstance(expected, Failed)
+        if isinstance(expected, Allocated):
+            assert fits.score("n") == expected.score
+        some = random.sample(everything, min(len(everything), 2))
+        if random.choice([True, False]):
+            index.take(some)
+            taken.update(some)
+        else:
+            index.release(some)
+            taken.difference_update(some)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False).map(random_instance))
+def test_releasing_restores_the_index_exactly(instance: Instance) -> None:
+    index = filled(instance)
+    before, fitted = index.allocate("n", instance.claims), list(index.fits(instance.claims))
+    if isinstance(before, Allocated):
+        devices = [each for own in before.devices for each in own]
+        taken = index.taken
+        index.take(devices)
+        index.fits(instance.claims)
+        index.release(devices)
+        assert index.taken == taken
+    assert same(index.allocate("n", instance.claims), before)
+    assert list(index.fits(instance.claims)) == fitted
+
+
+def test_a_node_stops_fitting_when_its_last_device_is_taken() -> None:
+    index = cluster(3, devices=1)
+    assert list(index.fits([ONE])) == ["n0", "n1", "n2"]
+    index.take([local(1, 0)])
+    assert list(index.fits([ONE])) == ["n0", "n2"]
+    index.release([local(1, 0)])
+    assert len(index.fits([ONE])) == 3
+
+
+def test_taking_twice_is_taking_once() -> None:
+    index = cluster(1, devices=1)
+    index.take([local(0, 0), local(0, 0)])
+    index.release([local(0, 0)])
+    assert "n0" in index.fits([ONE])
+
+
+def test_a_device_taken_before_it_is_published_stays_taken() -> None:
+    index = Index()
+    index.upsert_class(ANY)
+    index.take([local(0, 0)])
+    index.upsert_node(node("n0"))
+    index.upsert_slice(slice_("s0", [device("d0")], pool="n0", nodeName="n0"))
+    assert not index.fits([ONE])
+
+
+def test_a_network_attached_device_is_taken_for_all_nodes() -> None:
+    index = cluster(4)
+    index.upsert_slice(slice_("net", [device("x0")], pool="net", driver="net.example.org", allNodes=True))
+    wish = claim("net", request("r", 1, 'device.driver == "net.example.org"'))
+    assert len(index.fits([wish])) == 4
+    index.take([("net.example.org", "net", "x0")])
+    assert len(index.fits([wish])) == 0
+    assert len(index.fits([ONE])) == 4
+
+
+def test_labels_decide_who_sees_a_slice() -> None:
+    index = cluster(4)
+    zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    index.upsert_slice(slice_("net", [device("x0")], pool="net", driver="net.example.org", nodeSelector=zone))
+    wish = claim("net", request("r", 1, 'device.driver == "net.example.org"'))
+    assert list(index.fits([wish])) == ["n1", "n3"]
+    index.upsert_node(node("n0", zone="a"))
+    index.upsert_node(node("n1", zone="b"))
+    assert list(index.fits([wish])) == ["n0", "n3"]
+
+
+def test_slices_nodes_and_classes_can_go() -> None:
+    index = cluster(3)
+    wish = claim("w", request("r", 1, cls="gpu"))
+    assert len(index.fits([wish])) == 3
+    index.remove_slice("s0")
+    index.remove_node("n1")
+    assert list(index.fits([wish])) == ["n2"]
+    assert index.nodes == ("n0", "n2")
+    index.remove_class("gpu")
+    fits = index.fits([wish])
+    assert list(fits.names(fits.failing)) == ["n0", "n2"]
+    outcome = index.allocate("n2", [wish])
+    assert isinstance(outcome, Failed)
+    assert 'device class "gpu" not found' in outcome.error
+
+
+def test_a_number_that_a_node_leaves_is_used_again() -> None:
+    index = cluster(2, devices=1)
+    index.take([local(1, 0)])
+    assert list(index.fits([ONE])) == ["n0"]
+    index.remove_node("n0")
+    index.upsert_node(node("n9"))
+    assert list(index.fits([ONE])) == []
+    index.upsert_slice(slice_("s9", [device("d0")], pool="n9", nodeName="n9"))
+    assert list(index.fits([ONE])) == ["n9"]
+
+
+def test_a_changed_class_is_noticed() -> None:
+    index = cluster(1)
+    wish = claim("w", request("r", 1, cls="gpu"))
+    assert index.fits([wish])
+    index.upsert_class(class_("gpu", "false"))
+    assert not index.fits([wish])
+
+
+def test_a_pool_that_is_being_replaced_offers_nothing() -> None:
+    index = cluster(1)
+    index.upsert_slice(slice_("s0-new", [device("d7")], pool="n0", nodeName="n0", generation=2, count=2))
+    assert not index.fits([ONE])
+    index.upsert_slice(slice_("s0-newer", [device("d8")], pool="n0", nodeName="n0", generation=2, count=2))
+    outcome = index.allocate("n0", [ONE])
+    assert isinstance(outcome, Allocated)
+    assert outcome.devices == ((DeviceId(DRIVER, "n0", "d7"),),)
+
+
+def test_the_score_tells_which_alternative_a_node_would_give() -> None:
+    index = cluster(2)
+    wish = claim("w", alternatives("r", both=spec(2), one=spec(1)))
+    index.take([local(1, 0)])
+    fits = index.fits([wish])
+    assert (fits.score("n0"), fits.score("n1"), fits.score("nowhere")) == (8, 7, 0)
+
+
+def test_nodes_with_equal_devices_share_the_work() -> None:
+    index = cluster(50)
+    index.fits([claim("w", request("r", 1, index_below(1)))])
+    layouts = {id(index._inventory.sight(at).view.layout) for at in range(50)}  # type: ignore[union-attr] # looked at above
+    assert len(layouts) == 1
+
+
+def test_an_unknown_node_is_an_error_of_that_node_only() -> None:
+    outcome = Index().allocate("nowhere", [ONE])
+    assert outcome == Failed("node nowhere is not known", node_only=True)
+
+
+def test_a_malformed_selector_fails_where_it_is_seen() -> None:
+    index = cluster(1)
+    odd = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}
+    index.upsert_slice(slice_("odd", [device("x")], pool="odd", nodeSelector=odd))
+    outcome = index.allocate("n0", [ONE])
+    assert isinstance(outcome, Failed)
+    assert 'operator "Near"' in outcome.error
+    assert index.fits([ONE]).failing == 1
+
+
+def test_old_plans_and_old_changes_are_forgotten_without_harm() -> None:
+    index = cluster(2, devices=1)
+    asked: list[ResourceClaim] = [claim(f"c{at}", request(f"r{at}")) for at in range(300)]
+    for each in asked:
+        assert len(index.fits([each])) == 2
+    for _ in range(5000):
+        index.take([local(0, 0)])
+        index.release([local(0, 0)])
+    index.take([local(0, 0)])
+    for each in (asked[-1], asked[0], ONE):
+        assert list(index.fits([each])) == ["n1"]

@@ -1,0 +1,116 @@
+"""Which slices make a pool, and whether its devices may be used."""
+
+from typing import Any
+
+import pytest
+
+from dray.allocator import Allocated, Failed, Outcome, Unallocatable, allocate
+from dray.allocator.content import content_of
+from dray.allocator.layout import Layout, PoolState, View
+from dray.allocator.pools import group, view
+from dray.api.types.resource import ResourceSlice
+from tests.allocator.building import ANY, claim, device, node, request, slice_
+
+
+def seen(*slices: ResourceSlice) -> View:
+    return view(node("n"), group(slices), content_of, Layout)
+
+
+def states(*slices: ResourceSlice) -> list[PoolState]:
+    return [pool.state for pool in seen(*slices).layout.pools]
+
+
+def ask(*slices: ResourceSlice, count: int | None = 1) -> Outcome:
+    return allocate(node("n"), [claim("a", request("r", count))], [ANY], slices)
+
+
+def test_pools_come_by_driver_and_name_slices_by_name_devices_by_place() -> None:
+    found = seen(
+        slice_("z", [device("d1"), device("d0")], pool="p2"),
+        slice_("b", [device("x")], pool="p1", count=2),
+        slice_("a", [device("y")], pool="p1", count=2),
+        slice_("c", [device("w")], pool="p9", driver="a.example.com"),
+    )
+    assert [str(each) for each in found.devices] == [
+        "a.example.com/p9/w",
+        "gpu.example.com/p1/y",
+        "gpu.example.com/p1/x",
+        "gpu.example.com/p2/d1",
+        "gpu.example.com/p2/d0",
+    ]
+    assert found.places[found.devices[3]] == 3
+    assert found.slice_of(2).metadata.name == "b"
+
+
+def test_only_the_newest_generation_counts() -> None:
+    found = seen(slice_("old", [device("o")], generation=1), slice_("new", [device("n")], generation=2))
+    assert [each.device for each in found.devices] == ["n"]
+
+
+def test_a_pool_with_a_slice_missing_offers_nothing() -> None:
+    part = slice_("s", [device("d")], count=2)
+    assert states(part) == [PoolState.INCOMPLETE]
+    assert isinstance(ask(part), Unallocatable)
+
+
+def test_slices_for_other_nodes_complete_a_pool() -> None:
+    elsewhere = slice_("t", [device("e")], count=2, nodeName="other")
+    found = seen(slice_("s", [device("d")], count=2), elsewhere)
+    assert [each.device for each in found.devices] == ["d"]
+
+
+def test_a_pool_that_is_replaced_elsewhere_is_ignored() -> None:
+    newer = slice_("t", [device("e")], count=2, nodeName="other", generation=2)
+    assert states(slice_("s", [device("d")], count=2, generation=1), newer) == []
+
+
+def test_a_name_used_twice_makes_a_pool_invalid() -> None:
+    part = slice_("s", [device("d"), device("d")])
+    assert states(part) == [PoolState.INVALID]
+    assert ask(part) == Failed("invalid resource pools were encountered", node_only=True)
+    assert isinstance(ask(part, slice_("t", [device("e")], pool="q")), Allocated)
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "state"),
+    [
+        (slice_("s", [device("d")], count=2), "being updated"),
+        (slice_("s", [device("d"), device("d")]), "invalid"),
+    ],
+)
+def test_all_devices_cannot_be_had_while_a_pool_is_in_doubt(doubtful: ResourceSlice, state: str) -> None:
+    outcome = ask(doubtful, slice_("t", [device("e")], pool="a"), count=None)
+    words = f"asks for all devices, but resource pool gpu.example.com/p is currently {state}"
+    assert outcome == Failed(f"claim ns/a, request r: {words}")
+
+
+def test_devices_may_choose_their_nodes_one_by_one() -> None:
+    devices: list[dict[str, Any]] = [
+        device("there") | {"nodeName": "other"},
+        device("here") | {"nodeName": "n"},
+        device("everywhere") | {"allNodes": True},
+    ]
+    outcome = ask(slice_("s", devices, perDeviceNodeSelection=True), count=None)
+    assert isinstance(outcome, Allocated)
+    assert [each.device for each in outcome.devices[0]] == ["here", "everywhere"]
+    assert outcome.results[0]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["n"]
+
+
+def test_devices_that_draw_from_shared_counters_are_passed_over() -> None:
+    counting = device("c") | {"consumesCounters": [{"counterSet": "s", "counters": {"memory": {"value": "1"}}}]}
+    outcome = ask(slice_("s", [counting, device("d")]))
+    assert isinstance(outcome, Allocated)
+    assert outcome.devices[0][0].device == "d"
+
+
+def test_devices_that_need_binding_conditions_are_passed_over() -> None:
+    outcome = ask(slice_("s", [device("b") | {"bindingConditions": ["ready"]}, device("d")]))
+    assert isinstance(outcome, Allocated)
+    assert outcome.devices[0][0].device == "d"
+
+
+def test_a_malformed_node_selector_is_an_error() -> None:
+    odd = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}
+    outcome = ask(slice_("s", [device("d")], nodeSelector=odd))
+    assert isinstance(outcome, Failed)
+    assert outcome.error.startswith("gather pool information: failed to perform node selection for slice s: key zone")

@@ -1,0 +1,150 @@
+"""The answer is the first that a plain depth-first search in the reference's order finds, errors included."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bench.plain_search import Answer, TooSlow, plain_search
+from dray.allocator import Allocated, DeviceId, Failed, GaveUp, Outcome, Unallocatable, allocate, verify
+from tests.allocator.building import (
+    ANY,
+    ROOT,
+    Features,
+    Instance,
+    alternatives,
+    claim,
+    device,
+    index_below,
+    node,
+    random_instance,
+    request,
+    slice_,
+    spec,
+)
+
+instances = st.randoms(use_true_random=False).map(random_instance)
+
+
+def as_answer(outcome: Outcome) -> Answer:
+    match outcome:
+        case Allocated(results=results):
+            return Answer(
+                tuple(
+                    tuple(
+                        (found["request"], DeviceId(found["driver"], found["pool"], found["device"]))
+                        for found in result["devices"].get("results", ())
+                    )
+                    for result in results
+                )
+            )
+        case Failed(error=error):
+            return Answer(error=error)
+        case Unallocatable():
+            return Answer()
+    raise AssertionError(outcome)
+
+
+def first_answer(instance: Instance) -> Answer | None:
+    try:
+        return plain_search(*instance, deadline=time.monotonic() + 0.5)
+    except TooSlow:
+        return None
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(instances)
+def test_the_first_answer_of_a_plain_search_is_found(instance: Instance) -> None:
+    expected = first_answer(instance)
+    if expected is not None:
+        assert as_answer(allocate(*instance)) == expected
+
+
+@pytest.mark.parametrize("start", range(0, 1200, 300))
+def test_seeded_instances_agree_with_a_plain_search(start: int) -> None:
+    for seed in range(start, start + 300):
+        instance = random_instance(Random(seed))
+        expected = first_answer(instance)
+        if expected is not None:
+            assert as_answer(allocate(*instance)) == expected, seed
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(instances)
+def test_every_allocation_is_sound(instance: Instance) -> None:
+    outcome = allocate(*instance)
+    if isinstance(outcome, Allocated):
+        assert verify(outcome.results, *instance) == []
+
+
+def serve(devices: list[dict[str, object]], *claims: object, taken: tuple[tuple[str, str, str], ...] = ()) -> Outcome:
+    return allocate(node(), list(claims), [ANY], [slice_("s", devices)], taken)  # type: ignore[arg-type] # brevity
+
+
+def names(outcome: Outcome) -> list[list[str]]:
+    assert isinstance(outcome, Allocated), outcome
+    return [[found["device"] for found in result["devices"]["results"]] for result in outcome.results]
+
+
+def test_low_devices_are_preferred_unless_others_need_them() -> None:
+    devices = [device(f"d{at}", index=at) for at in range(3)]
+    picky = claim("b", request("r", 1, index_below(1)))
+    assert names(serve(devices, claim("a", request("r")))) == [["d0"]]
+    assert names(serve(devices, claim("a", request("r")), picky)) == [["d1"], ["d0"]]
+
+
+def test_an_alternative_is_passed_over_when_it_leaves_too_little_for_others() -> None:
+    devices = [device(f"d{at}") for at in range(3)]
+    wish = claim("a", alternatives("r", two=spec(2), one=spec(1)))
+    assert names(serve(devices, wish, claim("b", request("r", 1)))) == [["d0", "d1"], ["d2"]]
+    assert names(serve(devices, wish, claim("b", request("r", 2)))) == [["d0"], ["d1", "d2"]]
+
+
+def test_a_constraint_moves_the_choice_to_a_value_with_room() -> None:
+    devices = [device(f"d{at}", **{ROOT: root}) for at, root in enumerate("pqqrr")]
+    assert names(serve(devices, claim("a", request("r", 2), match=(ROOT,)))) == [["d1", "d2"]]
+
+
+def test_admin_access_reaches_devices_in_use_but_not_twice_in_a_claim() -> None:
+    devices = [device("d0"), device("d1")]
+    taken = (("gpu.example.com", "p", "d0"),)
+    privileged = request("r", 2, adminAccess=True)
+    assert names(serve(devices, claim("a", privileged), taken=taken)) == [["d0", "d1"]]
+    both = claim("a", request("x", 1, adminAccess=True), request("y", 1, adminAccess=True))
+    assert names(serve(devices, both)) == [["d0", "d1"]]
+
+
+def test_an_error_counts_only_when_its_device_is_visited() -> None:
+    broken = [device("d0", index=0), device("d1")]
+    picky = claim("a", request("r", 1, index_below(1)))
+    assert names(serve(broken, picky)) == [["d0"]]
+    outcome = serve(broken, picky, taken=(("gpu.example.com", "p", "d0"),))
+    assert isinstance(outcome, Failed)
+    assert "on device gpu.example.com/p/d1: CEL runtime error: no such key: index" in outcome.error
+
+
+def test_a_deadline_that_has_passed_is_an_outcome_that_says_how_far_it_got() -> None:
+    devices = [device(f"d{at}", **{ROOT: "p"}) for at in range(4)]
+    hard = claim("a", request("r", 2), request("s", 2), match=(ROOT,))
+    outcome = allocate(node(), [hard], [ANY], [slice_("s", devices)], (), Features(), time.monotonic() - 1)
+    assert isinstance(outcome, GaveUp)
+    assert "claim ns/a, request r (request 1 of 2)" in outcome.progress
+
+
+def test_results_beyond_the_limit_are_left_to_smaller_alternatives() -> None:
+    devices = [device(f"d{at}") for at in range(40)]
+    large = claim("a", request("r", 30), alternatives("s", big=spec(5), small=spec(2)))
+    outcome = serve(devices, large)
+    assert isinstance(outcome, Allocated)
+    assert outcome.alternatives == ((None, 1),)
+    assert outcome.score == 7
+
+
+def test_many_claims_do_not_exhaust_the_stack() -> None:
+    devices = [device(f"d{at}", **{ROOT: "p"}) for at in range(100)]
+    many = [claim(f"c{at}", request("r", 1), match=(ROOT,)) for at in range(100)]
+    assert len(names(serve(devices, *many))) == 100
