@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.plain_search import Answer, TooSlow, plain_search
+from bench._plain_search import Answer, TooSlow, plain_search
 from dray.allocator import Allocated, DeviceId, Failed, GaveUp, Outcome, Unallocatable, allocate, verify
 from tests.allocator.building import (
     ANY,
