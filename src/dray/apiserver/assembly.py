@@ -48,6 +48,7 @@ class Running:
         guards = security.assemble(
             storage, settings.keys, token_file=settings.token_file, disabled_plugins=settings.disabled_plugins
         )
+        self._admission = guards.admission
         self.api = ApiServer(
             storage,
             gates=settings.gates,
@@ -85,5 +86,6 @@ class Running:
         await self._cache.close()
 
     async def close(self) -> None:
+        await self._admission.aclose()
         await self._cache.close()
         await self._log.close()

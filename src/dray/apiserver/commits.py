@@ -63,6 +63,7 @@ class Commits:
             except Conflict as error:
                 if error.key == op.key:
                     raise
+                await self._cache.read()
                 await self._admission.revalidate(admission)
         crowded = admission.writes[0]
         raise conflict(crowded.resource, crowded.name, "too many others write to it at the same time")

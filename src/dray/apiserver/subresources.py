@@ -161,6 +161,11 @@ class Subresources:
         if self._issue_token is None:
             raise NotImplementedYet("this server issues no service account tokens")
         body = request.body if isinstance(request.body, dict) else {}
+        admission = AdmissionRequest(
+            request.user, "CREATE", request.resource, request.namespace, request.name, "token", tree=body
+        )
+        await self._admission.validate(admission)
+        await admission.held.aclose()
         return Answer(code=201, tree=self._issue_token(request.namespace, request.name, body))
 
 
