@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 DIR ?= .dray
 ARGS ?=
 
-.PHONY: setup up test lint format bench clean lock types
+.PHONY: setup up test lint format bench clean lock rpc types
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -44,6 +44,9 @@ bench: $(VENV)/installed-dev ## figures, each beside something to compare it wit
 types: $(VENV)/installed-dev ## the wire types, anew from the schema table
 	$(BIN)/python tools/generate_types.py
 	$(BIN)/ruff format --quiet src/dray/api/types
+
+rpc: $(VENV)/installed-dev ## the gRPC stubs, anew from the .proto files
+	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src --grpc_python_out=src src/dray/rpc/*.proto
 
 lock: $(VENV)/installed ## the lock files, anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
