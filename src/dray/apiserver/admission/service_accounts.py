@@ -7,7 +7,7 @@ account's image pull secrets beyond copying their names, and accounts that restr
 
 from __future__ import annotations
 
-import secrets
+import random
 from typing import Any
 
 from dray.api.types.core import Pod, ServiceAccount
@@ -68,7 +68,7 @@ def _mount(spec: Tree) -> None:
     if not missing:
         return
     if not volume:
-        volume = VOLUME_PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(5))
+        volume = VOLUME_PREFIX + "".join(random.choices(_ALPHABET, k=5))
         spec["volumes"] = [*volumes, {"name": volume, "projected": _projection()}]
     for container in missing:
         mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
