@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -92,7 +93,5 @@ def test_other_bodies_are_unsupported() -> None:
     st.sampled_from(["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]),
 )
 def test_whatever_comes_is_read_or_refused(data: bytes, content_type: str) -> None:
-    try:
+    with contextlib.suppress(BadRequest):
         read(data, content_type)
-    except BadRequest as error:
-        assert error.message

@@ -47,7 +47,7 @@ async def test_a_name_is_needed(ask: Asker) -> None:
 
 async def test_a_second_object_of_a_name_is_refused(ask: Asker) -> None:
     await ask.create(CLAIMS, claim("a"))
-    with pytest.raises(AlreadyExists, match='resourceclaims.resource.k8s.io "a" already exists'):
+    with pytest.raises(AlreadyExists, match=r'resourceclaims\.resource\.k8s\.io "a" already exists'):
         await ask.create(CLAIMS, claim("a"))
 
 

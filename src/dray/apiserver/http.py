@@ -137,6 +137,7 @@ class Call:
             subresource=target.subresource,
             options=options_of(target.verb, self._query),
             user_agent=self._header(b"user-agent"),
+            tracked=True,
         )
         await self._act(request, target, watching)
 

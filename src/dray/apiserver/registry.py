@@ -18,12 +18,13 @@ from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE
 from dray.api.types.scheduling import Workload
 from dray.api.wire import Wire
-from dray.apiserver import identity
+from dray.apiserver import identity, managers
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import gone_when_written
+from dray.apiserver.managers import Entries
 from dray.apiserver.patches import json_patch, merge_patch, strategic_merge
-from dray.apiserver.request import JSON_PATCH, MERGE_PATCH, Answer, Request
+from dray.apiserver.request import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Answer, Request
 from dray.apiserver.storage import Storage, encode
 from dray.store import Conflict, Version
 
@@ -36,6 +37,14 @@ _WORKLOADS = BY_TYPE[Workload]
 Tree = dict[str, Any]
 
 
+def _complaint(expression: str) -> str | None:
+    """What is wrong with a device selector. Imported late: most servers start without one to check."""
+    from dray.cel.selector import check_selector
+
+    refusal = check_selector(expression)
+    return refusal.detail if refusal is not None else None
+
+
 class Registry:
     """The writes of every resource."""
 
@@ -44,6 +53,7 @@ class Registry:
         self._commits = commits
         self._admission = admission
         self._gates = gates
+        self._contexts: dict[str, validation.Context] = {}
 
     async def create(self, request: Request) -> Answer:
         tree, warnings = self.read(request, request.body)
@@ -85,6 +95,8 @@ class Registry:
         raise conflict(request.resource, request.name, MODIFIED)
 
     async def patch(self, request: Request) -> Answer:
+        if request.options.patch_type == APPLY_PATCH:
+            return await self._apply(request)
         patch = request.body
         original = encode(patch)
         for attempt in range(_ATTEMPTS):
@@ -96,6 +108,27 @@ class Registry:
             tree, warnings = self.read(request, self._patched(request, current, patch), current)
             try:
                 return await self.replace(request, current, tree, warnings)
+            except Conflict:
+                continue
+        raise conflict(request.resource, request.name, MODIFIED)
+
+    async def _apply(self, request: Request) -> Answer:
+        original = encode(request.body)
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                request.body = msgspec.json.decode(original)
+            current = self._current(request)
+            applied = managers.apply(request, current)
+            tree, warnings = self.read(request, applied.tree, current)
+            try:
+                if current is not None:
+                    return await self.replace(request, current, tree, warnings, applied.entries)
+                if request.subresource:
+                    raise not_found(request.resource, request.name)
+                metadata = identity.metadata_of(tree)
+                identity.place(request, metadata)
+                identity.begin(metadata)
+                return await self._create(request, tree, metadata, warnings, applied.entries)
             except Conflict:
                 continue
         raise conflict(request.resource, request.name, MODIFIED)
@@ -118,15 +151,18 @@ class Registry:
         version = self._storage.cache.get(_WORKLOADS.key(namespace, name))
         return cast(Workload, version.object) if version is not None else None
 
-    async def _create(self, request: Request, tree: Tree, metadata: Tree, warnings: list[str]) -> Answer:
+    async def _create(
+        self, request: Request, tree: Tree, metadata: Tree, warnings: list[str], entries: Entries | None = None
+    ) -> Answer:
         resource = request.resource
         name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
         admission = self._admission_request(request, "CREATE", tree)
         admission.warnings += warnings
         await self._admission.admit(admission)
         strategy.prepare_create(resource, tree, self._gates)
+        self._manage(request, None, tree, entries)
         obj = decode.to_object(conversion.home(resource), tree)
-        if errors := validation.validate_create(resource, obj, self._gates):
+        if errors := validation.validate_create(resource, obj, self._context(request)):
             raise Invalid(resource, name, errors)
         admission.object = obj
         await self._admission.validate(admission)
@@ -134,7 +170,9 @@ class Registry:
         version = await self._commits.write(admission, key, obj, expected=0)
         return Answer(code=201, version=version, warnings=admission.warnings)
 
-    async def replace(self, request: Request, current: Version, tree: Tree, warnings: list[str]) -> Answer:
+    async def replace(
+        self, request: Request, current: Version, tree: Tree, warnings: list[str], entries: Entries | None = None
+    ) -> Answer:
         """Write a tree in place of the current state; raises the store's Conflict when somebody else was faster."""
         resource, old = request.resource, cast(Any, current.object)
         metadata = identity.metadata_of(tree)
@@ -147,8 +185,9 @@ class Registry:
         admission.warnings += warnings
         await self._admission.admit(admission)
         strategy.prepare_update(resource, tree, old, request.subresource, self._gates)
+        self._manage(request, current, tree, entries)
         obj = decode.to_object(conversion.home(resource), tree)
-        if errors := validation.validate_update(resource, obj, old, request.subresource, self._gates):
+        if errors := validation.validate_update(resource, obj, old, request.subresource, self._context(request)):
             raise Invalid(resource, request.name, errors)
         admission.object = obj
         await self._admission.validate(admission)
@@ -163,6 +202,19 @@ class Registry:
         else:
             version = await self._commits.write(admission, current.key, obj, expected=current.revision)
         return Answer(version=version, warnings=admission.warnings)
+
+    def _manage(self, request: Request, current: Version | None, tree: Tree, entries: Entries | None) -> None:
+        if entries is not None:
+            tree["metadata"]["managedFields"] = entries
+        else:
+            managers.track(request, current, tree)
+
+    def _context(self, request: Request) -> validation.Context:
+        version = request.version or request.resource.stored
+        context = self._contexts.get(version)
+        if context is None:
+            context = self._contexts[version] = validation.Context(self._gates, _complaint, version)
+        return context
 
     def _current(self, request: Request) -> Version | None:
         return self._storage.cache.get(request.resource.key(request.namespace, request.name))

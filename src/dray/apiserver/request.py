@@ -73,6 +73,7 @@ class Request(msgspec.Struct, kw_only=True):
     body: Any = None
     options: Options = DEFAULT_OPTIONS
     user_agent: str = ""
+    tracked: bool = False  # keep who manages which field even if no manager is named
 
 
 def make_request(*, body: Any = None, options: dict[str, Any], **fields: Any) -> Request:
