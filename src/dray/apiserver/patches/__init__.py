@@ -4,9 +4,20 @@ Four content types, one function each, all pure over JSON trees: inputs stay as 
 change. Left out: what happens to the answer afterwards (defaults, validation, storage).
 """
 
+from dray.apiserver.patches.apply import Applied, server_side_apply
 from dray.apiserver.patches.json_patch import json_patch
+from dray.apiserver.patches.managed_fields import track_update
 from dray.apiserver.patches.merge_patch import merge_patch
 from dray.apiserver.patches.rejection import BadPatch, PatchRejected
 from dray.apiserver.patches.strategic_merge import strategic_merge
 
-__all__ = ["BadPatch", "PatchRejected", "json_patch", "merge_patch", "strategic_merge"]
+__all__ = [
+    "Applied",
+    "BadPatch",
+    "PatchRejected",
+    "json_patch",
+    "merge_patch",
+    "server_side_apply",
+    "strategic_merge",
+    "track_update",
+]
