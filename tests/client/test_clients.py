@@ -11,11 +11,12 @@ import pytest
 
 from dray.api.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound
 from dray.api.types import core, resource
-from dray.apiserver.assembly import Running
+from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.serving import HttpServer, listen
 from dray.client import Client, Deltas, Informer, PatchKind, WatchEvent
 from dray.client.config import Config
 from dray.client.http import Http
+from dray.store import MemoryLog
 from tests.client.conftest import HISTORY
 
 
@@ -300,3 +301,26 @@ async def _random_writes(client: Client, chance: random.Random, alive: set[str])
             alive.discard(name)
         else:
             await client.patch(core.ConfigMap, name, {"data": {"k": str(chance.random())}}, "ns")
+
+
+async def test_a_server_without_v1_is_served_in_v1beta1(server: Running, near: Client) -> None:
+    """The same claims, written and read through a server that speaks only the oldest version over HTTP."""
+    off = {"resource.k8s.io/v1": False, "resource.k8s.io/v1beta2": False}
+    old = Running(MemoryLog(), server.api.storage.cache, Settings(authenticate=False, runtime_config=off))
+    sock = listen("127.0.0.1", 0)
+    http = HttpServer(old.http, sock, None)
+    await http.start()
+    requests = [
+        {"name": "one", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}},
+        {"name": "any", "firstAvailable": [{"name": "a", "deviceClassName": "gpu"}]},
+    ]
+    tree = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}}
+    async with Http(Config(f"http://127.0.0.1:{sock.getsockname()[1]}")) as far:
+        created = await far.create(resource.ResourceClaim, tree, namespace="ns")
+        assert created == await near.get(resource.ResourceClaim, "c", "ns")
+        assert (await far.list(resource.ResourceClaim)).items == (created,)
+        seen = await anext(far.watch(resource.ResourceClaim, resource_version="1"))
+        assert [event.object for event in seen] == [created]
+        patched = await far.patch(resource.ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "ns")
+        assert patched.metadata.labels == {"a": "b"}
+    await http.stop()
