@@ -23,6 +23,8 @@ from dray.apiserver.user import User
 from dray.store import Cache, StoreError
 
 JSON = b"application/json"
+# Clients ask for it with an @ before the version, which Go refuses in an answer.
+OPENAPI_V2_PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 if TYPE_CHECKING:
     from dray.apiserver.openapi import OpenApi
 
@@ -155,7 +157,7 @@ class Documents:
     def _openapi_v2(self, accept: str) -> Document:
         media = media_type(accept.split(",")[0])
         if media.startswith("application/com.github.proto-openapi"):
-            return Document(self._openapi.v2_protobuf, media.encode())
+            return Document(self._openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
         return Document(self._openapi.v2)
 
     def _openapi_v3(self, path: str) -> Document:

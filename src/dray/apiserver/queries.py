@@ -74,7 +74,7 @@ def options_of(verb: str, query: Query, patch_type: str = "") -> Options:
     if patch_type:
         found["patch_type"] = patch_type
     _check(verb, query)
-    if verb == "patch" and "force" in query and patch_type != "application/apply-patch+yaml":
+    if patch_type and "force" in query and patch_type != "application/apply-patch+yaml":
         raise OptionsInvalid("PatchOptions", [_force_forbidden()])
     return Options(**found)
 

@@ -21,9 +21,6 @@ from dray.apiserver.openapi.document_protobuf import encode_document
 from dray.apiserver.openapi.paths import messages, paths
 from dray.apiserver.openapi.schemas import Dialect, definitions
 
-V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-V2_PROTOBUF_TYPES = (V2_PROTOBUF, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-
 _TITLE = "dray"
 
 
