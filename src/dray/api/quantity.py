@@ -110,22 +110,24 @@ class Quantity:
     def __repr__(self) -> str:
         return f"Quantity({str(self)!r})"
 
+    # Two quantities of the same scale compare at once: selectors do it for every device.
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Quantity):
             return NotImplemented
-        return _compare(self, other) == 0
+        return self.unscaled == other.unscaled if self.scale == other.scale else _compare(self, other) == 0
 
     def __lt__(self, other: Quantity) -> bool:
-        return _compare(self, other) < 0
+        return self.unscaled < other.unscaled if self.scale == other.scale else _compare(self, other) < 0
 
     def __le__(self, other: Quantity) -> bool:
-        return _compare(self, other) <= 0
+        return self.unscaled <= other.unscaled if self.scale == other.scale else _compare(self, other) <= 0
 
     def __gt__(self, other: Quantity) -> bool:
-        return _compare(self, other) > 0
+        return self.unscaled > other.unscaled if self.scale == other.scale else _compare(self, other) > 0
 
     def __ge__(self, other: Quantity) -> bool:
-        return _compare(self, other) >= 0
+        return self.unscaled >= other.unscaled if self.scale == other.scale else _compare(self, other) >= 0
 
     def __hash__(self) -> int:
         return hash(_strip_tens(self.unscaled, self.scale))

@@ -58,11 +58,6 @@ class Semver:
         """Whether the text follows the specification; numbers may be of any length, unlike in `parse`."""
         return _SPECIFICATION.match(text) is not None
 
-    def _rank(self) -> tuple[object, ...]:
-        # A release is above its prereleases; numbers are below words; a longer list is above its prefix.
-        parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.prerelease)
-        return self.major, self.minor, self.patch, not self.prerelease, parts
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Semver):
             return NotImplemented
@@ -79,7 +74,13 @@ class Semver:
     def __lt__(self, other: Semver) -> bool:
         if self.major != other.major:
             return self.major < other.major
-        return self._rank() < other._rank()
+        if self.minor != other.minor:
+            return self.minor < other.minor
+        if self.patch != other.patch:
+            return self.patch < other.patch
+        if not (self.prerelease and other.prerelease):
+            return bool(self.prerelease) and not other.prerelease  # a release is above its prereleases
+        return _ranked(self.prerelease) < _ranked(other.prerelease)
 
     def compare(self, other: Semver) -> int:
         """-1, 0 or 1, as `other` is greater, equal or less."""
@@ -90,6 +91,11 @@ class Semver:
         if self.prerelease:
             text += "-" + ".".join(map(str, self.prerelease))
         return text + ("+" + ".".join(self.build) if self.build else "")
+
+
+def _ranked(prerelease: tuple[int | str, ...]) -> list[tuple[int, int, str]]:
+    """Parts in a form that Python orders right: numbers are below words."""
+    return [(0, part, "") if isinstance(part, int) else (1, 0, part) for part in prerelease]
 
 
 def _normalize(text: str) -> str:

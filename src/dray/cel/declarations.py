@@ -1,0 +1,159 @@
+"""How functions are declared: overloads for the checker, implementations for evaluation.
+
+A call is bound once, when an expression is compiled. Where the checker could not settle on one
+overload, the values decide at run time; where it could, the values are still checked, since an
+attribute may hold anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dray.cel.errors import NoSuchOverload
+from dray.cel.types import Kind, Type
+from dray.cel.values import Duration, Timestamp, Value, type_name, type_of
+
+Run = Callable[..., Value]
+
+_RECEIVERS = frozenset({str, Timestamp, Duration})  # types that are asked themselves before a call is given up
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One signature of a function; the target of a method is its first argument."""
+
+    id: str
+    args: tuple[Type, ...]
+    result: Type
+    method: bool = False
+    run: Run | None = None
+
+    @property
+    def params(self) -> frozenset[str]:
+        """The names of its type parameters."""
+        return frozenset(name for part in (self.result, *self.args) for name in _param_names(part))
+
+    def admits(self, args: tuple[Value, ...]) -> bool:
+        """Whether the values fit the signature."""
+        return len(args) == len(self.args) and all(map(admits, self.args, args))
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function with its overloads.
+
+    `run` serves all overloads that have none of their own; then the class of the first value must
+    be in `accepts`, if given. `guarded` says whether values are checked against the signature.
+    """
+
+    name: str
+    overloads: tuple[Overload, ...]
+    run: Run | None = None
+    accepts: frozenset[type] | None = None
+    guarded: bool = True
+
+    def merge(self, other: Function) -> Function:
+        """The same function with more overloads."""
+        return Function(self.name, self.overloads + other.overloads, self.run or other.run, self.accepts, self.guarded)
+
+    def bind(self, overload_ids: tuple[str, ...]) -> Run:
+        """The implementation for a call that was checked to be one of these overloads."""
+        runnable = [overload for overload in self.overloads if overload.run]
+        chosen = [overload for overload in runnable if overload.id in overload_ids]
+        if len(chosen) == 1 and len(overload_ids) == 1:
+            return self._checked(chosen[0])
+        if self.run is not None:
+            return self._shared(self.run)
+        return self._checked(runnable[0]) if len(runnable) == 1 else self._dispatch(runnable)
+
+    def _checked(self, overload: Overload) -> Run:
+        run = overload.run
+        assert run is not None
+        if not self.guarded:
+            return run
+
+        def checked(*args: Value) -> Value:
+            if not overload.admits(args):
+                raise self._refusal(args)
+            return run(*args)
+
+        return checked
+
+    def _shared(self, run: Run) -> Run:
+        if self.accepts is None:
+            return run
+        accepted = self.accepts
+
+        def shared(first: Value, *rest: Value) -> Value:
+            if first.__class__ not in accepted:
+                raise NoSuchOverload("" if first.__class__ in _RECEIVERS else self.name)
+            return run(first, *rest)
+
+        return shared
+
+    def _dispatch(self, overloads: list[Overload]) -> Run:
+        def dispatch(*args: Value) -> Value:
+            for overload in overloads:
+                if (overload.admits(args) if self.guarded else len(args) == len(overload.args)) and overload.run:
+                    return overload.run(*args)
+            raise self._refusal(args)
+
+        return dispatch
+
+    def _refusal(self, args: tuple[Value, ...]) -> NoSuchOverload:
+        return NoSuchOverload(f"{self.name}({', '.join(map(type_name, args))})")
+
+
+def admits(declared: Type, value: Value) -> bool:
+    """Whether a value fits a declared type; of lists and maps the first element speaks for all."""
+    if declared.kind in (Kind.DYN, Kind.ANY, Kind.PARAM):
+        return True
+    if type_of(value).name != declared.name:
+        return False
+    if isinstance(value, list):
+        return not value or admits(declared.params[0], value[0])
+    if isinstance(value, dict):
+        return all(map(admits, declared.params, next(iter(value.items()), ())))
+    return True
+
+
+def _param_names(declared: Type) -> Iterable[str]:
+    if declared.kind is Kind.PARAM:
+        yield declared.name
+    for part in declared.params:
+        yield from _param_names(part)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What an expression may refer to: functions, variables, the types that have a name, fields of structs."""
+
+    functions: Mapping[str, Function]
+    variables: Mapping[str, Type]
+    types: Mapping[str, Type]
+    fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+
+
+def collect(libraries: Iterable[Iterable[Function]]) -> dict[str, Function]:
+    """All functions by name; overloads of one name add up in the order of the libraries."""
+    functions: dict[str, Function] = {}
+    for function in (function for library in libraries for function in library):
+        known = functions.get(function.name)
+        functions[function.name] = known.merge(function) if known else function
+    return functions
+
+
+def method(id: str, args: Iterable[Type], result: Type, run: Run | None = None) -> Overload:
+    """An overload that is called on its first argument."""
+    return Overload(id, tuple(args), result, True, run)
+
+
+def overload(id: str, args: Iterable[Type], result: Type, run: Run | None = None) -> Overload:
+    """An overload that is called by name alone."""
+    return Overload(id, tuple(args), result, False, run)
+
+
+def function(name: str, *overloads: Overload) -> Function:
+    """A function whose overloads each have their own implementation."""
+    return Function(name, overloads)

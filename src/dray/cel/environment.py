@@ -1,0 +1,106 @@
+"""What a device selector sees: the variable `device`, its fields, and all libraries.
+
+The libraries stand in the order in which Kubernetes adds them, since that orders overloads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dray.cel import types
+from dray.cel.declarations import Environment, collect
+from dray.cel.library import (
+    authorization,
+    conversions,
+    formats,
+    lists,
+    network,
+    operators,
+    optionals,
+    quantities,
+    regex,
+    strings,
+    times,
+    urls,
+    versions,
+)
+from dray.cel.types import Type, list_of, map_of, param, type_of
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Feature gates that change what selectors may say."""
+
+    consumable_capacity: bool = True
+    list_attributes: bool = False
+
+
+DEFAULT_FEATURES = Features()
+
+_NAMED_TYPES = (
+    types.BOOL,
+    types.BYTES,
+    types.DOUBLE,
+    types.DURATION,
+    types.INT,
+    types.NULL,
+    types.STRING,
+    types.TIMESTAMP,
+    types.TYPE,
+    types.UINT,
+    list_of(param("A")),
+    map_of(param("A"), param("B")),
+    types.optional_of(types.DYN),
+    types.CIDR,
+    types.IP,
+    types.QUANTITY,
+    types.SEMVER,
+    types.URL,
+    types.FORMAT,
+    types.DEVICE,
+)
+
+
+def attribute_type(features: Features) -> Type:
+    """The type of an attribute's value; lists can be looped over only where their feature is on."""
+    return types.DYN if features.list_attributes else types.ANY
+
+
+@lru_cache(maxsize=8)
+def device_environment(features: Features) -> Environment:
+    """The environment for these feature gates."""
+    libraries = [
+        operators.FUNCTIONS,
+        conversions.FUNCTIONS,
+        strings.FUNCTIONS,
+        regex.STANDARD,
+        times.FUNCTIONS,
+        urls.FUNCTIONS,
+        regex.FUNCTIONS,
+        lists.FUNCTIONS,
+        authorization.FUNCTIONS,
+        optionals.FUNCTIONS,
+        quantities.FUNCTIONS,
+        strings.EXTENSION,
+        lists.SETS,
+        network.FUNCTIONS,
+        formats.FUNCTIONS,
+        lists.MAP_INSERTION,
+        versions.FUNCTIONS,
+        lists.EXTENSION,
+        lists.INCLUDES if features.list_attributes else (),
+    ]
+    fields = {
+        "driver": types.STRING,
+        "attributes": map_of(types.STRING, map_of(types.STRING, attribute_type(features))),
+        "capacity": map_of(types.STRING, map_of(types.STRING, types.QUANTITY)),
+    }
+    if features.consumable_capacity:
+        fields["allowMultipleAllocations"] = types.BOOL
+    return Environment(
+        functions=collect(libraries),
+        variables={"device": types.DEVICE},
+        types={named.name: type_of(named) for named in _NAMED_TYPES},
+        fields={types.DEVICE.name: fields},
+    )

@@ -1,0 +1,67 @@
+"""What can go wrong with an expression, and how it is told.
+
+Compiling reports problems with their place in the text; evaluating raises one error. Both use
+the words of Kubernetes, since people paste them into search engines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+INVALID: Final = "RuleInvalid"
+INTERNAL: Final = "InternalError"
+
+
+class CelError(Exception):
+    """Anything this package raises on purpose."""
+
+
+class CompileError(CelError):
+    """The expression is not a selector. `kind` tells a bad expression from one that cannot be set up."""
+
+    def __init__(self, detail: str, kind: str = INVALID) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.detail = detail
+        self.kind = kind
+
+
+class EvaluationError(CelError):
+    """The expression has no value for this device."""
+
+
+class CostExceeded(EvaluationError):
+    """Evaluation was cut off at its cost limit; no operator absorbs this."""
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+class Interrupted(EvaluationError):
+    """Evaluation was cut off at its deadline; no operator absorbs this."""
+
+    def __init__(self) -> None:
+        super().__init__("operation interrupted")
+
+
+class NoSuchOverload(EvaluationError):
+    """An operator or function was given values of types it does not know."""
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(f"no such overload: {detail}" if detail else "no such overload")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One complaint; `offset` counts code points, None where the complaint has no place."""
+
+    message: str
+    offset: int | None = None
+
+
+class Problems(CelError):
+    """The complaints that ended one phase of compiling."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
+        self.problems = problems

@@ -1,0 +1,202 @@
+"""Conversions between types, by the function that bears the target type's name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from dray.cel import types
+from dray.cel.declarations import Function, Overload, overload
+from dray.cel.errors import EvaluationError
+from dray.cel.library.times import format_duration, format_timestamp, make_timestamp, parse_duration, parse_timestamp
+from dray.cel.types import Type, param
+from dray.cel.values import INT_MAX, INT_MIN, NANOS, UINT_MAX, Duration, Timestamp, Uint, Value, format_double, type_of
+
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+_UNSIGNED = re.compile(r"[0-9]+\Z")
+_DOUBLE = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z|[+-]?(?:inf|infinity|nan)\Z", re.IGNORECASE
+)
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def _failure(source: Type, target: Type) -> EvaluationError:
+    return EvaluationError(f"type conversion error from '{source.declared()}' to '{target.declared()}'")
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _string_to_bool(text: str) -> Value:
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise _failure(types.STRING, types.BOOL)
+
+
+def _string_to_int(text: str) -> Value:
+    if _INTEGER.match(text) and len(text) < 4000 and INT_MIN <= int(text) <= INT_MAX:
+        return int(text)
+    raise _failure(types.STRING, types.INT)
+
+
+def _string_to_uint(text: str) -> Value:
+    if _UNSIGNED.match(text) and len(text) < 4000 and int(text) <= UINT_MAX:
+        return Uint(text)
+    raise _failure(types.STRING, types.UINT)
+
+
+def string_to_double(text: str) -> float:
+    """The number a text stands for; raises EvaluationError."""
+    if _DOUBLE.match(text):
+        value = float(text)
+        if math.isfinite(value) or text.strip("+-")[0] in "iInN":
+            return value
+    raise _failure(types.STRING, types.DOUBLE)
+
+
+def _string_to_duration(text: str) -> Value:
+    duration = parse_duration(text)
+    if duration is None:
+        raise _failure(types.STRING, types.DURATION)
+    return duration
+
+
+def _string_to_timestamp(text: str) -> Value:
+    timestamp = parse_timestamp(text)
+    if timestamp is None:
+        raise _failure(types.STRING, types.TIMESTAMP)
+    return timestamp
+
+
+def _double_to_int(value: float) -> Value:
+    if not -(2.0**63) < value < 2.0**63:
+        raise EvaluationError("integer overflow")
+    return int(value)
+
+
+def _double_to_uint(value: float) -> Value:
+    if not 0 <= value < 2.0**64:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(value)
+
+
+def _int_to_uint(value: int) -> Value:
+    if value < 0:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(value)
+
+
+def _uint_to_int(value: int) -> Value:
+    if value > INT_MAX:
+        raise EvaluationError("integer overflow")
+    return int(value)
+
+
+def _bytes_to_string(value: bytes) -> Value:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from error
+
+
+def to_string(value: Value) -> str:
+    """The text of a value of a type that `string()` takes; raises EvaluationError."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return format_double(value)
+        case bytes():
+            return str(_bytes_to_string(value))
+        case Timestamp():
+            return format_timestamp(value)
+        case Duration():
+            return format_duration(value)
+        case Type():
+            return value.name
+    return str(int(value)) if isinstance(value, int) else str(value)
+
+
+def _conversion(target: str, result: Type, sources: dict[str, tuple[Type, Callable[..., Value]]]) -> Function:
+    overloads: list[Overload] = []
+    for source, (of, run) in sources.items():
+        overloads.append(overload(f"{source}_to_{target}", (of,), result, run))
+    return Function(target, tuple(overloads))
+
+
+_A = param("A")
+
+FUNCTIONS = (
+    Function("type", (overload("type", (_A,), types.type_of(_A)),), type_of),
+    _conversion("bool", types.BOOL, {"bool": (types.BOOL, _same), "string": (types.STRING, _string_to_bool)}),
+    _conversion("bytes", types.BYTES, {"bytes": (types.BYTES, _same), "string": (types.STRING, str.encode)}),
+    _conversion(
+        "double",
+        types.DOUBLE,
+        {
+            "double": (types.DOUBLE, _same),
+            "int64": (types.INT, float),
+            "string": (types.STRING, string_to_double),
+            "uint64": (types.UINT, float),
+        },
+    ),
+    _conversion(
+        "duration",
+        types.DURATION,
+        {"duration": (types.DURATION, _same), "string": (types.STRING, _string_to_duration)},
+    ),
+    Function("dyn", (overload("to_dyn", (_A,), types.DYN),), _same),
+    _conversion(
+        "int",
+        types.INT,
+        {
+            "int64": (types.INT, _same),
+            "double": (types.DOUBLE, _double_to_int),
+            "duration": (types.DURATION, lambda duration: duration.nanos),
+            "string": (types.STRING, _string_to_int),
+            "timestamp": (types.TIMESTAMP, lambda timestamp: timestamp.nanos // NANOS),
+            "uint64": (types.UINT, _uint_to_int),
+        },
+    ),
+    _conversion(
+        "string",
+        types.STRING,
+        {
+            "string": (types.STRING, _same),
+            "bool": (types.BOOL, to_string),
+            "bytes": (types.BYTES, to_string),
+            "double": (types.DOUBLE, to_string),
+            "duration": (types.DURATION, to_string),
+            "int64": (types.INT, to_string),
+            "timestamp": (types.TIMESTAMP, to_string),
+            "uint64": (types.UINT, to_string),
+        },
+    ),
+    _conversion(
+        "timestamp",
+        types.TIMESTAMP,
+        {
+            "timestamp": (types.TIMESTAMP, _same),
+            "int64": (types.INT, make_timestamp),
+            "string": (types.STRING, _string_to_timestamp),
+        },
+    ),
+    _conversion(
+        "uint",
+        types.UINT,
+        {
+            "uint64": (types.UINT, _same),
+            "double": (types.DOUBLE, _double_to_uint),
+            "int64": (types.INT, _int_to_uint),
+            "string": (types.STRING, _string_to_uint),
+        },
+    ),
+)
+
+# Applied to a constant, these are evaluated when the expression is compiled.
+CONVERSIONS = frozenset(function.name for function in FUNCTIONS)

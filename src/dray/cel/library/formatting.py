@@ -1,0 +1,247 @@
+"""`format`: text with clauses like `%s` and `%.2f`, filled from a list; and the check of its arguments' types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dray.api.quoting import quote
+from dray.cel.ast import ListNode, MapNode, Node
+from dray.cel.errors import EvaluationError
+from dray.cel.library.conversions import string_to_double, to_string
+from dray.cel.limits import bound_text
+from dray.cel.types import Kind
+from dray.cel.values import Duration, Timestamp, Uint, Value, keys, map_key, type_name
+
+_DEFAULT_PRECISION = 6
+_MAX_PRECISION = 1000  # Kubernetes has no limit here; more digits than this only take memory
+_SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
+
+_STRING_KINDS = frozenset(Kind) - {Kind.ANY, Kind.ERROR, Kind.OPAQUE, Kind.PARAM, Kind.STRUCT, Kind.DYN}
+_INTEGERS = frozenset({Kind.INT, Kind.UINT})
+_DOUBLES = frozenset({Kind.DOUBLE, Kind.STRING})
+
+_COMPLAINTS = {
+    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+    "and timestamps, was given {}",
+    "d": "decimal clause can only be used on integers, was given {}",
+    "f": "fixed-point clause can only be used on doubles, was given {}",
+    "e": "scientific clause can only be used on doubles, was given {}",
+    "b": "only integers and bools can be formatted as binary, was given {}",
+    "x": "only integers, byte buffers, and strings can be formatted as hex, was given {}",
+    "o": "octal clause can only be used on integers, was given {}",
+}
+_KINDS = {
+    "s": _STRING_KINDS,
+    "d": _INTEGERS,
+    "f": _DOUBLES,
+    "e": _DOUBLES,
+    "b": _INTEGERS | {Kind.BOOL},
+    "x": _INTEGERS | {Kind.STRING, Kind.BYTES},
+    "o": _INTEGERS,
+}
+
+
+class FormatError(EvaluationError):
+    """A format does not fit its arguments; `node` is the argument to blame, if known."""
+
+    def __init__(self, message: str, node: Node | None = None) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    verb: str
+    precision: int
+
+
+def format_text(template: str, args: list[Value]) -> Value:
+    """Fill in the template; raises EvaluationError."""
+    parts: list[str] = []
+    index = size = 0
+    for part in _parse(template, len(args)):
+        if isinstance(part, str):
+            parts.append(part)
+        else:
+            parts.append(_format_clause(part, args[index]))
+            index += 1
+        size += len(parts[-1])
+        bound_text(size)
+    return "".join(parts)
+
+
+def check_format(template: str, args: list[Node]) -> None:
+    """Check literal arguments against the template before there are values; raises FormatError."""
+    used = 0
+    for part in _parse(template, len(args)):
+        if isinstance(part, _Clause):
+            _check_clause(part.verb, args[used])
+            used += 1
+    if len(args) > used:
+        raise FormatError(f"too many arguments supplied to string.format (expected {used}, got {len(args)})")
+
+
+def _parse(template: str, arguments: int) -> Iterator[str | _Clause]:
+    position = index = 0
+    while True:
+        percent = template.find("%", position)
+        if percent < 0:
+            yield template[position:]
+            return
+        yield template[position:percent]
+        if template[percent + 1 : percent + 2] == "%":
+            yield "%"
+            position = percent + 2
+            continue
+        if index >= arguments:
+            raise FormatError(f"index {index} out of range")
+        if percent + 1 >= len(template):
+            raise FormatError("unexpected end of string")
+        clause, position = _parse_clause(template, percent + 1)
+        yield clause
+        index += 1
+
+
+def _parse_clause(template: str, position: int) -> tuple[_Clause, int]:
+    precision = _DEFAULT_PRECISION
+    if template[position] == ".":
+        start = position = position + 1
+        while position < len(template) and template[position] in "0123456789":
+            position += 1
+        precision = _parse_precision(template[start:position], ended=position >= len(template))
+    verb = template[position]
+    if verb not in _COMPLAINTS and verb != "X":
+        raise FormatError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
+    return _Clause(verb, precision), position + 1
+
+
+def _parse_precision(digits: str, ended: bool) -> int:
+    reason = "could not parse formatting clause: error while parsing precision: "
+    if ended:
+        raise FormatError(reason + "could not find end of precision specifier")
+    if not digits:
+        detail = 'error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
+        raise FormatError(reason + detail)
+    if len(digits) > 9 or int(digits) > _MAX_PRECISION:
+        raise FormatError(f"{reason}precision {digits} exceeds maximum allowed precision {_MAX_PRECISION}")
+    return int(digits)
+
+
+def _check_clause(verb: str, node: Node) -> None:
+    verb = verb.lower()
+    kind = node.checked_type.kind
+    if kind is not Kind.DYN and kind not in _KINDS[verb]:
+        complaint = _COMPLAINTS[verb].format(node.checked_type.name)
+        raise FormatError(f"error during formatting: {complaint}", node)
+    if verb == "s":
+        nested = node.elements if isinstance(node, ListNode) else []
+        if isinstance(node, MapNode):
+            nested = [part for entry in node.entries for part in (entry.key, entry.value)]
+        for part in nested:
+            _check_clause("s", part)
+
+
+def _refusal(verb: str, value: Value) -> FormatError:
+    return FormatError(f"error during formatting: {_COMPLAINTS[verb].format(type_name(value))}")
+
+
+def _format_clause(clause: _Clause, value: Value) -> str:
+    match clause.verb:
+        case "s":
+            return _plain(value)
+        case "d":
+            return _integer("d", value, str)
+        case "f":
+            return _fixed(value, clause.precision)
+        case "e":
+            return _scientific(value)
+        case "b":
+            return ("1" if value else "0") if isinstance(value, bool) else _integer("b", value, lambda n: f"{n:b}")
+        case "o":
+            return _integer("o", value, lambda n: f"{n:o}")
+    return _hexadecimal(value, upper=clause.verb == "X")
+
+
+def _integer(verb: str, value: Value, show: Callable[[int], str]) -> str:
+    if value.__class__ not in (int, Uint):
+        raise _refusal(verb, value)
+    return show(int(value))  # type: ignore[call-overload]  # an integer
+
+
+def _hexadecimal(value: Value, upper: bool) -> str:
+    if isinstance(value, str):
+        value = value.encode()
+    text = value.hex() if isinstance(value, bytes) else _integer("x", value, lambda n: f"{n:x}")
+    return text.upper() if upper else text
+
+
+def _double(verb: str, value: Value) -> float:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and value in _NOT_NUMBERS:
+        return string_to_double(value)
+    raise _refusal(verb, value)
+
+
+def _special(number: float) -> str | None:
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "∞" if number > 0 else "-∞"
+    return None
+
+
+def _fixed(value: Value, precision: int) -> str:
+    number = _double("f", value)
+    return _special(number) or f"{number:,.{precision}f}"
+
+
+def _scientific(value: Value) -> str:
+    number = _double("e", value)
+    special = _special(number)
+    if special:
+        return special
+    mantissa, _, exponent = f"{number:.6e}".partition("e")
+    power = f"{'-' if exponent[0] == '-' else ''}{exponent[1:]:0>2}"
+    return f"{mantissa}\u202f×\u202f10{power.translate(_SUPERSCRIPTS)}"
+
+
+def _plain(value: Value) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_nested, value))}]"
+    if isinstance(value, dict):
+        entries = sorted((_nested_key(key), _nested(value[map_key(key)])) for key in keys(value))
+        return "{" + ", ".join(f"{key}:{item}" for key, item in entries) + "}"
+    if value is None:
+        return "null"
+    if value.__class__.__name__ in ("Optional", "Quantity", "Semver", "Url", "Format") or "IPv" in type(value).__name__:
+        raise _refusal("s", value)
+    return to_string(value)
+
+
+def _nested_key(key: Value) -> str:
+    if not isinstance(key, (str, bool, int)):
+        raise FormatError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
+    return _nested(key)
+
+
+def _nested(value: Value) -> str:
+    match value:
+        case str():
+            return quote(value)
+        case bytes():
+            return "b" + quote(to_string(value))
+        case Timestamp():
+            return f"timestamp({quote(to_string(value))})"
+        case Duration():
+            return f"duration({quote(to_string(value))})"
+        case float():
+            return quote(to_string(value)) if _special(value) else f"{value:.6f}"
+        case list() | dict() | None | bool() | int():
+            return _plain(value)
+    if type_name(value) == "type":
+        return to_string(value)
+    raise FormatError(f"error during formatting: no formatting function for {type_name(value)}")

@@ -1,0 +1,245 @@
+"""Functions of lists: Kubernetes' own, the lists extension, and sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cmp_to_key
+
+from dray.cel import types
+from dray.cel.declarations import Overload, function, method, overload
+from dray.cel.errors import EvaluationError, NoSuchOverload
+from dray.cel.library.operators import add, contains
+from dray.cel.limits import MAX_LIST, bound_list
+from dray.cel.types import Type, list_of, map_of, param
+from dray.cel.values import ORDERED, Duration, Uint, Value, compare, equal, map_key, show
+
+_COMPARABLE = {
+    "int": types.INT,
+    "uint": types.UINT,
+    "double": types.DOUBLE,
+    "bool": types.BOOL,
+    "duration": types.DURATION,
+    "timestamp": types.TIMESTAMP,
+    "string": types.STRING,
+    "bytes": types.BYTES,
+}
+_ZEROS = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
+
+List = list[Value]
+
+
+def _comparable(element: Value) -> Value:
+    if element.__class__ not in ORDERED:
+        raise NoSuchOverload
+    return element
+
+
+def _order(left: Value, right: Value) -> int | None:
+    """The order of two elements, None where they have none; such pairs are passed over."""
+    try:
+        return compare(left, right)
+    except EvaluationError:
+        return None
+
+
+def _is_sorted(elements: List) -> Value:
+    for element in elements:
+        _comparable(element)
+    return not any(_order(left, right) == 1 for left, right in zip(elements, elements[1:], strict=False))
+
+
+def _sum(zero: Value) -> Callable[[List], Value]:
+    def total(elements: List) -> Value:
+        result = zero
+        for element in elements:
+            result = add(result, element)
+        return result
+
+    return total
+
+
+def _extreme(name: str, preferred: int) -> Callable[[List], Value]:
+    def extreme(elements: List) -> Value:
+        if not elements:
+            raise EvaluationError(f"{name} called on empty list")
+        result = _comparable(elements[0])
+        for element in elements[1:]:
+            if _order(result, _comparable(element)) == preferred:
+                result = element
+        return result
+
+    return extreme
+
+
+def _same(left: Value, right: Value) -> bool:
+    try:
+        return equal(left, right)
+    except NoSuchOverload:
+        return False
+
+
+def _index_of(elements: List, wanted: Value) -> Value:
+    return next((i for i, element in enumerate(elements) if _same(element, wanted)), -1)
+
+
+def _last_index_of(elements: List, wanted: Value) -> Value:
+    return next((i for i in reversed(range(len(elements))) if _same(elements[i], wanted)), -1)
+
+
+def includes(target: Value, wanted: Value) -> Value:
+    """`target.includes(wanted)`: an element of the list, or the very value"""
+    if isinstance(target, list):
+        return any(_same(element, wanted) for element in target)
+    return _same(target, wanted)
+
+
+def _slice(elements: List, start: int, end: int) -> Value:
+    call = f"cannot slice({start}, {end})"
+    if start < 0 or end < 0:
+        raise EvaluationError(f"{call}, negative indexes not supported")
+    if start > end:
+        raise EvaluationError(f"{call}, start index must be less than or equal to end index")
+    if len(elements) < end:
+        raise EvaluationError(f"{call}, list is length {len(elements)}")
+    return elements[start:end]
+
+
+def _flatten(elements: List, depth: int = 1) -> Value:
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
+    result: List = []
+    stack = [(iter(elements), depth)]
+    while stack:
+        rest, level = stack.pop()
+        for element in rest:
+            if isinstance(element, list) and level > 0:
+                stack += [(rest, level), (iter(element), level - 1)]
+                break
+            result.append(element)
+        bound_list(len(result))
+    return result
+
+
+def _sort(elements: List) -> Value:
+    return _sort_by_keys(elements, elements)
+
+
+def _sort_by_keys(elements: List, sort_keys: List) -> Value:
+    if len(elements) != len(sort_keys):
+        raise EvaluationError(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
+            f"but got {len(elements)} and {len(sort_keys)} elements respectively"
+        )
+    if not elements:
+        return elements
+    kind = sort_keys[0].__class__
+    if kind not in ORDERED:
+        raise EvaluationError("list elements must be comparable")
+    if any(key.__class__ is not kind for key in sort_keys):
+        raise EvaluationError("list elements must have the same type")
+    rank = cmp_to_key(lambda left, right: _order(left, right) or 0)
+    return [element for _, element in sorted(zip(sort_keys, elements, strict=True), key=lambda pair: rank(pair[0]))]
+
+
+def _range(count: int) -> Value:
+    if count < 0:
+        raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
+    if count > MAX_LIST:
+        raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({MAX_LIST})")
+    return list(range(count))
+
+
+def _distinct(elements: List) -> Value:
+    result: List = []
+    for element in elements:
+        if not any(_same(element, other) for other in result):
+            result.append(element)
+    return result
+
+
+def _contains_all(elements: List, wanted: List) -> bool:
+    return all(contains(element, elements) for element in wanted)
+
+
+def _equivalent(left: List, right: List) -> bool:
+    return _contains_all(left, right) and _contains_all(right, left)
+
+
+def _intersects(left: List, right: List) -> bool:
+    return any(contains(element, right) for element in left)
+
+
+def insert(mapping: dict[Value, Value], key: Value, value: Value) -> Value:
+    """The map with one entry more; raises EvaluationError where the key is taken."""
+    if map_key(key) in mapping:
+        raise EvaluationError(f"insert failed: key {show(key)} already exists")
+    return {**mapping, map_key(key): value}
+
+
+def insert_all(mapping: dict[Value, Value], entries: dict[Value, Value]) -> Value:
+    """The map with the entries of another."""
+    for key in entries:
+        if key in mapping:
+            raise EvaluationError(f"insert failed: key {show(key)} already exists")
+    return {**mapping, **entries}
+
+
+def _of_each(
+    template: str, of: dict[str, Type], run: Callable[..., Value], result: Type | None = None
+) -> list[Overload]:
+    return [method(template.format(name), (list_of(kind),), result or kind, run) for name, kind in of.items()]
+
+
+_A, _T, _K, _V = param("A"), param("T"), param("K"), param("V")
+_LIST, _MAP = list_of(_T), map_of(_K, _V)
+_SUMMABLE = {name: _COMPARABLE[name] for name in _ZEROS}
+
+FUNCTIONS = (
+    function("isSorted", *_of_each("list_{}_is_sorted_bool", _COMPARABLE, _is_sorted, types.BOOL)),
+    function(
+        "sum",
+        *(method(f"list_{name}_sum_{name}", (list_of(of),), of, _sum(_ZEROS[name])) for name, of in _SUMMABLE.items()),
+    ),
+    function("max", *_of_each("list_{0}_max_{0}", _COMPARABLE, _extreme("max", -1))),
+    function("min", *_of_each("list_{0}_min_{0}", _COMPARABLE, _extreme("min", 1))),
+    function("indexOf", method("list_a_index_of_int", (list_of(_A), _A), types.INT, _index_of)),
+    function("lastIndexOf", method("list_a_last_index_of_int", (list_of(_A), _A), types.INT, _last_index_of)),
+)
+
+INCLUDES = (function("includes", method("list_includes_dyn_dyn", (types.DYN, types.DYN), types.BOOL, includes)),)
+
+SETS = (
+    function("sets.contains", overload("list_sets_contains_list", (_LIST, _LIST), types.BOOL, _contains_all)),
+    function("sets.equivalent", overload("list_sets_equivalent_list", (_LIST, _LIST), types.BOOL, _equivalent)),
+    function("sets.intersects", overload("list_sets_intersects_list", (_LIST, _LIST), types.BOOL, _intersects)),
+)
+
+EXTENSION = (
+    function("slice", method("list_slice", (_LIST, types.INT, types.INT), _LIST, _slice)),
+    function(
+        "flatten",
+        method("list_flatten", (list_of(_LIST),), _LIST, _flatten),
+        method("list_flatten_int", (list_of(types.DYN), types.INT), list_of(types.DYN), _flatten),
+    ),
+    function(
+        "sort", *(method(f"list_{of.name}_sort", (list_of(of),), list_of(of), _sort) for of in _COMPARABLE.values())
+    ),
+    function(
+        "@sortByAssociatedKeys",
+        *(
+            method(f"list_{of.name}_sortByAssociatedKeys", (_LIST, list_of(of)), _LIST, _sort_by_keys)
+            for of in _COMPARABLE.values()
+        ),
+    ),
+    function("lists.range", overload("lists_range", (types.INT,), list_of(types.INT), _range)),
+    function("reverse", method("list_reverse", (_LIST,), _LIST, lambda elements: elements[::-1])),
+    function("distinct", method("list_distinct", (_LIST,), _LIST, _distinct)),
+)
+
+MAP_INSERTION = (
+    function(
+        "cel.@mapInsert",
+        overload("@mapInsert_map_key_value", (_MAP, _K, _V), _MAP, insert),
+        overload("@mapInsert_map_map", (_MAP, _MAP), _MAP, insert_all),
+    ),
+)

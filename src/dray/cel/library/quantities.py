@@ -1,0 +1,76 @@
+"""Quantities in expressions: reading, comparing, adding, and turning into numbers."""
+
+from __future__ import annotations
+
+from dray.api.quantity import Format, Quantity, QuantityError
+from dray.cel import types
+from dray.cel.declarations import function, method, overload
+from dray.cel.errors import EvaluationError
+from dray.cel.values import Value
+
+
+def quantity(text: str) -> Value:
+    """`quantity(text)`"""
+    try:
+        return Quantity.parse(text)
+    except QuantityError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _is_quantity(text: str) -> Value:
+    try:
+        Quantity.parse(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _as_integer(value: Quantity) -> Value:
+    number = value.as_int()
+    if number is None:
+        raise EvaluationError("cannot convert value to integer")
+    return number
+
+
+def _add(left: Quantity, right: Quantity) -> Value:
+    try:
+        return left + right
+    except QuantityError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _subtract(left: Quantity, right: Quantity) -> Value:
+    return _add(left, -right)
+
+
+def _add_int(left: Quantity, right: int) -> Value:
+    return _add(left, Quantity(right, format=Format.DECIMAL_EXPONENT))
+
+
+def _subtract_int(left: Quantity, right: int) -> Value:
+    return _add(left, -Quantity(right, format=Format.DECIMAL_EXPONENT))
+
+
+_Q = types.QUANTITY
+
+FUNCTIONS = (
+    function("quantity", overload("string_to_quantity", (types.STRING,), _Q, quantity)),
+    function("isQuantity", overload("is_quantity_string", (types.STRING,), types.BOOL, _is_quantity)),
+    function("sign", overload("quantity_sign", (_Q,), types.INT, lambda value: value.sign)),
+    function("isGreaterThan", method("quantity_is_greater_than", (_Q, _Q), types.BOOL, Quantity.__gt__)),
+    function("isLessThan", method("quantity_is_less_than", (_Q, _Q), types.BOOL, Quantity.__lt__)),
+    function("compareTo", method("quantity_compare_to", (_Q, _Q), types.INT, Quantity.compare)),
+    function("asApproximateFloat", method("quantity_get_float", (_Q,), types.DOUBLE, Quantity.approximate)),
+    function("asInteger", method("quantity_get_int", (_Q,), types.INT, _as_integer)),
+    function("isInteger", method("quantity_is_integer", (_Q,), types.BOOL, lambda value: value.as_int() is not None)),
+    function(
+        "add",
+        method("quantity_add", (_Q, _Q), _Q, _add),
+        method("quantity_add_int", (_Q, types.INT), _Q, _add_int),
+    ),
+    function(
+        "sub",
+        method("quantity_sub", (_Q, _Q), _Q, _subtract),
+        method("quantity_sub_int", (_Q, types.INT), _Q, _subtract_int),
+    ),
+)

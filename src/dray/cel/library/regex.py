@@ -1,0 +1,137 @@
+"""Regular expressions, by RE2: time linear in the text, memory bounded, whatever the pattern."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from dray.cel import types
+from dray.cel.declarations import Function, function, method, overload
+from dray.cel.errors import EvaluationError, NoSuchOverload
+from dray.cel.types import list_of
+from dray.cel.values import Value
+
+# What RE2 says, and what Kubernetes, whose engine is a sibling, says instead.
+_MESSAGES = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "unexpected )": "unexpected )",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+}
+
+
+_REMEMBERED = 256
+_SHORT = 256
+
+
+class RegexError(EvaluationError):
+    """The pattern is no regular expression."""
+
+
+class Regex:
+    """A compiled pattern. Whether it matches is remembered for short texts: names repeat from device to device."""
+
+    __slots__ = ("_compiled", "_remembered")
+
+    def __init__(self, pattern: str) -> None:
+        options = re2.Options()
+        options.log_errors = False
+        try:
+            self._compiled: Any = re2.compile(pattern, options)
+        except re2.error as error:
+            raise RegexError(f"error parsing regexp: {_translate(error)}") from error
+        self._remembered = lru_cache(maxsize=_REMEMBERED)(self._search)
+
+    def _search(self, text: str) -> bool:
+        return self._compiled.search(text.encode()) is not None
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern occurs in the text."""
+        return self._remembered(text) if len(text) <= _SHORT else self._search(text)
+
+    def find(self, text: str) -> str:
+        """The first occurrence, or nothing."""
+        found = self._compiled.search(text)
+        return found.group() if found else ""
+
+    def find_all(self, text: str, limit: int) -> list[Value]:
+        """The occurrences, at most `limit` unless that is negative."""
+        found: list[Value] = []
+        end = -1
+        for match in self._compiled.finditer(text):
+            if 0 <= limit <= len(found):
+                break
+            if match.start() == match.end() == end:
+                continue  # an empty match right after a match is none
+            found.append(match.group())
+            end = match.end()
+        return found
+
+
+@lru_cache(maxsize=256)
+def compile_regex(pattern: str) -> Regex:
+    """The compiled pattern; raises RegexError."""
+    return Regex(pattern)
+
+
+def _translate(error: Exception) -> str:
+    raw = error.args[0] if error.args else ""
+    text = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
+    reason, _, part = text.partition(": ")
+    return f"{_MESSAGES.get(reason, reason)}: `{part}`"
+
+
+def matches(text: Value, pattern: Value) -> bool:
+    """`text.matches(pattern)`: anywhere in the text"""
+    if not isinstance(text, str) or not isinstance(pattern, str):
+        raise NoSuchOverload
+    return compile_regex(pattern).matches(text)
+
+
+def _legal(pattern: str) -> Regex:
+    try:
+        return compile_regex(pattern)
+    except RegexError as error:
+        raise EvaluationError(f"Illegal regex: {error}") from error
+
+
+def _find(text: str, pattern: str) -> Value:
+    return _legal(pattern).find(text)
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> Value:
+    return _legal(pattern).find_all(text, limit)
+
+
+_S = types.STRING
+
+STANDARD = (
+    Function(
+        "matches",
+        (
+            overload("matches", (_S, _S), types.BOOL),
+            method("matches_string", (_S, _S), types.BOOL),
+        ),
+        matches,
+        frozenset({str}),
+    ),
+)
+
+FUNCTIONS = (
+    function("find", method("string_find_string", (_S, _S), _S, _find)),
+    function(
+        "findAll",
+        method("string_find_all_string", (_S, _S), list_of(_S), _find_all),
+        method("string_find_all_string_int", (_S, _S, types.INT), list_of(_S), _find_all),
+    ),
+)
+
+# Constant patterns of these are compiled with the expression; a bad one is a compile error.
+PRECOMPILED = frozenset({"matches", "find", "findAll"})

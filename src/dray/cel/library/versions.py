@@ -1,0 +1,52 @@
+"""Semantic versions in expressions."""
+
+from __future__ import annotations
+
+from dray.api.semver import Semver, SemverError
+from dray.cel import types
+from dray.cel.declarations import function, method, overload
+from dray.cel.errors import EvaluationError
+from dray.cel.values import INT_MAX, Value
+
+
+def semver(text: str, normalize: bool = False) -> Value:
+    """`semver(text)`"""
+    try:
+        return Semver.parse(text, normalize=normalize)
+    except SemverError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _is_semver(text: str, normalize: bool = False) -> Value:
+    try:
+        Semver.parse(text, normalize=normalize)
+    except SemverError:
+        return False
+    return True
+
+
+def _signed(number: int) -> Value:
+    """Parts of a version are unsigned; beyond an int they wrap around."""
+    return number if number <= INT_MAX else number - 2**64
+
+
+_S, _V = types.STRING, types.SEMVER
+
+FUNCTIONS = (
+    function(
+        "semver",
+        overload("string_to_semver", (_S,), _V, semver),
+        overload("string_bool_to_semver", (_S, types.BOOL), _V, semver),
+    ),
+    function(
+        "isSemver",
+        overload("is_semver_string", (_S,), types.BOOL, _is_semver),
+        overload("is_semver_string_bool", (_S, types.BOOL), types.BOOL, _is_semver),
+    ),
+    function("isGreaterThan", method("semver_is_greater_than", (_V, _V), types.BOOL, lambda a, b: b < a)),
+    function("isLessThan", method("semver_is_less_than", (_V, _V), types.BOOL, lambda a, b: a < b)),
+    function("compareTo", method("semver_compare_to", (_V, _V), types.INT, Semver.compare)),
+    function("major", method("semver_major", (_V,), types.INT, lambda version: _signed(version.major))),
+    function("minor", method("semver_minor", (_V,), types.INT, lambda version: _signed(version.minor))),
+    function("patch", method("semver_patch", (_V,), types.INT, lambda version: _signed(version.patch))),
+)

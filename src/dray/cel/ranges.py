@@ -1,0 +1,56 @@
+"""Ranges of sizes and costs, from least to most, that end at 2^64 instead of overflowing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+UNBOUNDED = 2**64 - 1
+_TWO_TO_64 = 2.0**64
+
+
+def saturate(number: int) -> int:
+    """The number, or the greatest there is."""
+    return min(number, UNBOUNDED)
+
+
+def scale(number: int, factor: float) -> int:
+    """The product, rounded up."""
+    exact = float(number)
+    if exact > 0 and factor > 0 and exact > UNBOUNDED / factor:
+        return UNBOUNDED
+    product = exact * factor
+    return UNBOUNDED if product >= _TWO_TO_64 else math.ceil(product)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From `least` to `most`, both included."""
+
+    least: int
+    most: int
+
+    def __add__(self, other: Range) -> Range:
+        return Range(saturate(self.least + other.least), saturate(self.most + other.most))
+
+    def __mul__(self, other: Range) -> Range:
+        return Range(saturate(self.least * other.least), saturate(self.most * other.most))
+
+    def __or__(self, other: Range) -> Range:
+        """The range that covers both."""
+        return Range(min(self.least, other.least), max(self.most, other.most))
+
+    def scaled(self, factor: float) -> Range:
+        """Both ends times a factor, rounded up."""
+        return Range(scale(self.least, factor), scale(self.most, factor))
+
+
+def fixed(number: int) -> Range:
+    """Exactly this."""
+    return Range(number, number)
+
+
+UNKNOWN = Range(0, UNBOUNDED)
+NOTHING = Range(0, 0)
+ONE = Range(1, 1)
+EMPTY = Range(UNBOUNDED, 0)  # what `|` starts from

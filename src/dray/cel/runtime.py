@@ -1,0 +1,149 @@
+"""What generated code calls: short functions that either have the right answer or raise.
+
+Raising anything hands the expression over to the interpreter, so that nothing here needs to
+explain itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from dray.api.semver import Semver
+from dray.cel.errors import Interrupted, NoSuchOverload
+from dray.cel.steps import qualify
+from dray.cel.values import INT_MAX, INT_MIN, MAPS, NONE, Optional, Value, keys, map_key
+
+_CHECK_FREQUENCY = 100
+
+T = TypeVar("T")
+
+
+class Irregular(Exception):
+    """Generated code has no answer."""
+
+
+def fail() -> Value:
+    """Stands where a constant expression is known to be an error."""
+    raise Irregular
+
+
+def boolean(value: Value) -> bool:
+    """An operand of a logical operator that was not known to be a bool."""
+    if value is True or value is False:
+        return value
+    raise Irregular
+
+
+def field(value: Value, key: Value) -> Value:
+    """A field, key or index of a value of any type."""
+    if value.__class__ is Optional:
+        return probe(value, key)
+    return qualify(value, key, presence=False)[1]
+
+
+def probe(value: Value, key: Value) -> Value:
+    """The optional field, key or index."""
+    if isinstance(value, Optional):
+        if not value.present:
+            return NONE
+        value = value.value
+    found, result = qualify(value, key, presence=True)
+    return Optional(result) if found else NONE
+
+
+def has(value: Value, key: str) -> bool:
+    """Whether there is such a field."""
+    if isinstance(value, Optional):
+        return value.present and has(value.value, key)
+    return qualify(value, key, presence=True)[0]
+
+
+def or_value(value: Value, otherwise: Value) -> Value:
+    """The value of an optional, or another."""
+    if value.__class__ is not Optional:
+        raise Irregular
+    return value.value if value.present else otherwise  # type: ignore[attr-defined]  # an optional
+
+
+def or_optional(value: Value, otherwise: Value) -> Value:
+    """The first of two optionals that has a value."""
+    if value.__class__ is not Optional:
+        raise Irregular
+    return value if value.present else otherwise  # type: ignore[attr-defined]  # an optional
+
+
+def add_int(left: int, right: int) -> int:
+    """The sum, in range."""
+    result = left + right
+    if INT_MIN <= result <= INT_MAX:
+        return result
+    raise Irregular
+
+
+def subtract_int(left: int, right: int) -> int:
+    """The difference, in range."""
+    result = left - right
+    if INT_MIN <= result <= INT_MAX:
+        return result
+    raise Irregular
+
+
+def multiply_int(left: int, right: int) -> int:
+    """The product, in range."""
+    result = left * right
+    if INT_MIN <= result <= INT_MAX:
+        return result
+    raise Irregular
+
+
+def newer(left: Value, right: Value) -> bool:
+    """`isGreaterThan` of versions."""
+    if left.__class__ is Semver and right.__class__ is Semver:
+        return right < left  # type: ignore[operator]  # both are versions
+    raise NoSuchOverload
+
+
+def older(left: Value, right: Value) -> bool:
+    """`isLessThan` of versions."""
+    if left.__class__ is Semver and right.__class__ is Semver:
+        return left < right  # type: ignore[operator]  # both are versions
+    raise NoSuchOverload
+
+
+def each(value: Value, deadline: float | None) -> Iterable[Value]:
+    """What a loop with one variable runs over."""
+    if isinstance(value, list):
+        return value if deadline is None else paced(value, deadline)
+    if value.__class__ in MAPS:
+        mapping: Mapping[Value, Value] = value  # type: ignore[assignment]  # a map
+        return keys(mapping) if deadline is None else paced(keys(mapping), deadline)
+    raise Irregular
+
+
+def each_pair(value: Value, deadline: float | None) -> Iterable[tuple[Value, Value]]:
+    """What a loop with two variables runs over."""
+    pairs: Iterable[tuple[Value, Value]]
+    if isinstance(value, list):
+        pairs = enumerate(value)
+    elif value.__class__ in MAPS:
+        mapping: Mapping[Value, Value] = value  # type: ignore[assignment]  # a map
+        pairs = ((key, mapping[map_key(key)]) for key in keys(mapping))
+    else:
+        raise Irregular
+    return pairs if deadline is None else paced(pairs, deadline)
+
+
+def paced(values: Iterable[T], deadline: float) -> Iterator[T]:
+    """The same values, with a look at the clock now and then."""
+    for count, value in enumerate(values, 1):
+        yield value
+        if count % _CHECK_FREQUENCY == 0 and time.monotonic() > deadline:
+            raise Interrupted
+
+
+BY_OVERLOAD: dict[str, Callable[..., Value]] = {
+    "semver_is_greater_than": newer,
+    "semver_is_less_than": older,
+}

@@ -1,0 +1,170 @@
+"""Compiled selectors: the whole way from text to a yes or no about a device.
+
+Compiling never raises: a selector that does not compile says so in `error`, and raises when it
+is asked about a device. Compiled selectors are kept, since a cluster has few different ones and
+asks them about many devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dray.cel.ast import Node
+from dray.cel.checker import check
+from dray.cel.codegen import generate
+from dray.cel.cost import estimate_cost
+from dray.cel.device import DeviceView
+from dray.cel.environment import DEFAULT_FEATURES, Features, attribute_type, device_environment
+from dray.cel.errors import CompileError, EvaluationError, Interrupted, Problems
+from dray.cel.limits import MAX_COST, MAX_LENGTH
+from dray.cel.parser import parse
+from dray.cel.planner import plan
+from dray.cel.ranges import UNBOUNDED
+from dray.cel.sizes import DeviceSizes
+from dray.cel.source import Source
+from dray.cel.stack import deep_stack
+from dray.cel.steps import Meter, Scope, Step
+from dray.cel.types import BOOL
+from dray.cel.validators import validate
+from dray.cel.values import Value, type_name, valid_text
+
+_CACHE_SIZE = 1024
+
+_CONVERSION_COMPLAINTS = {
+    "int": "unsupported type conversion from 'int' to bool",
+    "string": "unsupported native conversion from string to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an evaluation gave, and what it cost: `match`, or else `error`."""
+
+    match: bool | None
+    error: str | None
+    cost: int
+
+
+class Selector:
+    """A compiled expression. Immutable, and safe to share between threads."""
+
+    __slots__ = ("_fast", "_step", "error", "expression", "max_cost")
+
+    def __init__(self, expression: str, features: Features = DEFAULT_FEATURES) -> None:
+        self.expression = expression
+        text = valid_text(expression)
+        self.error: CompileError | None = None
+        self.max_cost = UNBOUNDED
+        self._step: Step | None = None
+        self._fast: Callable[[DeviceView, float | None], Value] | None = None
+        try:
+            with deep_stack():
+                self._compile(text, features)
+        except CompileError as error:
+            self.error = error
+
+    def _compile(self, text: str, features: Features) -> None:
+        environment = device_environment(features)
+        tree = _checked_tree(text, features)
+        self._step = plan(tree, environment)
+        self.max_cost = estimate_cost(tree, DeviceSizes(features))
+        # Fast code is not metered, so only what cannot exceed its cost gets it.
+        if self.max_cost <= MAX_COST:
+            self._fast = generate(tree, environment)
+
+    def matches(self, device: DeviceView, *, deadline: float | None = None) -> bool:
+        """Whether the device matches; raises EvaluationError where the expression has no answer for it.
+
+        `deadline` is in terms of `time.monotonic()`.
+        """
+        fast = self._fast
+        if fast is not None and device.error is None:
+            try:
+                result = fast(device, deadline)
+            except Interrupted:
+                raise
+            except Exception:  # any irregularity: the complete evaluation knows what to make of it
+                pass
+            else:
+                if result is True or result is False:
+                    return result
+        outcome = self.evaluate(device, deadline=deadline)
+        if outcome.match is None:
+            raise EvaluationError(outcome.error)
+        return outcome.match
+
+    def evaluate(self, device: DeviceView, *, deadline: float | None = None) -> Outcome:
+        """The complete evaluation, with its cost; an error is part of the outcome.
+
+        Raises CompileError for a selector that did not compile.
+        """
+        if self._step is None:
+            raise self.error or AssertionError("compiled without steps")
+        if device.error is not None:
+            return Outcome(None, device.error, 0)
+        meter = Meter(MAX_COST, deadline)
+        scope = Scope(meter, {"device": device.variable})
+        try:
+            with deep_stack():
+                result = self._step.run(scope)
+        except EvaluationError as error:
+            result = error
+        except Exception as error:  # whatever an expression manages to break stays inside its evaluation
+            result = EvaluationError(f"internal error: {error}")
+        if result is True or result is False:
+            return Outcome(result, None, meter.cost)
+        error = result if isinstance(result, EvaluationError) else _not_bool(result)
+        return Outcome(None, str(error), meter.cost)
+
+
+def _checked_tree(expression: str, features: Features) -> Node:
+    """Parse and check; raises CompileError."""
+    environment = device_environment(features)
+    try:
+        tree = parse(expression)
+        check(tree, environment)
+        validate(tree, environment)
+    except Problems as problems:
+        report = Source(expression).report(problems.problems)
+        raise CompileError(f"compilation failed: {report}") from problems
+    result = tree.checked_type
+    if result not in (BOOL, attribute_type(features)):
+        raise CompileError(f"must evaluate to bool or the unknown type, not {result.declared()}")
+    return tree
+
+
+def _not_bool(value: Value) -> EvaluationError:
+    name = type_name(value)
+    reason = _CONVERSION_COMPLAINTS.get(name, f"type conversion error from '{name}' to 'bool'")
+    return EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}")
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def compile_selector(expression: str, *, features: Features = DEFAULT_FEATURES) -> Selector:
+    """The selector of an expression; look at its `error` before using it."""
+    return Selector(expression, features)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the API refuses an expression: `reason` is that of the field error (Invalid, Forbidden, TooLong)."""
+
+    reason: str
+    detail: str
+
+
+def check_selector(expression: str, *, features: Features = DEFAULT_FEATURES) -> Refusal | None:
+    """Whether an API object may contain the expression; None if so."""
+    if len(expression.encode(errors="surrogatepass")) > MAX_LENGTH:
+        return Refusal("TooLong", f"may not be more than {MAX_LENGTH} bytes")
+    selector = compile_selector(expression, features=features)
+    if selector.error is not None:
+        return Refusal("Invalid" if selector.error.kind == "RuleInvalid" else "InternalError", selector.error.detail)
+    if selector.max_cost > MAX_COST:
+        return Refusal("Forbidden", "too complex, exceeds cost limit")
+    return None

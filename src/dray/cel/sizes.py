@@ -1,0 +1,69 @@
+"""How large the parts of a device can be, as far as Kubernetes declares it; costs are estimated from this.
+
+A part is addressed by its path: `device`, then field names, `@keys` or `@values`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dray.cel.environment import Features
+from dray.cel.ranges import Range
+
+_MAX_DOMAIN = 63
+_MAX_ID = 32
+_MAX_DRIVER = 63
+_MAX_ATTRIBUTE_VALUE = 64
+_MAX_ENTRIES = 32
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    most: int
+    key: _Part | None = None
+    element: _Part | None = None
+    fields: dict[str, _Part] = field(default_factory=dict)
+    any_name: bool = False  # whether an element can also be named like a field
+
+
+def _device(features: Features) -> _Part:
+    attribute = _Part(_MAX_ATTRIBUTE_VALUE)
+    identifier, domain = _Part(_MAX_ID), _Part(_MAX_DOMAIN)
+    attributes = _Part(_MAX_ENTRIES, identifier, attribute, any_name=True)
+    capacities = _Part(_MAX_ENTRIES, identifier, _Part(0))
+    fields = {
+        "driver": _Part(_MAX_DRIVER),
+        "attributes": _Part(_MAX_ENTRIES, domain, attributes),
+        "capacity": _Part(_MAX_ENTRIES, domain, capacities),
+    }
+    if features.consumable_capacity:
+        fields["allowMultipleAllocations"] = _Part(1)
+    return _Part(0, fields=fields)
+
+
+class DeviceSizes:
+    """Looks up declared sizes by path."""
+
+    def __init__(self, features: Features) -> None:
+        self._device = _device(features)
+
+    def size(self, path: Path) -> Range | None:
+        """The range of sizes, or None where nothing is declared."""
+        if not path or path[0] != "device":
+            return None
+        part: _Part | None = self._device
+        for name in path[1:]:
+            if part is None:
+                return None
+            part = _step(part, name)
+        return None if part is None else Range(0, part.most)
+
+
+def _step(part: _Part, name: str) -> _Part | None:
+    if name in ("@items", "@values"):
+        return part.element
+    if name == "@keys":
+        return part.key
+    return part.fields.get(name) or (part.element if part.any_name else None)

@@ -1,0 +1,122 @@
+"""The static types of CEL, as the checker reasons about them and messages print them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Kind(Enum):
+    """What sort of type it is; types of one kind may still differ in name and parameters."""
+
+    ANY = auto()
+    BOOL = auto()
+    BYTES = auto()
+    DOUBLE = auto()
+    DURATION = auto()
+    DYN = auto()
+    ERROR = auto()
+    INT = auto()
+    LIST = auto()
+    MAP = auto()
+    NULL = auto()
+    OPAQUE = auto()
+    PARAM = auto()
+    STRING = auto()
+    STRUCT = auto()
+    TIMESTAMP = auto()
+    TYPE = auto()
+    UINT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type; equal where kind, name and parameters are."""
+
+    kind: Kind
+    name: str
+    params: tuple[Type, ...] = ()
+
+    def __str__(self) -> str:
+        """The form that type errors use."""
+        name = _SHORT_NAMES.get(self.kind, self.name)
+        return f"{name}({', '.join(map(str, self.params))})" if self.params else name
+
+    def declared(self) -> str:
+        """The form that names a type in full."""
+        name = f"<{self.name}>" if self.kind is Kind.PARAM else self.name
+        return f"{name}({', '.join(param.declared() for param in self.params)})" if self.params else name
+
+    def equivalent(self, other: Type) -> bool:
+        """Equal but for the names of type parameters."""
+        if self.kind is not other.kind or len(self.params) != len(other.params):
+            return False
+        if self.kind is not Kind.PARAM and self.name != other.name:
+            return False
+        return all(map(Type.equivalent, self.params, other.params))
+
+    @property
+    def is_dyn(self) -> bool:
+        """Whether the checker lets anything pass for this type."""
+        return self.kind is Kind.DYN or self.kind is Kind.ANY
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether this is `optional_type(T)`."""
+        return self.kind is Kind.OPAQUE and self.name == "optional_type"
+
+
+_SHORT_NAMES = {
+    Kind.ANY: "any",
+    Kind.DURATION: "duration",
+    Kind.ERROR: "!error!",
+    Kind.NULL: "null",
+    Kind.TIMESTAMP: "timestamp",
+}
+
+ANY = Type(Kind.ANY, "google.protobuf.Any")
+BOOL = Type(Kind.BOOL, "bool")
+BYTES = Type(Kind.BYTES, "bytes")
+DOUBLE = Type(Kind.DOUBLE, "double")
+DURATION = Type(Kind.DURATION, "google.protobuf.Duration")
+DYN = Type(Kind.DYN, "dyn")
+ERROR = Type(Kind.ERROR, "error")
+INT = Type(Kind.INT, "int")
+NULL = Type(Kind.NULL, "null_type")
+STRING = Type(Kind.STRING, "string")
+TIMESTAMP = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
+TYPE = Type(Kind.TYPE, "type")
+UINT = Type(Kind.UINT, "uint")
+
+CIDR = Type(Kind.OPAQUE, "net.CIDR")
+DEVICE = Type(Kind.STRUCT, "kubernetes.DRADevice")
+FORMAT = Type(Kind.STRUCT, "kubernetes.NamedFormat")
+IP = Type(Kind.OPAQUE, "net.IP")
+QUANTITY = Type(Kind.STRUCT, "kubernetes.Quantity")
+SEMVER = Type(Kind.STRUCT, "kubernetes.Semver")
+URL = Type(Kind.STRUCT, "kubernetes.URL")
+
+
+def list_of(element: Type) -> Type:
+    """`list(T)`."""
+    return Type(Kind.LIST, "list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """`map(K, V)`."""
+    return Type(Kind.MAP, "map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """`optional_type(T)`."""
+    return Type(Kind.OPAQUE, "optional_type", (value,))
+
+
+def type_of(value: Type) -> Type:
+    """`type(T)`: the type of a type."""
+    return Type(Kind.TYPE, "type", (value,))
+
+
+def param(name: str) -> Type:
+    """A type parameter."""
+    return Type(Kind.PARAM, name)

@@ -1,0 +1,86 @@
+"""Checks of a well-typed expression that spare it failing later: literal arguments, mixed lists, format clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dray.cel.ast import Call, ListNode, Literal, MapNode, Node, children
+from dray.cel.declarations import Environment
+from dray.cel.errors import EvaluationError, Problem, Problems
+from dray.cel.library.formatting import FormatError, check_format
+from dray.cel.library.regex import compile_regex
+from dray.cel.types import Type
+
+
+def validate(tree: Node, environment: Environment) -> None:
+    """Raises Problems."""
+    problems = [
+        problem
+        for node, mixed in _walk(tree)
+        for problem in (*_literal_argument(node, environment), *_format(node), *(() if mixed else _mixed(node)))
+    ]
+    if problems:
+        raise Problems(*problems)
+
+
+def _walk(node: Node, mixed: bool = False) -> Iterator[tuple[Node, bool]]:
+    """All nodes, and whether mixed lists are fine there: they are in the arguments of a format."""
+    yield node, mixed
+    inner = mixed or (isinstance(node, Call) and node.function == "format")
+    for child in children(node):
+        yield from _walk(child, inner)
+
+
+def _literal_argument(node: Node, environment: Environment) -> Iterator[Problem]:
+    if not isinstance(node, Call) or node.function not in ("duration", "timestamp", "matches") or not node.args:
+        return
+    argument = node.args[0]
+    if not isinstance(argument, Literal):
+        return
+    try:
+        if node.function == "matches":
+            compile_regex(str(argument.value))
+        else:
+            environment.functions[node.function].bind(node.overloads)(argument.value)
+    except EvaluationError:
+        yield Problem(f"invalid {node.function} argument", argument.offset)
+
+
+def _format(node: Node) -> Iterator[Problem]:
+    if not (isinstance(node, Call) and node.function == "format" and isinstance(node.target, Literal)):
+        return
+    arguments = node.args[0]
+    if isinstance(node.target.value, str) and isinstance(arguments, ListNode):
+        try:
+            check_format(node.target.value, arguments.elements)
+        except FormatError as error:
+            yield Problem(str(error), (error.node or node).offset)
+
+
+def _mixed(node: Node) -> Iterator[Problem]:
+    if isinstance(node, ListNode):
+        first: Type | None = None
+        for position, element in enumerate(node.elements):
+            found = _unwrapped(element, position in node.optional)
+            if first is not None and not first.equivalent(found):
+                yield _mismatch(element, first, found)
+                return
+            first = first or found
+    elif isinstance(node, MapNode) and node.entries:
+        head = node.entries[0]
+        key, value = head.key.checked_type, _unwrapped(head.value, head.optional)
+        for entry in node.entries[1:]:
+            if not key.equivalent(entry.key.checked_type):
+                yield _mismatch(entry.key, key, entry.key.checked_type)
+            found = _unwrapped(entry.value, entry.optional)
+            if not value.equivalent(found):
+                yield _mismatch(entry.value, value, found)
+
+
+def _unwrapped(node: Node, optional: bool) -> Type:
+    found = node.checked_type
+    return found.params[0] if optional and found.params else found
+
+
+def _mismatch(node: Node, wanted: Type, found: Type) -> Problem:
+    return Problem(f"expected type '{wanted}' but found '{found}'", node.offset)

@@ -1,0 +1,300 @@
+"""The values of CEL at run time, and what holds for all of them: type, equality, order, size, printing.
+
+Where Python has the type, CEL uses it: bool, int, float, str, bytes, None, list, dict. Lists and
+dicts are never changed once another expression can see them. Python takes `True` for `1`; so
+equality goes through `equal`, and a bool as map key hides behind `BoolKey`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+
+from dray.api.quantity import Quantity
+from dray.api.semver import Semver
+from dray.cel import types
+from dray.cel.errors import EvaluationError, NoSuchOverload
+from dray.cel.types import Type
+
+INT_MAX = 2**63 - 1
+INT_MIN = -(2**63)
+UINT_MAX = 2**64 - 1
+NANOS = 1_000_000_000
+
+Value = object  # what a CEL expression may yield; Python cannot say it more narrowly
+
+
+class Uint(int):
+    """An unsigned integer; equal to an int of the same value."""
+
+    __slots__ = ()
+
+
+class BoolKey(Enum):
+    """A bool as key of a dict, where Python would take it for a number."""
+
+    FALSE = False
+    TRUE = True
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A point in time, in nanoseconds since 1970, with the offset from UTC in seconds that it prints in."""
+
+    nanos: int
+    zone: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A span of time in nanoseconds."""
+
+    nanos: int
+
+
+class Optional:
+    """A value that may be absent."""
+
+    __slots__ = ("_value", "present")
+
+    def __init__(self, value: Value = None, present: bool = True) -> None:
+        self._value = value
+        self.present = present
+
+    @property
+    def value(self) -> Value:
+        """The value; raises EvaluationError where there is none."""
+        if not self.present:
+            raise EvaluationError("optional.none() dereference")
+        return self._value
+
+
+NONE = Optional(present=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """The parts of a URL that selectors can ask for."""
+
+    scheme: str
+    host: str
+    path: str
+    query: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A named format that strings can be checked against; `regex_size` is what its cost is computed from."""
+
+    name: str
+    regex_size: int
+
+
+Ip = (IPv4Address, IPv6Address)
+Cidr = (IPv4Interface, IPv6Interface)
+
+
+class DomainMap(dict[str, dict[str, Value]]):
+    """Attributes or capacities by domain; an unknown domain has nothing in it."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: str) -> dict[str, Value]:
+        return _NOTHING
+
+
+_NOTHING: dict[str, Value] = {}
+
+_TYPES: dict[type, Type] = {
+    bool: types.BOOL,
+    int: types.INT,
+    Uint: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    type(None): types.NULL,
+    list: types.list_of(types.DYN),
+    dict: types.map_of(types.DYN, types.DYN),
+    DomainMap: types.map_of(types.DYN, types.DYN),
+    Timestamp: types.TIMESTAMP,
+    Duration: types.DURATION,
+    Optional: types.optional_of(types.DYN),
+    Type: types.TYPE,
+    Quantity: types.QUANTITY,
+    Semver: types.SEMVER,
+    Url: types.URL,
+    Format: types.FORMAT,
+    IPv4Address: types.IP,
+    IPv6Address: types.IP,
+    IPv4Interface: types.CIDR,
+    IPv6Interface: types.CIDR,
+}
+
+NUMBERS = frozenset({int, Uint, float})
+_PLAIN = frozenset({str, int, bool, float, Uint, bytes, type(None), Quantity, Semver, Timestamp, Duration})
+MAPS = frozenset({dict, DomainMap})
+ORDERED = frozenset({bool, int, Uint, float, str, bytes, Timestamp, Duration})
+SIZED = frozenset({str, bytes, list, dict, DomainMap})
+# These refuse to be compared with anything else, where CEL's own types are just unequal to it.
+RIGID = frozenset({Quantity, Semver, Url, Format, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface})
+
+
+def type_of(value: Value) -> Type:
+    """The runtime type; elements of lists and maps are not looked at."""
+    return _TYPES[value.__class__]
+
+
+def type_name(value: Value) -> str:
+    """The runtime type's name."""
+    return _TYPES[value.__class__].name
+
+
+def equal(left: Value, right: Value) -> bool:
+    """CEL's equality. Raises NoSuchOverload where the left side is of a type that compares with its own kind only."""
+    kind, other = left.__class__, right.__class__
+    if kind is other:
+        if kind in _PLAIN:
+            return left == right
+        if kind is list:
+            return _equal_lists(left, right)  # type: ignore[arg-type]  # the class was just checked
+        if kind in MAPS:
+            return _equal_maps(left, right)  # type: ignore[arg-type]  # the class was just checked
+        if kind is Optional:
+            return _equal_optionals(left, right)  # type: ignore[arg-type]  # the class was just checked
+        if kind is Type:
+            return left.name == right.name  # type: ignore[attr-defined]  # the class was just checked
+        return left == right
+    if kind in NUMBERS:
+        return other in NUMBERS and left == right
+    if kind in MAPS and other in MAPS:
+        return _equal_maps(left, right)  # type: ignore[arg-type]  # the class was just checked
+    if kind in RIGID and right is not None:
+        if _TYPES[kind] == _TYPES.get(other):
+            return left == right
+        raise NoSuchOverload
+    return False
+
+
+def _equal_parts(left: Value, right: Value) -> bool:
+    """Within lists and maps only a plain no makes a difference; a refusal to compare does not."""
+    try:
+        return equal(left, right)
+    except NoSuchOverload:
+        return True
+
+
+def _equal_lists(left: list[Value], right: list[Value]) -> bool:
+    return len(left) == len(right) and all(map(_equal_parts, left, right))
+
+
+def _equal_maps(left: dict[Value, Value], right: dict[Value, Value]) -> bool:
+    if len(left) != len(right):
+        return False
+    default = isinstance(right, DomainMap)
+    return all((default or key in right) and _equal_parts(value, right[key]) for key, value in left.items())
+
+
+def _equal_optionals(left: Optional, right: Optional) -> bool:
+    return left.present == right.present and (not left.present or equal(left.value, right.value))
+
+
+def compare(left: Value, right: Value) -> int:
+    """-1, 0 or 1; raises NoSuchOverload where the types have no common order."""
+    if not ordered(left, right):
+        raise NoSuchOverload
+    if left != left or right != right:
+        raise EvaluationError("NaN values cannot be ordered")
+    return (left > right) - (left < right)  # type: ignore[operator]  # both are of an ordered type
+
+
+def ordered(left: Value, right: Value) -> bool:
+    """Whether the two values are of types that have a common order."""
+    kind, other = left.__class__, right.__class__
+    return kind in ORDERED and (kind is other or (kind in NUMBERS and other in NUMBERS))
+
+
+def size_for_cost(value: Value) -> int:
+    """The size that costs are computed from; what has no size counts as one."""
+    kind = value.__class__
+    if kind in SIZED:
+        return len(value)  # type: ignore[arg-type]  # the class was just checked
+    if isinstance(value, Ip):
+        return value.max_prefixlen // 8
+    if isinstance(value, Cidr):
+        return -(-value.network.prefixlen // 8)
+    return 1
+
+
+def valid_text(text: str) -> str:
+    """The text as UTF-8 can hold it: Python also has lone halves of surrogate pairs, JSON can smuggle them in."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def map_key(value: Value) -> Value:
+    """How a value stands as key in a dict."""
+    return BoolKey(value) if value.__class__ is bool else value
+
+
+def keys(mapping: Mapping[Value, Value]) -> Iterator[Value]:
+    """The keys of a map as values."""
+    return (key.value if key.__class__ is BoolKey else key for key in mapping)  # type: ignore[attr-defined]  # an enum
+
+
+def show(value: Value) -> str:
+    """A value as it stands in messages."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return format_double(value)
+        case None:
+            return "null"
+        case list():
+            return f"[{', '.join(map(show, value))}]"
+        case dict():
+            return "{" + ", ".join(f"{show(key)}: {show(item)}" for key, item in value.items()) + "}"
+        case BoolKey():
+            return show(value.value)
+        case Type():
+            return value.declared()
+        case Duration():
+            return f"{format_seconds(value)}s"
+    return str(value)
+
+
+def format_double(value: float) -> str:
+    """The shortest text that reads back as the same number; with an exponent below 1e-4 and from 1e6 on."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    digits, power = _shortest(value)
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if -4 <= power < 6:
+        if power < 0:
+            return f"{sign}0.{'0' * (-power - 1)}{digits}"
+        whole, fraction = digits[: power + 1].ljust(power + 1, "0"), digits[power + 1 :]
+        return f"{sign}{whole}.{fraction}" if fraction else sign + whole
+    mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+    return f"{sign}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+
+
+def _shortest(value: float) -> tuple[str, int]:
+    """The significant digits and the power of ten of the first one."""
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    power = int(exponent or 0) + (len(whole) if whole != "0" else digits and len(digits) - len(fraction) or 0) - 1
+    return digits.rstrip("0") or "0", power if digits else 0
+
+
+def format_seconds(duration: Duration) -> str:
+    """A duration's seconds, as few digits as keep the value."""
+    text = repr(duration.nanos / NANOS)
+    if "e" in text:
+        text = f"{duration.nanos / NANOS:.9f}".rstrip("0")
+    return text.removesuffix(".0").removesuffix(".")
