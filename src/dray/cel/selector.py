@@ -101,7 +101,7 @@ class Selector:
     def evaluate(self, device: DeviceView, *, deadline: float | None = None) -> Outcome:
         """The complete evaluation, with its cost; an error is part of the outcome.
 
-        Raises CompileError for a selector that did not compile.
+        Raises Interrupted at the deadline, and CompileError for a selector that did not compile.
         """
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")
@@ -112,14 +112,16 @@ class Selector:
         try:
             with deep_stack():
                 result = self._step.run(scope)
+        except Interrupted:
+            raise
         except EvaluationError as error:
             result = error
         except Exception as error:  # whatever an expression manages to break stays inside its evaluation
             result = EvaluationError(f"internal error: {error}")
         if result is True or result is False:
             return Outcome(result, None, meter.cost)
-        error = result if isinstance(result, EvaluationError) else _not_bool(result)
-        return Outcome(None, str(error), meter.cost)
+        failure = result if isinstance(result, EvaluationError) else _not_bool(result)
+        return Outcome(None, str(failure), meter.cost)
 
 
 def _checked_tree(expression: str, features: Features) -> Node:
