@@ -200,7 +200,7 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
         rule(CHANGE, SCHEDULING, "podgroups/status"),
     ),
     "generic-garbage-collector": (_EVERYTHING,),
-    "namespace-controller": (_EVERYTHING, rule(("update",), CORE, "namespaces/finalize", "namespaces/status")),
+    "namespace-controller": (_EVERYTHING, rule(CHANGE, CORE, "namespaces/finalize", "namespaces/status")),
     "pod-garbage-collector": (
         rule((*READ, "delete"), CORE, "pods"),
         rule(CHANGE, CORE, "pods/status"),
