@@ -21,7 +21,7 @@ from dray.cel.errors import EvaluationError
 from dray.cel.library import operators, strings
 from dray.cel.library.regex import compile_regex
 from dray.cel.types import Kind
-from dray.cel.values import Value
+from dray.cel.values import Uint, Value
 
 Function = Callable[[DeviceView, float | None], Value]
 
@@ -82,9 +82,13 @@ class _Generator:
         return py.Name(name, py.Load())
 
     def _constant(self, value: Value) -> py.expr:
-        plain = value is None or value.__class__ in (bool, int, str, bytes)
-        if plain or (value.__class__ is float and math.isfinite(value)):  # type: ignore[arg-type]  # a float
-            return py.Constant(value)
+        match value:
+            case None | str() | bytes():
+                return py.Constant(value)
+            case int() if value.__class__ is not Uint:
+                return py.Constant(value)
+            case float() if math.isfinite(value):
+                return py.Constant(value)
         return self._global(value)
 
     def _call_python(self, function: Callable[..., object], *args: py.expr) -> py.expr:

@@ -65,7 +65,7 @@ class Argument:
     def integer(self, default: int) -> int:
         """The value of an int literal, at least zero; else the default."""
         if isinstance(self.node, Literal) and self.node.value.__class__ is int:
-            return max(0, self.node.value)  # type: ignore[call-overload,no-any-return]  # an int
+            return max(0, self.node.value)
         return default
 
 
@@ -140,7 +140,7 @@ def _split(overload: str, target: Argument | None, arguments: list[Argument]) ->
     if len(arguments) > 1:
         limit = arguments[1].node
         if isinstance(limit, Literal) and limit.value.__class__ is int:
-            most = int(limit.value) % 2**64  # type: ignore[call-overload]  # an int
+            most = int(limit.value) % 2**64
     return Estimate(target.size.scaled(2 * TEXT_COST_FACTOR), Range(0, most))
 
 

@@ -106,7 +106,8 @@ class _Planner:
                 left, right = map(self.plan, node.args)
                 return Equality(left, right, negated=node.function == "_!=_")
             case "_?_:_":
-                return Choice(self.plan(node.args[0]), *map(self._attribute, node.args[1:]))
+                condition, truthy, falsy = node.args
+                return Choice(self.plan(condition), self._attribute(truthy), self._attribute(falsy))
             case "@not_strictly_false":
                 return NotStrictlyFalse(self.plan(node.args[0]))
             case "or" | "orValue":

@@ -64,14 +64,14 @@ def or_value(value: Value, otherwise: Value) -> Value:
     """The value of an optional, or another."""
     if value.__class__ is not Optional:
         raise Irregular
-    return value.value if value.present else otherwise  # type: ignore[attr-defined]  # an optional
+    return value.value if value.present else otherwise
 
 
 def or_optional(value: Value, otherwise: Value) -> Value:
     """The first of two optionals that has a value."""
     if value.__class__ is not Optional:
         raise Irregular
-    return value if value.present else otherwise  # type: ignore[attr-defined]  # an optional
+    return value if value.present else otherwise
 
 
 def add_int(left: int, right: int) -> int:
@@ -101,14 +101,14 @@ def multiply_int(left: int, right: int) -> int:
 def newer(left: Value, right: Value) -> bool:
     """`isGreaterThan` of versions."""
     if left.__class__ is Semver and right.__class__ is Semver:
-        return right < left  # type: ignore[operator]  # both are versions
+        return right < left
     raise NoSuchOverload
 
 
 def older(left: Value, right: Value) -> bool:
     """`isLessThan` of versions."""
     if left.__class__ is Semver and right.__class__ is Semver:
-        return left < right  # type: ignore[operator]  # both are versions
+        return left < right
     raise NoSuchOverload
 
 
@@ -117,7 +117,7 @@ def each(value: Value, deadline: float | None) -> Iterable[Value]:
     if isinstance(value, list):
         return value if deadline is None else paced(value, deadline)
     if value.__class__ in MAPS:
-        mapping: Mapping[Value, Value] = value  # type: ignore[assignment]  # a map
+        mapping: Mapping[Value, Value] = value
         return keys(mapping) if deadline is None else paced(keys(mapping), deadline)
     raise Irregular
 
@@ -128,7 +128,7 @@ def each_pair(value: Value, deadline: float | None) -> Iterable[tuple[Value, Val
     if isinstance(value, list):
         pairs = enumerate(value)
     elif value.__class__ in MAPS:
-        mapping: Mapping[Value, Value] = value  # type: ignore[assignment]  # a map
+        mapping: Mapping[Value, Value] = value
         pairs = ((key, mapping[map_key(key)]) for key in keys(mapping))
     else:
         raise Irregular

@@ -122,7 +122,7 @@ class Qualifier:
     presence is all that is asked.
     """
 
-    key: Value | Attribute | Step
+    key: Value
     constant: bool
     optional: bool = False
     test: bool = False
@@ -144,15 +144,16 @@ class Qualifier:
     def _key(self, scope: Scope) -> Value:
         if self.constant:
             return self.key
-        if isinstance(self.key, Attribute):
+        if isinstance(self.key, (Attribute, Choice)):
             return self.key.resolve(scope)
-        return _value(self.key.run(scope))  # type: ignore[union-attr]  # not constant, hence a step
+        step: Step = self.key  # type: ignore[assignment]  # not constant, hence a step
+        return _value(step.run(scope))
 
 
 def qualify(value: Value, key: Value, presence: bool) -> tuple[bool, Value]:
     """Look a key or index up; raises EvaluationError unless only presence is asked for."""
     if value.__class__ in MAPS:
-        mapping: Mapping[Value, Value] = value  # type: ignore[assignment]  # a map
+        mapping: Mapping[Value, Value] = value
         if key.__class__.__hash__ is not None and (map_key(key) in mapping or hasattr(mapping, "__missing__")):
             return True, mapping[map_key(key)]
     elif isinstance(value, list):
@@ -168,7 +169,7 @@ def qualify(value: Value, key: Value, presence: bool) -> tuple[bool, Value]:
 
 def _index(key: Value) -> int:
     if key.__class__ is int or key.__class__ is Uint:
-        return int(key)  # type: ignore[call-overload,no-any-return]  # an integer
+        return int(key)
     if isinstance(key, float):
         if key.is_integer():
             return int(key)
@@ -533,7 +534,7 @@ class Loop:
                 return ({var: index, var2: element} for index, element in enumerate(over))
             return ({var: element} for element in over)
         if over.__class__ in MAPS:
-            mapping: Mapping[Value, Value] = over  # type: ignore[assignment]  # a map
+            mapping: Mapping[Value, Value] = over
             if var2:
                 return ({var: key, var2: mapping[map_key(key)]} for key in keys(mapping))
             return ({var: key} for key in keys(mapping))

@@ -165,8 +165,8 @@ def equal(left: Value, right: Value) -> bool:
             return _equal_maps(left, right)  # type: ignore[arg-type]  # the class was just checked
         if kind is Optional:
             return _equal_optionals(left, right)  # type: ignore[arg-type]  # the class was just checked
-        if kind is Type:
-            return left.name == right.name  # type: ignore[attr-defined]  # the class was just checked
+        if isinstance(left, Type) and isinstance(right, Type):
+            return left.name == right.name
         return left == right
     if kind in NUMBERS:
         return other in NUMBERS and left == right
@@ -208,7 +208,9 @@ def compare(left: Value, right: Value) -> int:
         raise NoSuchOverload
     if left != left or right != right:
         raise EvaluationError("NaN values cannot be ordered")
-    return (left > right) - (left < right)  # type: ignore[operator]  # both are of an ordered type
+    if left == right:
+        return 0
+    return -1 if left < right else 1  # type: ignore[operator]  # both are of an ordered type
 
 
 def ordered(left: Value, right: Value) -> bool:
@@ -241,7 +243,7 @@ def map_key(value: Value) -> Value:
 
 def keys(mapping: Mapping[Value, Value]) -> Iterator[Value]:
     """The keys of a map as values."""
-    return (key.value if key.__class__ is BoolKey else key for key in mapping)  # type: ignore[attr-defined]  # an enum
+    return (key.value if isinstance(key, BoolKey) else key for key in mapping)
 
 
 def show(value: Value) -> str:
@@ -288,8 +290,10 @@ def _shortest(value: float) -> tuple[str, int]:
     mantissa, _, exponent = repr(abs(value)).partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
-    power = int(exponent or 0) + (len(whole) if whole != "0" else digits and len(digits) - len(fraction) or 0) - 1
-    return digits.rstrip("0") or "0", power if digits else 0
+    if not digits:
+        return "0", 0
+    power = int(exponent or 0) + len(digits) - len(fraction) - 1
+    return digits.rstrip("0"), power
 
 
 def format_seconds(duration: Duration) -> str:

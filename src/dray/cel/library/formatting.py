@@ -168,7 +168,7 @@ def _format_clause(clause: _Clause, value: Value) -> str:
 def _integer(verb: str, value: Value, show: Callable[[int], str]) -> str:
     if value.__class__ not in (int, Uint):
         raise _refusal(verb, value)
-    return show(int(value))  # type: ignore[call-overload]  # an integer
+    return show(int(value))
 
 
 def _hexadecimal(value: Value, upper: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cmp_to_key
+from itertools import pairwise
 
 from dray.cel import types
 from dray.cel.declarations import Overload, function, method, overload
@@ -45,7 +46,7 @@ def _order(left: Value, right: Value) -> int | None:
 def _is_sorted(elements: List) -> Value:
     for element in elements:
         _comparable(element)
-    return not any(_order(left, right) == 1 for left, right in zip(elements, elements[1:], strict=False))
+    return not any(_order(left, right) == 1 for left, right in pairwise(elements))
 
 
 def _sum(zero: Value) -> Callable[[List], Value]:

@@ -65,7 +65,7 @@ def _ipv6_complaint(text: str) -> str:
     return "address string too short" if text.count(":") < 7 else f"trailing garbage after address (at {quote(text)})"
 
 
-def ip(text: str) -> Value:
+def ip(text: str) -> Address:
     """`ip(text)`"""
     try:
         address = _parse_address(text)
@@ -109,7 +109,7 @@ def _is_link_local(address: Address) -> bool:
     return bool(address.is_link_local)
 
 
-def cidr(text: str) -> Value:
+def cidr(text: str) -> Network:
     """`cidr(text)`"""
     try:
         return _parse_network(text)

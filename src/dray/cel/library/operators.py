@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dray.cel import types
 from dray.cel.declarations import Function, Overload, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
+from dray.cel.library.times import add_span, span_between
 from dray.cel.limits import bound_list, bound_text
 from dray.cel.types import Type, list_of, map_of, param
 from dray.cel.values import (
@@ -25,7 +26,6 @@ from dray.cel.values import (
     map_key,
     ordered,
 )
-from dray.cel.library.times import add_span, span_between
 
 _INT_OVERFLOW = "integer overflow"
 _UINT_OVERFLOW = "unsigned integer overflow"
@@ -48,9 +48,12 @@ def checked_uint(value: int) -> Uint:
 def add(left: Value, right: Value) -> Value:
     """`+`"""
     match left, right:
-        case (str(), str()) | (bytes(), bytes()):
+        case str(), str():
             bound_text(len(left) + len(right))
-            return left + right  # type: ignore[operator]  # both texts or both bytes
+            return left + right
+        case bytes(), bytes():
+            bound_text(len(left) + len(right))
+            return left + right
         case list(), list():
             bound_list(len(left) + len(right))
             return left + right
@@ -103,7 +106,7 @@ def modulo(left: Value, right: Value) -> Value:
 def negate(value: Value) -> Value:
     """`-` before a value"""
     if value.__class__ is int:
-        return checked_int(-value)  # type: ignore[operator]  # an int
+        return checked_int(-value)
     if isinstance(value, float):
         return -value
     if isinstance(value, Duration):
@@ -190,7 +193,7 @@ def contains(element: Value, container: Value) -> bool:
     if isinstance(container, list):
         return any(_same(element, item) for item in container)
     if container.__class__ in MAPS:
-        return element.__hash__ is not None and map_key(element) in container  # type: ignore[operator]  # a map
+        return element.__hash__ is not None and map_key(element) in container
     raise NoSuchOverload
 
 
