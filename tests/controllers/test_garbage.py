@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
 import pytest
 
+from dray.api.gates import FeatureGates
 from dray.api.types.core import ConfigMap, Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.client import Client, Object
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.user import ADMIN
+from dray.client import Client, InProcess, Object
+from dray.controllers import ControllerManager
 from dray.controllers.garbage import GarbageCollector
+from dray.store import MemoryLog
 from tests.controllers.conftest import Start, eventually, exists, gone, quiet
 
 
@@ -181,6 +187,24 @@ async def test_claims_go_with_their_pod(client: Client, start: Start) -> None:
     async with start(GarbageCollector):
         await client.delete(Pod, "p", "ns")
         await gone(client, ResourceClaim, "claim", "ns")
+
+
+async def test_claims_are_collected_also_while_their_api_is_off(server: Running, client: Client) -> None:
+    owner = await config_map(client, "owner")
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    metadata = {"name": "claim", "ownerReferences": [reference(owner)]}
+    await client.create(
+        ResourceClaim, {"metadata": metadata, "spec": {"devices": {"requests": [request]}}}, namespace="ns"
+    )
+    gates = FeatureGates.parse("DynamicResourceAllocation=false")
+    off = Running(MemoryLog(), server.api.storage.cache, Settings(authenticate=False, gates=gates))
+    manager = ControllerManager(InProcess(off.api, ADMIN), gates=gates)
+    running = asyncio.create_task(manager.run())
+    await asyncio.wait_for(manager.ready.wait(), 10)
+    await client.delete(ConfigMap, "owner", "ns")
+    await gone(client, ResourceClaim, "claim", "ns")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 @pytest.mark.parametrize("seed", range(4))
