@@ -82,7 +82,7 @@ class RoleEscalation(Admission):
             )
 
     def _owned(self, request: AdmissionRequest) -> list[PolicyRule]:
-        return self._rbac.table(request.user, request.namespace).rules
+        return self._rbac.rules(request.user, request.namespace)
 
     def _may(self, request: AdmissionRequest, verb: str, plural: str, name: str) -> bool:
         attributes = Attributes(verb, RBAC, plural, namespace=request.namespace, name=name)

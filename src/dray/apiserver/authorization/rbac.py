@@ -1,8 +1,8 @@
 """Role-based access control: what the roles and bindings in the cluster grant.
 
-For each user and namespace the grants are collected once, into a table in which a question is a few dictionary lookups;
-the table lives until a role or binding changes. Bindings are indexed by subject, those of a namespace when somebody asks
-about it, so a change costs no more than the namespaces in use. Aggregated cluster roles are computed here. A binding to
+What a user is granted in the whole cluster, and what in a namespace beside it, is collected once into tables in which a
+question is a few dictionary lookups; they live until a role or binding changes. Bindings are indexed by subject, those of
+a namespace when somebody asks about it, so a change costs no more than the namespaces in use. Aggregated cluster roles are computed here. A binding to
 a role that does not exist grants nothing, and says so in the refusal.
 """
 
@@ -34,7 +34,7 @@ class Grant(NamedTuple):
 
 
 class Table:
-    """All that one user may do in one namespace."""
+    """What one user is granted in one scope: by cluster bindings, or by the bindings of one namespace."""
 
     def __init__(self, grants: Iterable[Grant]) -> None:
         self.rules: list[PolicyRule] = []
@@ -89,23 +89,32 @@ class Rbac:
         self._bindings: dict[str, Bindings] = {}
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
-        table = self.table(user, attributes.namespace)
-        reason = table.find(attributes)
-        if reason is not None:
-            return Decision(True, reason)
-        return Decision(False, "RBAC: " + ", ".join(table.missing)) if table.missing else NO_OPINION
+        missing: list[str] = []
+        for table in self._tables_for(user, attributes.namespace):
+            reason = table.find(attributes)
+            if reason is not None:
+                return Decision(True, reason)
+            missing += table.missing
+        return Decision(False, "RBAC: " + ", ".join(missing)) if missing else NO_OPINION
 
-    def table(self, user: User, namespace: str) -> Table:
+    def rules(self, user: User, namespace: str) -> list[PolicyRule]:
         """What the user may do in the namespace, or, without one, at the cluster scope."""
+        return [rule for table in self._tables_for(user, namespace) for rule in table.rules]
+
+    def _tables_for(self, user: User, namespace: str) -> tuple[Table, ...]:
         seen = [self._reader.revision(resource) for resource in RESOURCES]
         if seen != self._seen or len(self._tables) > MANY_USERS:
             self._seen = seen
             self._tables.clear()
             self._bindings.clear()
-        key = (user.name, user.groups, namespace)
+        everywhere = self._table(user, "")
+        return (everywhere, self._table(user, namespace)) if namespace else (everywhere,)
+
+    def _table(self, user: User, scope: str) -> Table:
+        key = (user.name, user.groups, scope)
         table = self._tables.get(key)
         if table is None:
-            table = self._tables[key] = Table(self._grants(user, namespace))
+            table = self._tables[key] = Table(self._grants(user, scope))
         return table
 
     def rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
@@ -130,12 +139,11 @@ class Rbac:
             if any(selector.matches(other.metadata.labels) for selector in selectors):
                 yield from self._aggregated(other, seen) if other.aggregationRule else other.rules or ()
 
-    def _grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        for scope in ("", namespace) if namespace else ("",):
-            bindings = self._bindings_in(scope)
-            for key in _subject_keys(user):
-                for binding, subject in bindings.get(key, ()):
-                    yield self._grant(binding, subject, scope)
+    def _grants(self, user: User, scope: str) -> Iterator[Grant]:
+        bindings = self._bindings_in(scope)
+        for key in _subject_keys(user):
+            for binding, subject in bindings.get(key, ()):
+                yield self._grant(binding, subject, scope)
 
     def _grant(self, binding: Binding, subject: Subject, scope: str) -> Grant:
         ref = binding.roleRef

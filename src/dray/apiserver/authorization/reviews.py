@@ -111,13 +111,13 @@ class Reviews:
     def _self_rules(self, user: User, namespace: str, review: SelfSubjectRulesReview) -> Tree:
         if not review.spec.namespace:
             raise BadRequest("no namespace on request")
-        table = self._rbac.table(user, review.spec.namespace)
+        rules = self._rbac.rules(user, review.spec.namespace)
         incomplete = bool(user.node)
         answer: Tree = {
             "resourceRules": [
-                _rule(rule, "apiGroups", "resources", "resourceNames") for rule in table.rules if rule.resources
+                _rule(rule, "apiGroups", "resources", "resourceNames") for rule in rules if rule.resources
             ],
-            "nonResourceRules": [_rule(rule, "nonResourceURLs") for rule in table.rules if rule.nonResourceURLs],
+            "nonResourceRules": [_rule(rule, "nonResourceURLs") for rule in rules if rule.nonResourceURLs],
             "incomplete": incomplete,
         }
         if incomplete:
