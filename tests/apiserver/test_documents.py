@@ -56,7 +56,8 @@ async def test_openapi_is_there_in_all_forms(http: HttpAsker) -> None:
     assert (await http("GET", "/openapi/v2"))[1]["swagger"] == "2.0"
     media = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     async with http.send("GET", "/openapi/v2", accept=media) as response:
-        assert response.headers["Content-Type"] == media
+        # Go's parser of media types does not accept the @ that its clients send.
+        assert response.headers["Content-Type"] == media.replace("@", ".")
     assert (await http.text("/openapi/v3/apis/nope/v1"))[0] == 404
 
 

@@ -1,0 +1,51 @@
+"""The real command as a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
+
+
+class Dray:
+    """`dray COMMAND …` in the foreground of its own process; a context manager that ends it."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        self._arguments = [str(argument) for argument in arguments]
+        self.lines: list[str] = []
+
+    def __enter__(self) -> Dray:
+        self._begun = time.monotonic()
+        self.process = subprocess.Popen(
+            [*DRAY, *self._arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if self.lines[-1] == "ready":
+                self.seconds = time.monotonic() - self._begun
+                return self
+        assert self.process.stderr is not None
+        raise AssertionError(f"not ready: {self.process.stderr.read()}")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(10)
+
+    def __exit__(self, *reason: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def outcome(*arguments: str | Path) -> tuple[int, str]:
+    """The exit status of a command that ends by itself, and what it said."""
+    done = subprocess.run(
+        [*DRAY, *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False, env={**os.environ}
+    )
+    return done.returncode, done.stdout + done.stderr
