@@ -268,6 +268,8 @@ def test_fields_of_somebody_who_speaks_another_version_stay():
         ({"kind": "Pod"}, 'needs apiVersion "v1"'),
         ({"apiVersion": "v1", "kind": "Node"}, 'needs kind "Pod"'),
         ({"apiVersion": "v1", "kind": "Pod", "metadata": {"managedFields": []}}, "metadata.managedFields must be nil"),
+        ({"apiVersion": "v1", "kind": "Pod", "metadata": True}, ".metadata: expected map, got boolean"),
+        ({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": {}}}, ".spec.containers: expected list, got object"),
         ({"apiVersion": "v1", "kind": "Pod", "spec": {"nope": 1}}, r"\(/; v1, Kind=Pod\): .spec.nope: field not declared in schema"),
         (
             {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "a"}, {"name": "a"}]}},
@@ -342,3 +344,34 @@ def test_any_history_keeps_the_books_straight(steps):
         for entry in cluster.managed:
             if entry["operation"] == "Update":
                 assert difference_is_empty(entry["fieldsV1"], all_fields(shape, cluster.live))
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["a", "TCP"]),
+    lambda child: (
+        st.lists(child, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["name", "containers", "ports", "containerPort", "protocol", "labels", "finalizers", "tolerations"]
+            ),
+            child,
+            max_size=3,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(ANYTHING, ANYTHING, ANYTHING)
+def test_trees_of_any_shape_are_applied_or_refused(live, applied, metadata):
+    """Types are checked later; until then nothing may fall over."""
+    cluster = Cluster(PODS).update("creator", spec=live)
+    tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": applied}
+    for _ in range(2):
+        try:
+            result = server_side_apply(
+                PODS, "v1", cluster.live, tree, cluster.managed, manager="m", time=T1, force=True
+            )
+        except BadRequest:
+            return
+        cluster.live, cluster.managed = result.tree, result.managed

@@ -1,8 +1,11 @@
 """Strategic merge patches: lists by key, directives, order."""
 
+import contextlib
 import copy
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dray.apiserver.patches import BadPatch, PatchRejected, strategic_merge
 
@@ -151,3 +154,29 @@ def test_a_patch_that_is_no_object_is_a_bad_request():
 def test_untouched_parts_are_shared():
     tree = {"spec": {"containers": [{"name": "a"}]}, "metadata": {"labels": {}}}
     assert strategic_merge(POD, tree, {"metadata": {"labels": {"x": "y"}}})["spec"] is tree["spec"]
+
+
+MEMBERS = st.sampled_from(
+    [
+        "spec", "metadata", "containers", "finalizers", "name", "labels", "image", "ports", "containerPort", "$patch",
+        "$retainKeys", "$deleteFromPrimitiveList/finalizers", "$setElementOrder/containers", "$setElementOrder/finalizers",
+    ]
+)  # fmt: skip
+PATCHES = st.dictionaries(
+    MEMBERS,
+    st.recursive(
+        st.none() | st.sampled_from(["a", "b", "delete", "replace", "merge", 1, True]),
+        lambda child: st.lists(child, max_size=3) | st.dictionaries(MEMBERS, child, max_size=3),
+        max_leaves=10,
+    ),
+    max_size=3,
+)
+
+
+@given(PATCHES, PATCHES)
+def test_any_patch_gives_an_object_or_a_refusal_and_no_directive_remains(first, second):
+    tree = containers("a", "b")
+    with contextlib.suppress(PatchRejected):
+        tree = merged(tree, {"spec": first, "metadata": second})
+        assert isinstance(tree, dict)
+        assert not [key for key in (*tree["spec"], *tree["metadata"]) if key.startswith("$")]

@@ -93,8 +93,9 @@ def _checked(resource: Resource, api_version: str, shape: Shape, applied: Tree, 
     for member, want in (("apiVersion", api_version), ("kind", resource.kind)):
         if applied.get(member) != want:
             raise BadRequest(f"an applied configuration needs {member} {quote(want)}, not {applied.get(member)!r}")
-    metadata = applied.get("metadata") or {}
-    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+    metadata = applied.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if metadata.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     for problem in problems(shape, applied):
         name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"

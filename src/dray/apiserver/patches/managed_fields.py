@@ -129,7 +129,7 @@ def track_update(
         return list(managed)
     entries = [entry for entry in others(managed, mine, changes) if entry is not None]
     before = next((entry for entry in managed if identity(entry) == mine), None)
-    fields = difference(before["fieldsV1"], here.removed) if before else {}
+    fields = difference(before.get("fieldsV1") or {}, here.removed) if before else {}
     fields = _own(resource, subresource, union(fields, here.changed))
     if fields:
         entries.append(renewed(before, mine, fields, time))

@@ -14,7 +14,7 @@ import msgspec
 
 from dray.api import schema
 from dray.apiserver.patches.field_sets import MEMBER, FieldSet, below, is_member, node, paths
-from dray.apiserver.patches.tree import LISTS, Object, Tree
+from dray.apiserver.patches.tree import LISTS, Object, Tree, kind
 
 LEAF, STRUCT, MAP, KEYED, SET = "leaf", "struct", "map", "keyed", "set"
 _ZEROS: tuple[Any, ...] = (None, "", 0, False)
@@ -218,8 +218,10 @@ def with_named_members(shape: Shape, fields: FieldSet) -> FieldSet:
 
 
 def problems(shape: Shape, value: Tree, path: str = "") -> Iterator[str]:
-    """What keeps a tree from being applied: members that the schema does not know, elements that are there twice."""
+    """What keeps a tree from being applied: unknown members, elements that are there twice, parts of the wrong type."""
     if not divided(shape, value):
+        if shape.kind != LEAF and value is not None:
+            yield f"{path}: expected {'map' if shape.kind in (STRUCT, MAP) else 'list'}, got {kind(value)}"
         return
     found = parts(shape, value)
     if shape.kind in (KEYED, SET):
