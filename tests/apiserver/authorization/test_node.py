@@ -179,6 +179,19 @@ def test_node_lists_slices_with_its_own_selector_only(objects: Objects, verb: st
         assert not asks(objects, verb, "resourceslices", group=DRA, namespace="", field_selector=selector)
 
 
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "metadata.name!=a\\,spec.nodeName=n1",
+        "metadata.name=a\\,spec.nodeName=n1",
+        "spec.nope=x,spec.nodeName=n1",
+        "spec.nodeName",
+    ],
+)
+def test_selector_counts_only_if_the_list_reads_it_so(objects: Objects, selector: str) -> None:
+    assert not asks(objects, "list", "resourceslices", group=DRA, namespace="", field_selector=selector)
+
+
 @pytest.mark.parametrize("verb", ["get", "update", "patch", "delete"])
 def test_node_reaches_its_own_slices_only(objects: Objects, verb: str) -> None:
     assert asks(objects, verb, "resourceslices", "own-slice", DRA, namespace="")

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from dray.api.errors import BadRequest
 from dray.api.podclaims import group_name
+from dray.api.resources import BY_NAME
+from dray.api.selectors import parse_fields
 from dray.api.types.core import Pod
 from dray.api.types.rbac import PolicyRule
 from dray.api.types.resource import ResourceSlice
@@ -160,12 +163,14 @@ class NodeAuthorizer:
 
 
 def _selected(attributes: Attributes, field: str) -> str:
-    """The value that a field selector asks for, or ""."""
-    for requirement in attributes.field_selector.split(","):
-        key, equals, value = requirement.partition("=")
-        if equals and key.strip() == field and not key.endswith("!"):
-            return value.removeprefix("=").strip()
-    return ""
+    """The value that a field selector demands, or "". Read as the list will read it: commas may be escaped."""
+    resource = BY_NAME.get((attributes.group, attributes.resource))
+    if resource is None or not attributes.field_selector:
+        return ""
+    try:
+        return parse_fields(resource, attributes.field_selector).exact(field) or ""
+    except BadRequest:
+        return ""
 
 
 def _selects(attributes: Attributes, field: str, value: str) -> bool:
