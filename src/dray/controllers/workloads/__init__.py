@@ -1,0 +1,9 @@
+"""Controllers of what makes pods: Deployment, ReplicaSet, DaemonSet, Job.
+
+Each is a small module that reads copies and writes, beside pure modules that decide; `docs/workloads.md` has the map.
+"""
+
+from dray.controllers.workloads.deployments import DeploymentController
+from dray.controllers.workloads.replicasets import ReplicaSetController
+
+__all__ = ["DeploymentController", "ReplicaSetController"]

@@ -1,0 +1,134 @@
+"""Whose a dependent is: found by its controller, adopted by selector when it has none, released when it fits no more.
+
+As in Kubernetes a controller of one kind asks for what it controls and for the orphans of its namespace; an owner that
+is being deleted takes nothing on, and asks the server before it does, since the copy may not know yet. Left out: what
+is done with the dependents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, NamedTuple
+
+from dray.api.errors import Conflict, Invalid, NotFound
+from dray.api.selectors import LabelSelector
+from dray.api.types.meta import ObjectMeta, OwnerReference
+from dray.client import Client, Informer, Object, PatchKind
+from dray.client.interface import T, Tree
+from dray.controllers.workloads.pods import controller_reference, is_deleting
+from dray.controllers.workloads.writes import OwnWrites
+
+BY_CONTROLLER = "controller"
+
+
+def controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    return next((reference for reference in meta.ownerReferences if reference.controller), None)
+
+
+def _controller_values(obj: Object) -> list[str]:
+    reference = controller_of(obj.metadata)
+    return [reference.uid] if reference is not None else [_orphans(obj.metadata.namespace)]
+
+
+def _orphans(namespace: str) -> str:
+    return f"orphans of {namespace}"  # no uid has spaces
+
+
+def index_by_controller(informer: Informer[T]) -> None:
+    """Let an informer answer `controlled` and `orphans`."""
+    informer.add_index(BY_CONTROLLER, _controller_values)
+
+
+def controlled(informer: Informer[T], owner: Object) -> Sequence[T]:
+    """What the owner controls, whether or not its selector still matches."""
+    return informer.by_index(BY_CONTROLLER, owner.metadata.uid)
+
+
+def orphans(informer: Informer[T], namespace: str) -> Sequence[T]:
+    return informer.by_index(BY_CONTROLLER, _orphans(namespace))
+
+
+class Claim(NamedTuple, Generic[T]):
+    """What an owner should do about the objects that could be its own."""
+
+    own: list[T]
+    adopt: list[T]
+    release: list[T]
+
+
+def sort_out(owner: Object, selector: LabelSelector, own: Iterable[T], without_owner: Iterable[T]) -> Claim[T]:
+    """Compare what the owner controls, and what nobody does, with its selector."""
+    kept: list[T] = []
+    release: list[T] = []
+    ending = is_deleting(owner)
+    for obj in own:
+        if selector.matches(obj.metadata.labels):
+            kept.append(obj)
+        elif not ending:
+            release.append(obj)
+    fitting = () if ending or selector.everything else without_owner
+    adopt = [obj for obj in fitting if not is_deleting(obj) and selector.matches(obj.metadata.labels)]
+    return Claim(kept, adopt, release)
+
+
+class Adoption(Generic[T]):
+    """Finds the dependents of one type in a copy, and writes adoptions and releases."""
+
+    def __init__(
+        self,
+        client: Client,
+        type_: type[T],
+        informer: Informer[T],
+        writes: OwnWrites,
+        *,
+        adoptable: Callable[[T], bool] = lambda _: True,
+        finalizer: str = "",
+    ) -> None:
+        self._client = client
+        self._type = type_
+        self._informer = informer
+        self._writes = writes
+        self._adoptable = adoptable
+        self._finalizer = finalizer  # that dependents carry while they are to be counted
+        index_by_controller(informer)
+
+    async def claim(self, owner: Object, selector: LabelSelector) -> list[T]:
+        """The dependents of `owner`, adopted ones included."""
+        strays = filter(self._adoptable, orphans(self._informer, owner.metadata.namespace))
+        found = sort_out(owner, selector, controlled(self._informer, owner), strays)
+        await asyncio.gather(*(self._release(owner, obj) for obj in found.release))
+        adopted: list[T | None] = []
+        if found.adopt and await self._may_adopt(owner):
+            adopted = await asyncio.gather(*(self._adopt(owner, obj) for obj in found.adopt))
+        return [*found.own, *(obj for obj in adopted if obj is not None)]
+
+    async def _may_adopt(self, owner: Object) -> bool:
+        try:
+            current = await self._client.get(type(owner), owner.metadata.name, owner.metadata.namespace)
+        except NotFound:
+            return False
+        return current.metadata.uid == owner.metadata.uid and not is_deleting(current)
+
+    async def _adopt(self, owner: Object, obj: T) -> T | None:
+        metadata: Tree = {"ownerReferences": [controller_reference(owner)]}
+        if self._finalizer:
+            metadata["finalizers"] = [self._finalizer]
+        return await self._patch(owner, obj, metadata)
+
+    async def _release(self, owner: Object, obj: T) -> None:
+        metadata: Tree = {"ownerReferences": [{"$patch": "delete", "uid": owner.metadata.uid}]}
+        if self._finalizer:
+            metadata["$deleteFromPrimitiveList/finalizers"] = [self._finalizer]
+        await self._patch(owner, obj, metadata)
+
+    async def _patch(self, owner: Object, obj: T, metadata: Tree) -> T | None:
+        patch = {"metadata": {"uid": obj.metadata.uid, **metadata}}
+        try:
+            patched = await self._client.patch(
+                self._type, obj.metadata.name, patch, obj.metadata.namespace, kind=PatchKind.STRATEGIC
+            )
+        except (NotFound, Conflict, Invalid):
+            return None  # it is gone, or another owner was faster: its uid or its controller has changed
+        self._writes.wrote(owner, patched)
+        return patched

@@ -1,0 +1,93 @@
+"""What the workload controllers have in common: owners, dependents that lead back to them, events, and the queue.
+
+An owner is looked at when it changes, when something that it controls changes, and when an orphan turns up that its
+selector matches; never before the copies show what was last written for it (`writes`). Left out: what is then done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Generic
+
+from dray.api.selectors import label_selector
+from dray.api.types.meta import ObjectMeta
+from dray.client import Controller, Deltas, EventRecorder, Key, key_of
+from dray.client.interface import T
+from dray.client.workqueue import WorkQueue
+from dray.controllers.context import Context
+from dray.controllers.workloads.adoption import controller_of, index_by_controller
+from dray.controllers.workloads.writes import OwnWrites
+
+WORKERS = 8
+BY_NAMESPACE = "namespace"
+
+Reconcile = Callable[[T], Awaitable[float | None]]
+
+
+class Loop(Generic[T]):
+    """Runs `reconcile` for the objects of one type that own others."""
+
+    def __init__(self, context: Context, type_: type[T], name: str, reconcile: Reconcile[T]) -> None:
+        self.owners = context.informers.informer(type_)
+        self.owners.add_index(BY_NAMESPACE, lambda owner: [owner.metadata.namespace])
+        self.owners.add_handler(self._on_owners)
+        self.writes = OwnWrites()
+        self.writes.follow(type_, self.owners)
+        self.recorder = EventRecorder(context.client, f"{name}-controller", clock=context.clock)
+        self._context = context
+        self._kind = type_.__name__
+        self._reconcile = reconcile
+        self._controller: Controller[Key] = Controller(name, self._handle, workers=WORKERS, clock=context.clock)
+
+    @property
+    def queue(self) -> WorkQueue[Key]:
+        return self._controller.queue
+
+    def follow(self, type_: type[Any]) -> None:
+        """Look at an owner when a dependent of this type comes, changes or goes."""
+        informer = self._context.informers.informer(type_)
+        index_by_controller(informer)
+        self.writes.follow(type_, informer)
+        informer.add_handler(self._on_dependents)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.recorder.run())
+            group.create_task(self._controller.run())
+
+    def _on_owners(self, deltas: Deltas[T]) -> None:
+        for delta in deltas:
+            self.queue.add(key_of(delta.object))
+
+    def _on_dependents(self, deltas: Deltas[Any]) -> None:
+        for old, new in deltas:
+            for key in {*self._keys(old), *self._keys(new)}:
+                self.queue.add(key)
+            if new is not None and (old is None or _attachment(old) != _attachment(new)):
+                for owner in self._would_adopt(new.metadata):
+                    self.queue.add(key_of(owner))
+
+    def _keys(self, dependent: Any) -> Iterator[Key]:
+        reference = controller_of(dependent.metadata) if dependent is not None else None
+        if reference is not None and reference.kind == self._kind:
+            owner = self.owners.get(dependent.metadata.namespace, reference.name)
+            if owner is not None and owner.metadata.uid == reference.uid:
+                yield key_of(owner)
+
+    def _would_adopt(self, meta: ObjectMeta) -> Iterator[T]:
+        if controller_of(meta) is None and meta.deletionTimestamp is None:
+            for owner in self.owners.by_index(BY_NAMESPACE, meta.namespace):
+                spec: Any = owner.spec  # type: ignore[attr-defined]  # every kind that owns has a spec with a selector
+                if label_selector(spec.selector).matches(meta.labels):
+                    yield owner
+
+    async def _handle(self, key: Key) -> float | None:
+        await self.writes.shown(key)
+        owner = self.owners.get(*key)
+        return None if owner is None else await self._reconcile(owner)
+
+
+def _attachment(dependent: Any) -> tuple[Any, ...]:
+    """What adoption depends on."""
+    return dependent.metadata.labels, dependent.metadata.ownerReferences

@@ -1,0 +1,147 @@
+"""What the workload controllers know about pods: whether one counts, is ready or available, and who goes first.
+
+Pure; time is passed in. Left out: making and deleting pods (`podcontrol`) and whose they are (`adoption`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from dray.api.types.core import Pod, PodTemplateSpec
+from dray.client.clock import parse_timestamp
+from dray.client.interface import Object, Tree
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_FINISHED = ("Succeeded", "Failed")
+# Of two pods the one that has come less far goes first.
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether its containers have ended for good."""
+    return pod.status.phase in _FINISHED
+
+
+def is_deleting(obj: Object) -> bool:
+    return obj.metadata.deletionTimestamp is not None
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether a pod counts as one of those that were asked for."""
+    return not is_finished(pod) and not is_deleting(pod)
+
+
+def is_terminating(pod: Pod) -> bool:
+    """Whether a pod was told to go and still runs."""
+    return not is_finished(pod) and is_deleting(pod)
+
+
+def ready_since(pod: Pod) -> float | None:
+    """Since when a pod is ready; None when it is not."""
+    for condition in pod.status.conditions:
+        if condition.type == "Ready":
+            if condition.status != "True":
+                return None
+            return parse_timestamp(condition.lastTransitionTime) if condition.lastTransitionTime else 0.0
+    return None
+
+
+def is_ready(pod: Pod) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+
+
+def until_available(pod: Pod, min_ready_seconds: int, now: float) -> float | None:
+    """Seconds until the pod has been ready for long enough; 0 when it has, None when it is not ready."""
+    if not min_ready_seconds:
+        return 0.0 if is_ready(pod) else None
+    since = ready_since(pod)
+    return None if since is None else max(0.0, since + min_ready_seconds - now)
+
+
+def is_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
+    return until_available(pod, min_ready_seconds, now) == 0.0
+
+
+def next_available(pods: Iterable[Pod], min_ready_seconds: int, now: float) -> float | None:
+    """Seconds until the next of the ready pods becomes available; None when there is nothing to wait for."""
+    waits = (until_available(pod, min_ready_seconds, now) for pod in pods)
+    return min((wait for wait in waits if wait), default=None)
+
+
+def deletion_order(pods: Sequence[Pod], related: Iterable[Pod], now: float) -> list[Pod]:
+    """The pods, those first that are missed least: without node, pending, not ready, cheap, crowded, young.
+
+    `related` are the active pods of the same application; of two pods the one whose node has more of them goes first.
+    Ages are compared by magnitude only, so that a scale-down does not always hit the newest node.
+    """
+    crowd: dict[str, int] = {}
+    for pod in related:
+        crowd[pod.spec.nodeName] = crowd.get(pod.spec.nodeName, 0) + 1
+
+    def rank(pod: Pod) -> tuple[Any, ...]:
+        since = ready_since(pod)
+        return (
+            bool(pod.spec.nodeName),
+            _PHASES.get(pod.status.phase, 0),
+            since is not None,
+            _deletion_cost(pod),
+            -crowd.get(pod.spec.nodeName, 0),
+            _magnitude(now - since) if since is not None else 0,
+            -max((status.restartCount for status in pod.status.containerStatuses), default=0),
+            _magnitude(now - creation_time(pod)),
+            pod.metadata.uid,
+        )
+
+    return sorted(pods, key=rank)
+
+
+def creation_time(obj: Object) -> float:
+    created = obj.metadata.creationTimestamp
+    return parse_timestamp(created) if created else 0.0
+
+
+def pod_tree(owner: Object, template: PodTemplateSpec) -> Tree:
+    """The pod that a template describes, named after its owner and controlled by it."""
+    meta = template.metadata
+    metadata: Tree = {
+        "generateName": f"{owner.metadata.name}-",
+        "namespace": owner.metadata.namespace,
+        "labels": dict(meta.labels),
+        "annotations": dict(meta.annotations),
+        "finalizers": list(meta.finalizers),
+        "ownerReferences": [controller_reference(owner)],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {name: value for name, value in metadata.items() if value},
+        "spec": msgspec.to_builtins(template.spec),
+    }
+
+
+def controller_reference(owner: Object) -> Tree:
+    """The owner reference of what `owner` controls."""
+    return {
+        "apiVersion": owner.apiVersion,
+        "kind": owner.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _deletion_cost(pod: Pod) -> int:
+    text = pod.metadata.annotations.get(DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _magnitude(seconds: float) -> int:
+    return math.floor(math.log2(seconds)) if seconds >= 1 else 0

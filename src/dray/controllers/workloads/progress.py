@@ -1,0 +1,168 @@
+"""What a Deployment's status says: counts, and whether it is available and getting on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from dray.api.types.apps import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
+from dray.client.clock import parse_timestamp, timestamp
+from dray.controllers.workloads.replicas import FAILURE
+from dray.controllers.workloads.revisions import Sets
+from dray.controllers.workloads.rollout import max_unavailable, wanted
+
+AVAILABLE = "Available"
+PROGRESSING = "Progressing"
+NEW_SET_AVAILABLE = "NewReplicaSetAvailable"
+TIMED_OUT = "ProgressDeadlineExceeded"
+NEW_SET_CREATED = "NewReplicaSetCreated"
+FOUND_NEW_SET = "FoundNewReplicaSet"
+SET_UPDATED = "ReplicaSetUpdated"
+PAUSED = "DeploymentPaused"
+RESUMED = "DeploymentResumed"
+_NO_DEADLINE = 2**31 - 1
+
+Conditions = tuple[DeploymentCondition, ...]
+
+
+def find(conditions: Conditions, type_: str) -> DeploymentCondition | None:
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def with_condition(
+    conditions: Conditions, now: float, type_: str, status: str, reason: str, message: str, *, renew: bool = False
+) -> Conditions:
+    """Set a condition; one that says the same already keeps its times unless it is to be renewed."""
+    current = find(conditions, type_)
+    if current is not None and not renew and (current.status, current.reason) == (status, reason):
+        return conditions
+    written = timestamp(now)
+    unmoved = current is not None and current.status == status
+    condition = DeploymentCondition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=message,
+        lastUpdateTime=written,
+        lastTransitionTime=current.lastTransitionTime if unmoved and current else written,
+    )
+    return (*without(conditions, type_), condition)
+
+
+def without(conditions: Conditions, type_: str) -> Conditions:
+    return tuple(condition for condition in conditions if condition.type != type_)
+
+
+def pause_conditions(deployment: Deployment, conditions: Conditions, now: float) -> Conditions:
+    """Say that a rollout was paused or resumed; one that was given up stays so."""
+    current = find(conditions, PROGRESSING)
+    if not has_deadline(deployment) or (current is not None and current.reason == TIMED_OUT):
+        return conditions
+    paused_before = current is not None and current.reason == PAUSED
+    if deployment.spec.paused and not paused_before:
+        return with_condition(conditions, now, PROGRESSING, "Unknown", PAUSED, "Deployment is paused")
+    if not deployment.spec.paused and paused_before:
+        return with_condition(conditions, now, PROGRESSING, "Unknown", RESUMED, "Deployment is resumed")
+    return conditions
+
+
+def counted(deployment: Deployment, sets: Sets, conditions: Conditions, now: float) -> DeploymentStatus:
+    """The counts of the sets, and whether enough pods are available."""
+    everything = sets.all
+    replicas = sum(one.status.replicas for one in everything)
+    available = sum(one.status.availableReplicas for one in everything)
+    if available >= wanted(deployment) - max_unavailable(deployment):
+        answer = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        answer = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    return DeploymentStatus(
+        observedGeneration=deployment.metadata.generation,
+        replicas=replicas,
+        updatedReplicas=sets.new.status.replicas if sets.new is not None else 0,
+        readyReplicas=sum(one.status.readyReplicas for one in everything),
+        availableReplicas=available,
+        unavailableReplicas=max(0, sum(one.spec.replicas or 0 for one in everything) - available),
+        terminatingReplicas=sum(one.status.terminatingReplicas or 0 for one in everything),
+        collisionCount=deployment.status.collisionCount,
+        conditions=with_condition(conditions, now, AVAILABLE, *answer),
+    )
+
+
+def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
+    """Whether everything that was asked for runs, and nothing else."""
+    goal = wanted(deployment)
+    return (
+        status.updatedReplicas == goal
+        and status.replicas == goal
+        and status.availableReplicas == goal
+        and status.observedGeneration >= deployment.metadata.generation
+    )
+
+
+def rollout_status(deployment: Deployment, sets: Sets, conditions: Conditions, now: float) -> DeploymentStatus:
+    """The whole status while a rollout is on, or done."""
+    status = counted(deployment, sets, conditions, now)
+    conditions = _progress(deployment, sets, status, now)
+    return replace(status, conditions=_failures(conditions, sets, now))
+
+
+def until_deadline(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
+    """Seconds until a rollout that stands still counts as failed; None when there is nothing to wait for."""
+    condition = find(status.conditions, PROGRESSING)
+    if not has_deadline(deployment) or deployment.spec.paused or condition is None:
+        return None
+    if condition.reason in (NEW_SET_AVAILABLE, TIMED_OUT):
+        return None
+    # A second more than needed: times are written in whole seconds.
+    return max(0.0, _deadline(deployment, condition) - now) + 1.0
+
+
+def has_deadline(deployment: Deployment) -> bool:
+    seconds = deployment.spec.progressDeadlineSeconds
+    return seconds is not None and seconds != _NO_DEADLINE
+
+
+def _deadline(deployment: Deployment, condition: DeploymentCondition) -> float:
+    since = parse_timestamp(condition.lastUpdateTime) if condition.lastUpdateTime else 0.0
+    return since + (deployment.spec.progressDeadlineSeconds or 0)
+
+
+def _progress(deployment: Deployment, sets: Sets, status: DeploymentStatus, now: float) -> Conditions:
+    conditions = status.conditions
+    if not has_deadline(deployment):
+        return without(conditions, PROGRESSING)
+    current = find(conditions, PROGRESSING)
+    done = current is not None and current.reason == NEW_SET_AVAILABLE
+    if done and status.replicas == status.updatedReplicas:
+        return conditions
+    who = f'ReplicaSet "{sets.new.metadata.name}"' if sets.new else f'Deployment "{deployment.metadata.name}"'
+    if is_complete(deployment, status):
+        text = f"{who} has successfully progressed."
+        return with_condition(conditions, now, PROGRESSING, "True", NEW_SET_AVAILABLE, text)
+    if _has_moved(deployment.status, status):
+        text = f"{who} is progressing."
+        return with_condition(conditions, now, PROGRESSING, "True", SET_UPDATED, text, renew=True)
+    if current is not None and not done and now > _deadline(deployment, current):
+        text = f"{who} has timed out progressing."
+        return with_condition(conditions, now, PROGRESSING, "False", TIMED_OUT, text)
+    return conditions
+
+
+def _has_moved(before: DeploymentStatus, after: DeploymentStatus) -> bool:
+    return (
+        after.updatedReplicas > before.updatedReplicas
+        or after.replicas - after.updatedReplicas < before.replicas - before.updatedReplicas
+        or after.readyReplicas > before.readyReplicas
+        or after.availableReplicas > before.availableReplicas
+    )
+
+
+def _failures(conditions: Conditions, sets: Sets, now: float) -> Conditions:
+    """Pass on why a set cannot make its pods, the new one's reason first."""
+    candidates: Sequence[ReplicaSet] = [sets.new, *sets.old] if sets.new is not None else sets.old
+    for one in candidates:
+        for failure in one.status.conditions:
+            if failure.type == FAILURE:
+                return with_condition(conditions, now, FAILURE, failure.status, failure.reason, failure.message)
+    return without(conditions, FAILURE)

@@ -1,0 +1,63 @@
+"""ReplicaSets: as many pods of one template as were asked for.
+
+Reads copies, creates and deletes pods, writes the status; how many and which is decided in `replicas` and `pods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api.selectors import label_selector
+from dray.api.types.apps import ReplicaSet
+from dray.api.types.core import Pod
+from dray.controllers.context import Context
+from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, controlled, controller_of, index_by_controller
+from dray.controllers.workloads.loop import Loop
+from dray.controllers.workloads.podcontrol import BURST, Outcome, PodControl, namespace_ends
+from dray.controllers.workloads.pods import deletion_order, is_active, is_deleting, next_available, pod_tree
+from dray.controllers.workloads.replicas import missing, status_of
+from dray.controllers.workloads.status import write_status
+
+
+class ReplicaSetController:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._loop = Loop(context, ReplicaSet, "replicaset", self._reconcile)
+        self._loop.follow(Pod)
+        self._pods = context.informers.informer(Pod)
+        self._sets = self._loop.owners
+        index_by_controller(self._sets)
+        self._adoption = Adoption(context.client, Pod, self._pods, self._loop.writes, adoptable=is_active)
+        self._control = PodControl(context.client, self._loop.recorder, self._loop.writes)
+
+    async def run(self) -> None:
+        await self._loop.run()
+
+    async def _reconcile(self, replica_set: ReplicaSet) -> float | None:
+        pods = await self._adoption.claim(replica_set, label_selector(replica_set.spec.selector))
+        active = [pod for pod in pods if is_active(pod)]
+        outcome = Outcome(0) if is_deleting(replica_set) else await self._scale(replica_set, active)
+        error = None if namespace_ends(outcome.error) else outcome.error
+        now = self._clock.time()
+        status = status_of(replica_set, pods, error, now)
+        await write_status(self._client, self._loop.writes, ReplicaSet, replica_set, status)
+        if error is not None:
+            raise error
+        return next_available(active, replica_set.spec.minReadySeconds, now)
+
+    async def _scale(self, replica_set: ReplicaSet, active: Sequence[Pod]) -> Outcome:
+        change = missing(replica_set, active)
+        if change > 0:
+            trees = [pod_tree(replica_set, replica_set.spec.template) for _ in range(min(change, BURST))]
+            return await self._control.create(replica_set, trees)
+        if change < 0:
+            order = deletion_order(active, self._related(replica_set), self._clock.time())
+            return await self._control.delete(replica_set, order[: min(-change, BURST)])
+        return Outcome(0)
+
+    def _related(self, replica_set: ReplicaSet) -> list[Pod]:
+        """The active pods of all ReplicaSets of the same owner."""
+        owner = controller_of(replica_set.metadata)
+        sets = [replica_set] if owner is None else self._sets.by_index(BY_CONTROLLER, owner.uid)
+        return [pod for one in sets for pod in controlled(self._pods, one) if is_active(pod)]

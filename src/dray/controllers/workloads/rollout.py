@@ -1,0 +1,162 @@
+"""How large each ReplicaSet of a Deployment should be next: rolling update, recreation, proportional scaling.
+
+The rules are Kubernetes'. One step at a time: the new set grows as far as the surge allows, or old ones shrink as far as
+availability allows, never both, and the next step waits for the status of the last. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dray.api.types.apps import Deployment, ReplicaSet
+from dray.controllers.workloads.pods import creation_time
+from dray.controllers.workloads.revisions import DESIRED_REPLICAS, MAX_REPLICAS, Sets, annotated
+
+RECREATE = "Recreate"
+
+
+class Resize(NamedTuple):
+    """A set and the size that it should have."""
+
+    replica_set: ReplicaSet
+    replicas: int
+
+
+def share(value: int | str | None, whole: int, *, up: bool) -> int:
+    """What an absolute number or a percentage means of `whole`."""
+    if isinstance(value, str):
+        exact = int(value.removesuffix("%")) * whole / 100
+        return math.ceil(exact) if up else math.floor(exact)
+    return value or 0
+
+
+def wanted(deployment: Deployment) -> int:
+    return 1 if deployment.spec.replicas is None else deployment.spec.replicas
+
+
+def max_surge(deployment: Deployment) -> int:
+    """How many pods there may be beyond those wanted."""
+    update = deployment.spec.strategy.rollingUpdate
+    if deployment.spec.strategy.type == RECREATE or update is None:
+        return 0
+    return share(update.maxSurge, wanted(deployment), up=True)
+
+
+def max_unavailable(deployment: Deployment) -> int:
+    """How many of the wanted pods may be missing while an update rolls."""
+    update, count = deployment.spec.strategy.rollingUpdate, wanted(deployment)
+    if deployment.spec.strategy.type == RECREATE or update is None or not count:
+        return 0
+    missing = share(update.maxUnavailable, count, up=False)
+    if not missing and not max_surge(deployment):
+        missing = 1  # or nothing could ever move
+    return min(missing, count)
+
+
+def max_replicas(deployment: Deployment) -> int:
+    return wanted(deployment) + max_surge(deployment)
+
+
+def size(replica_set: ReplicaSet) -> int:
+    return replica_set.spec.replicas or 0
+
+
+def total(sets: Sequence[ReplicaSet]) -> int:
+    return sum(map(size, sets))
+
+
+def active(sets: Sequence[ReplicaSet]) -> list[ReplicaSet]:
+    return [one for one in sets if size(one)]
+
+
+def new_size(deployment: Deployment, current: int, others: int) -> int:
+    """The size of the new set, which has `current` pods while the old ones have `others`."""
+    goal = wanted(deployment)
+    if current >= goal or deployment.spec.strategy.type == RECREATE:
+        return goal
+    room = max_replicas(deployment) - current - others
+    return current + max(0, min(room, goal - current))
+
+
+def rolling_step(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Resize]:
+    goal = new_size(deployment, size(new), total(old))
+    if goal != size(new):
+        return [Resize(new, goal)]
+    return _shrink_old(deployment, new, old)
+
+
+def _shrink_old(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Resize]:
+    """Pods that do not work go first: they are no loss. Then those whose loss availability can bear."""
+    least = wanted(deployment) - max_unavailable(deployment)
+    waiting = size(new) - new.status.availableReplicas
+    bearable = size(new) + total(old) - least - waiting
+    if not active(old) or bearable <= 0:
+        return []
+    sizes = {one.metadata.name: size(one) for one in old}
+    ordered = sorted(old, key=creation_time)
+    for one in ordered:
+        broken = min(bearable, size(one) - one.status.availableReplicas)
+        if size(one) and broken > 0:
+            sizes[one.metadata.name] -= broken
+            bearable -= broken
+    spare = new.status.availableReplicas + sum(one.status.availableReplicas for one in old) - least
+    for one in ordered:
+        fewer = max(0, min(spare, sizes[one.metadata.name]))
+        sizes[one.metadata.name] -= fewer
+        spare -= fewer
+    return [Resize(one, sizes[one.metadata.name]) for one in old if sizes[one.metadata.name] != size(one)]
+
+
+def is_scaled(deployment: Deployment, sets: Sets) -> bool:
+    """Whether the deployment was given another size since its sets were last given theirs."""
+    return any(annotated(one, DESIRED_REPLICAS) not in (None, wanted(deployment)) for one in active(sets.all))
+
+
+def scaling_step(deployment: Deployment, sets: Sets) -> list[Resize]:
+    """Follow a change of size without rolling on: every set in proportion to what it has.
+
+    Sets that keep their size are named too: they learn what the deployment's size is now.
+    """
+    running, goal = active(sets.all), wanted(deployment)
+    if len(running) <= 1:
+        only = running[0] if running else sets.new or (sets.old[-1] if sets.old else None)
+        return [Resize(only, goal)] if only is not None else []
+    if sets.new is not None and _is_saturated(deployment, sets.new):
+        return [Resize(one, 0) for one in active(sets.old)]
+    if deployment.spec.strategy.type == RECREATE:
+        return [Resize(one, size(one)) for one in running]  # noted, and left to the recreation
+    return _in_proportion(deployment, running)
+
+
+def _is_saturated(deployment: Deployment, new: ReplicaSet) -> bool:
+    goal = wanted(deployment)
+    return size(new) == goal == annotated(new, DESIRED_REPLICAS) == new.status.availableReplicas
+
+
+def _in_proportion(deployment: Deployment, running: Sequence[ReplicaSet]) -> list[Resize]:
+    allowed = max_replicas(deployment) if wanted(deployment) else 0
+    to_add = allowed - total(running)
+    newest = sorted(running, key=creation_time, reverse=to_add > 0)
+    ordered = sorted(newest, key=size, reverse=True)
+    sizes, added = [], 0
+    for one in ordered:
+        part = _part(deployment, one, to_add, added)
+        sizes.append(size(one) + part)
+        added += part
+    sizes[0] = max(0, sizes[0] + to_add - added)  # what rounding leaves goes to the largest
+    return [Resize(one, replicas) for one, replicas in zip(ordered, sizes, strict=True)]
+
+
+def _part(deployment: Deployment, one: ReplicaSet, to_add: int, added: int) -> int:
+    """The share of one set in a change of `to_add` pods, of which `added` are given out."""
+    if to_add == added:
+        return 0
+    if not wanted(deployment):
+        return -size(one)
+    before = annotated(one, MAX_REPLICAS) or deployment.status.replicas or size(one)
+    exact = size(one) * max_replicas(deployment) / before
+    fraction = math.floor(exact + 0.5) - size(one)
+    rest = to_add - added
+    return min(fraction, rest) if to_add > 0 else max(fraction, rest)
