@@ -216,3 +216,21 @@ async def test_policy_is_stored_with_a_warning(admin: HttpAsker) -> None:
     async with admin.send("POST", path, tree) as response:
         assert response.status == 201
         assert "not enforced" in response.headers["Warning"]
+
+
+async def test_creating_by_another_verb_needs_permission_to_create(admin: HttpAsker) -> None:
+    grant = role("changer", rule("get update patch", "leases", "coordination.k8s.io"), namespace="default")
+    await create(admin, f"{RBAC}/namespaces/default/roles", grant)
+    bound = binding("changer", "changer", account_subject("robot", "default"), namespace="default")
+    await create(admin, f"{RBAC}/namespaces/default/rolebindings", bound)
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    tree = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
+    robot = {"impersonate_user": ROBOT}
+    apply = {"content_type": "application/apply-patch+yaml", **robot}
+    for code, body in (
+        await admin("PUT", f"{leases}/l", tree, **robot),
+        await admin("PATCH", f"{leases}/l?fieldManager=m", tree, **apply),
+    ):
+        assert (code, "cannot create" in body["message"]) == (403, True)
+    await create(admin, leases, tree)
+    assert (await admin("PATCH", f"{leases}/l?fieldManager=m", tree, **apply))[0] == 200

@@ -17,8 +17,8 @@ from dray.apiserver.authorization import Attributes, Union
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import Deletion
 from dray.apiserver.paths import WrongMethod
-from dray.apiserver.registry import Registry
-from dray.apiserver.request import Answer, LogSource, Request, WatchEvent, make_request
+from dray.apiserver.registry import CREATED_BY_UPDATE, Registry
+from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, WatchEvent, make_request
 from dray.apiserver.storage import Storage, last_state
 from dray.apiserver.subresources import IssueToken, Subresources
 from dray.apiserver.user import MASTERS
@@ -87,23 +87,32 @@ class ApiServer:
         return watching.changes(self.storage.cache, request)
 
     def authorize(self, request: Request) -> None:
-        """Raise Forbidden unless the user may do this."""
-        user = request.user
-        if self.authorizer is None or MASTERS in user.groups:
+        """Raise Forbidden unless the user may do this; whoever would create by another verb must be allowed to."""
+        if self.authorizer is None or MASTERS in request.user.groups:
             return
+        verbs = (request.verb, "create") if self._creates(request) else (request.verb,)
         resource = request.resource
-        self.authorizer.check(
-            user,
-            Attributes(
-                request.verb,
-                resource.group,
-                resource.plural,
-                request.subresource,
-                request.namespace,
-                request.name,
-                field_selector=request.options.field_selector,
-            ),
-        )
+        for verb in verbs:
+            self.authorizer.check(
+                request.user,
+                Attributes(
+                    verb,
+                    resource.group,
+                    resource.plural,
+                    request.subresource,
+                    request.namespace,
+                    request.name,
+                    field_selector=request.options.field_selector,
+                ),
+            )
+
+    def _creates(self, request: Request) -> bool:
+        """Whether an apply or an update finds nothing to change, and makes the object instead."""
+        applies = request.verb == "patch" and request.options.patch_type == APPLY_PATCH
+        replaces = request.verb == "update" and request.resource.qualified in CREATED_BY_UPDATE
+        if request.subresource or not (applies or replaces):
+            return False
+        return self.storage.get(request.resource, request.namespace, request.name) is None
 
     # Verbs
 

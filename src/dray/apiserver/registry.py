@@ -30,7 +30,7 @@ from dray.store import Conflict, Version
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
-_CREATED_BY_UPDATE = frozenset({"leases.coordination.k8s.io", "serviceaccounts", "events", "events.events.k8s.io"})
+CREATED_BY_UPDATE = frozenset({"leases.coordination.k8s.io", "serviceaccounts", "events", "events.events.k8s.io"})
 
 _WORKLOADS = BY_TYPE[Workload]
 
@@ -83,7 +83,7 @@ class Registry:
             if attempt:
                 body = msgspec.json.decode(original)
             current = self._current(request)
-            if current is None and request.resource.qualified in _CREATED_BY_UPDATE and not request.subresource:
+            if current is None and request.resource.qualified in CREATED_BY_UPDATE and not request.subresource:
                 return await self.create(msgspec.structs.replace(request, body=body))
             if current is None:
                 raise not_found(request.resource, request.name)
