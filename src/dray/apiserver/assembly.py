@@ -44,6 +44,8 @@ class Running:
     def __init__(self, log: Log, cache: Cache, settings: Settings) -> None:
         self._log = log
         self._cache = cache
+        self.gates = settings.gates
+        self.root_ca = settings.keys.authority.decode() if settings.keys else ""
         storage = Storage(cache)
         guards = security.assemble(
             storage, settings.keys, token_file=settings.token_file, disabled_plugins=settings.disabled_plugins
@@ -75,7 +77,7 @@ class Running:
         try:
             cache = await Cache.open(log, decode)
             running = cls(log, cache, settings)
-            await furnish(running.api.storage, settings.keys.authority.decode() if settings.keys else "")
+            await furnish(running.api.storage, running.root_ca)
         except BaseException:
             await log.close()
             raise

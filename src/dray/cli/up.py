@@ -1,33 +1,27 @@
 """`dray up`: a whole cluster in one process, in the foreground.
 
-The parts talk to the API server without HTTP. They are listed in `parts`, in the order in which they start; each runs
+The parts talk to the API server without HTTP. They are listed in `_parts`, in the order in which they start; each runs
 until it is cancelled, and the cluster ends with the first that fails.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dray.cli._serve import Part, add_options, serve
+from dray.cli import _parts
+from dray.cli._serve import add_options, serve
 
 if TYPE_CHECKING:
-    from dray.apiserver.assembly import Running
-
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("up", help="run a cluster in the foreground")
     add_options(parser)
+    _parts.add_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    return serve("dray up", args, parts)
-
-
-def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
-    """What runs beside the API server."""
-    return ()
+    return serve("dray up", args, _parts.parts)

@@ -1,0 +1,88 @@
+"""The parts that `dray up` runs beside the API server, each as its own user, on one set of informers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dray.apiserver.assembly import Running
+    from dray.client import Client, SharedInformers
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that runs until it is cancelled."""
+
+    name: str
+    work: Callable[[], Awaitable[None]]
+
+    async def run(self) -> None:
+        await self.work()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--nodes", type=int, default=0, metavar="N", help="simulated nodes that are ready at once (%(default)s)"
+    )
+    parser.add_argument(
+        "--devices", type=int, default=8, metavar="M", help="devices of each simulated node (%(default)s)"
+    )
+    parser.add_argument("--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration")
+
+
+def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
+    """Controllers, scheduler and simulated nodes."""
+    from dray.apiserver.user import ADMIN, AUTHENTICATED, MASTERS, User
+    from dray.client import InProcess, SharedInformers
+
+    informers = SharedInformers(InProcess(running.api, ADMIN, user_agent="dray"))
+
+    def client(name: str, *groups: str) -> Client:
+        user = User(name, groups=(*groups, AUTHENTICATED))
+        return InProcess(running.api, user, user_agent=name.removeprefix("system:"))
+
+    listed = [
+        Part("controllers", _controllers(client("system:kube-controller-manager", MASTERS), informers, running)),
+        Part("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
+    ]
+    if args.nodes:
+        listed.append(
+            Part("simulated nodes", _nodes(client("system:simulated-nodes", MASTERS), informers, running, args))
+        )
+    return listed
+
+
+def _controllers(client: Client, informers: SharedInformers, running: Running) -> Callable[[], Awaitable[None]]:
+    from dray.controllers import ControllerManager
+
+    return ControllerManager(client, gates=running.gates, informers=informers, root_ca=running.root_ca).run
+
+
+def _scheduler(
+    client: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
+) -> Callable[[], Awaitable[None]]:
+    from pathlib import Path
+
+    from dray.cli.scheduler import read_configuration
+    from dray.scheduler import Scheduler
+
+    configuration = read_configuration(Path(args.scheduler_config) if args.scheduler_config else None)
+    return Scheduler(client, running.gates, configuration, informers=informers).run
+
+
+def _nodes(
+    client: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
+) -> Callable[[], Awaitable[None]]:
+    from dray.sim import SimulatedNodes
+
+    nodes = SimulatedNodes(client, informers, args.nodes, args.devices, groups=running.gates.enabled("GenericWorkload"))
+
+    async def run() -> None:
+        await informers.start()
+        await asyncio.gather(nodes.run(), informers.synced())
+
+    return run
