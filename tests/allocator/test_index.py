@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dray.allocator import Allocated, DeviceId, Failed, Index, Outcome, Unallocatable, allocate
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.resource import ResourceClaim, ResourceSlice
 from tests.allocator.building import (
     ANY,
     DRIVER,
@@ -104,6 +105,45 @@ def test_releasing_restores_the_index_exactly(instance: Instance) -> None:
     assert list(index.fits(instance.claims)) == fitted
 
 
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False).map(random_instance), st.randoms(use_true_random=False))
+def test_many_nodes_are_answered_as_each_would_be_alone(instance: Instance, random: Random) -> None:
+    nodes = [node(f"n{at}", zone=random.choice("ab")) for at in range(3)]
+    slices = [_placed(part, random) for part in instance.slices]
+    index = filled(instance._replace(slices=slices, node=nodes[0]))
+    for each in nodes[1:]:
+        index.upsert_node(each)
+    taken = set(instance.taken)
+    everything = [
+        (part.spec.driver, part.spec.pool.name, offered.name) for part in slices for offered in part.spec.devices
+    ]
+    for _ in range(4):
+        fits = index.fits(instance.claims)
+        for number, each in enumerate(nodes):
+            alone = allocate(*instance._replace(slices=slices, node=each, taken=sorted(taken)))
+            assert same(index.allocate(each.metadata.name, instance.claims), alone)
+            assert (each.metadata.name in fits) == isinstance(alone, Allocated)
+            assert bool(fits.failing >> number & 1) == isinstance(alone, Failed)
+            assert fits.score(each.metadata.name) == (alone.score if isinstance(alone, Allocated) else 0)
+        some = random.sample(everything, min(len(everything), 2))
+        (index.take if random.choice([True, False]) else index.release)(some)
+        taken = set(index.taken)
+        if random.choice([True, False]):
+            moved = random.randrange(len(slices))
+            slices[moved] = _placed(slices[moved], random)
+            index.upsert_slice(slices[moved])
+
+
+def _placed(part: ResourceSlice, random: Random) -> ResourceSlice:
+    """The slice on a node of its own, on all nodes, or on those of a zone."""
+    zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    tree = msgspec.to_builtins(part)
+    for name in ("nodeName", "allNodes", "nodeSelector"):
+        tree["spec"].pop(name, None)
+    tree["spec"] |= random.choice([{"nodeName": "n0"}, {"nodeName": "n1"}, {"allNodes": True}, {"nodeSelector": zone}])
+    return msgspec.convert(tree, ResourceSlice)
+
+
 def test_a_node_stops_fitting_when_its_last_device_is_taken() -> None:
     index = cluster(3, devices=1)
     assert list(index.fits([ONE])) == ["n0", "n1", "n2"]
@@ -137,6 +177,29 @@ def test_a_network_attached_device_is_taken_for_all_nodes() -> None:
     index.take([("net.example.org", "net", "x0")])
     assert len(index.fits([wish])) == 0
     assert len(index.fits([ONE])) == 4
+
+
+def test_claims_for_different_devices_are_answered_together() -> None:
+    index = cluster(3, devices=1)
+    index.upsert_slice(slice_("net", [device("x0")], pool="net", driver="net.example.org", allNodes=True))
+    both = [claim("a", request("r", 1, cls="gpu")), claim("b", request("r", 1, 'device.driver == "net.example.org"'))]
+    assert len(index.fits(both)) == 3
+    index.take([local(1, 0)])
+    assert list(index.fits(both)) == ["n0", "n2"]
+    index.take([("net.example.org", "net", "x0")])
+    assert list(index.fits(both)) == []
+    index.release([("net.example.org", "net", "x0")])
+    assert list(index.fits(both)) == ["n0", "n2"]
+
+
+def test_claims_for_the_same_device_do_not_both_fit() -> None:
+    index = cluster(2, devices=2)
+    index.take([local(1, 0)])
+    assert list(index.fits([ONE, ONE])) == ["n0"]
+
+
+def test_no_claims_fit_everywhere() -> None:
+    assert len(cluster(3).fits([])) == 3
 
 
 def test_labels_decide_who_sees_a_slice() -> None:

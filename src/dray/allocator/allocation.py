@@ -24,6 +24,7 @@ from dray.allocator.search import Solution, Stuck, search
 from dray.allocator.trouble import INVALID_POOLS, Trouble
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.cel import Interrupted
 
 
 def allocate(
@@ -46,8 +47,11 @@ def allocate(
         seen = view(node, group(slices), content_of, Layout)
     except PoolError as error:
         return Failed(str(error))
-    problem = pose(asked, seen.layout, features)
     names = [claim_name(claim) for claim in claims]
+    try:
+        problem = pose(asked, seen.layout, features, deadline)
+    except Interrupted:
+        return INTERRUPTED
     if isinstance(problem, Trouble):
         return problem.failed(seen, names)
     bits = 0
@@ -57,6 +61,8 @@ def allocate(
             bits |= 1 << place
     return conclude(decide(problem, bits, deadline), problem, bits, seen, names)
 
+
+INTERRUPTED = GaveUp("timed out while selectors were evaluated")
 
 Decision = Solution | Trouble | Stuck | None
 

@@ -14,7 +14,7 @@ import msgspec
 
 from dray.allocator.taints import intolerable
 from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, ResourceSlice
-from dray.cel import DeviceView, EvaluationError, compile_selector
+from dray.cel import DeviceView, EvaluationError, Interrupted, compile_selector
 
 Value = tuple[str, object]
 
@@ -66,17 +66,20 @@ class Content:
             self._places = {device.name: 1 << at for at, device in enumerate(self.devices)}
         return self._places.get(name, 0)
 
-    def match(self, selectors: tuple[str, ...]) -> Match:
-        """Run the selectors one after the other, each on the devices that passed those before."""
+    def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> Match:
+        """Run the selectors one after the other, each on the devices that passed those before.
+
+        Raises `Interrupted` at the deadline, a reading of `time.monotonic()`; nothing is remembered then.
+        """
         found = self._matches.get(selectors)
         if found is None:
-            found = self._matches[selectors] = self._evaluate(selectors)
+            found = self._matches[selectors] = self._evaluate(selectors, deadline)
         return found
 
-    def _evaluate(self, selectors: tuple[str, ...]) -> Match:
+    def _evaluate(self, selectors: tuple[str, ...], deadline: float | None) -> Match:
         if not selectors:
             return Match(self.everything, 0, {})
-        passed, errors, causes = self.match(selectors[:-1])
+        passed, errors, causes = self.match(selectors[:-1], deadline)
         selector = compile_selector(selectors[-1])
         index = len(selectors) - 1
         matched = failed = 0
@@ -90,8 +93,10 @@ class Content:
                 fresh[at] = SelectorError(index, str(selector.error), compile=True)
                 continue
             try:
-                if selector.matches(view):
+                if selector.matches(view, deadline=deadline):
                     matched |= bit
+            except Interrupted:
+                raise
             except EvaluationError as error:
                 failed |= bit
                 fresh[at] = SelectorError(index, str(error), compile=False)

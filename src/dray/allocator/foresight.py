@@ -65,7 +65,7 @@ class Foresight:
 
     def error(self, state: State) -> bool:
         """Whether an error may come up although not everything can be served."""
-        if not (self.problem.erring or self.problem.refusing):
+        if not self.problem.alarming:
             return False
         if state.choice != DECIDING:
             choice = self.items[state.item].choices[state.choice]

@@ -3,16 +3,17 @@
 Nothing is computed twice. Claims with equal specs share one plan; a plan is matched once for every layout; a decision
 is remembered for what is taken of the devices that matter. Which nodes fit is a bit set for each plan, and a change
 makes only those nodes be looked at again that see it and to which it can matter. Nodes that see the very same devices
-for a plan, as with a network-attached pool, are decided together. Not thread-safe. Left out: watching the cluster.
+for a plan, as with a network-attached pool, are decided together, and claims that cannot want the same devices apart.
+Not thread-safe. Left out: watching the cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from dray.allocator.allocation import Decision, claim_name, conclude, decide
+from dray.allocator.allocation import INTERRUPTED, Decision, claim_name, conclude, decide
 from dray.allocator.bits import lowest, position, positions
 from dray.allocator.content import Content
 from dray.allocator.identity import DeviceId, Features
@@ -25,8 +26,9 @@ from dray.allocator.search import Solution, Stuck
 from dray.allocator.trouble import Trouble
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.cel import Interrupted
 
-PLANS_KEPT = 256  # different specs in flight at a time; the oldest is forgotten first
+PLANS_KEPT = 256  # different specs in flight at a time; the one not asked about for longest is forgotten first
 DECISIONS_KEPT = 16384  # for one plan; forgotten all at once
 LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
 
@@ -40,12 +42,14 @@ class Fits:
     those that fit, those where the input is wrong (ask `Index.allocate` for the error), and those that ran out of time.
     """
 
-    def __init__(self, inventory: Inventory, entry: _Entry) -> None:
+    def __init__(
+        self, inventory: Inventory, nodes: int, failing: int, undecided: int, score: Callable[[int], int]
+    ) -> None:
         self._inventory = inventory
-        self._groups = entry.groups
-        self.nodes = entry.fitting
-        self.failing = entry.failing
-        self.undecided = entry.stale & inventory.everyone
+        self._score = score
+        self.nodes = nodes
+        self.failing = failing
+        self.undecided = undecided
 
     def __len__(self) -> int:
         return self.nodes.bit_count()
@@ -71,8 +75,7 @@ class Fits:
     def score(self, node: str) -> int:
         """How well the alternatives that a node would give are preferred: eight less the index, summed; 0 if unfit."""
         number = self._inventory.number(node)
-        group = None if number is None else self._groups.get(number)
-        return 0 if group is None else group.score
+        return 0 if number is None or not self.nodes >> number & 1 else self._score(number)
 
 
 class _Group:
@@ -87,27 +90,27 @@ class _Group:
 
 
 class _Entry:
-    """All that is known about one plan."""
+    """All that is known about one plan. On nodes that are `apart`, its claims do not meet and are looked at one by one."""
 
-    def __init__(self, plan: Plan, key: tuple[bytes, ...], position: int) -> None:
+    def __init__(self, plan: Plan, position: int) -> None:
         self.plan = plan
-        self.key = key
         self.position = position  # in the log of changes
         self.fitting = 0
         self.failing = 0
         self.stale = -1
+        self.apart = 0
         self.problems: dict[Layout, Problem | Trouble] = {}
         self.decisions: dict[tuple[Layout, int], Decision] = {}
         self.groups: dict[int, _Group] = {}
         self.by_key: dict[tuple[object, ...], _Group] = {}
         self._touches: dict[Content, bool] = {}
 
-    def touches(self, content: Content) -> bool:
+    def touches(self, content: Content, deadline: float | None = None) -> bool:
         """Whether any device of a content can matter to the plan."""
         found = self._touches.get(content)
         if found is None:
             matches = (
-                content.match(alternative.selectors)
+                content.match(alternative.selectors, deadline)
                 for request in self.plan.requests
                 for alternative in request.alternatives
             )
@@ -118,14 +121,23 @@ class _Entry:
         """Let a change make nodes stale; where anything may have changed, also forget which devices matter there."""
         if change.content is None:
             self.stale |= change.nodes
+            self.apart &= ~change.nodes
             for number in positions(change.nodes):
-                group = self.groups.pop(number, None)
-                if group is not None:
-                    group.nodes &= ~(1 << number)
-                    if not group.nodes:
-                        del self.by_key[group.key]
-        elif self.touches(change.content):
-            self.stale |= change.nodes
+                self._leave_group(number)
+        elif change.nodes & ~self.apart and self.touches(change.content):
+            self.stale |= change.nodes & ~self.apart
+
+    def _leave_group(self, number: int) -> None:
+        group = self.groups.pop(number, None)
+        if group is not None:
+            group.nodes &= ~(1 << number)
+            if not group.nodes:
+                del self.by_key[group.key]
+
+    def score(self, number: int) -> int:
+        """The preference of a node that was settled."""
+        group = self.groups.get(number)
+        return 0 if group is None else group.score
 
 
 class Index:
@@ -206,7 +218,10 @@ class Index:
         if sight.view is None:
             return Failed(sight.error or "")
         entry = self._entry(claims)
-        problem = self._problem(entry, sight.view.layout)
+        try:
+            problem = self._problem(entry, sight.view.layout, deadline)
+        except Interrupted:
+            return INTERRUPTED
         names = [claim_name(claim) for claim in claims]
         if isinstance(problem, Trouble):
             return problem.failed(sight.view, names)
@@ -215,11 +230,23 @@ class Index:
 
     def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None) -> Fits:
         """Which nodes can serve all claims together. Only nodes that changed since the last question are looked at."""
+        each = [self.fits([claim], deadline) for claim in claims] if len(claims) > 1 else []
+        parts = [self._entry([claim]) for claim in claims] if each else []
         entry = self._entry(claims)
-        for change in self._inventory.log[entry.position - self._forgotten :]:
-            entry.regard(change)
-        entry.position = self._forgotten + len(self._inventory.log)
-        self._trim_log()
+        self._refresh(entry, parts, deadline)
+        together, undecided = entry.apart, entry.stale & self._inventory.everyone
+        for own in each:
+            undecided |= own.undecided & entry.apart
+            together &= own.nodes
+
+        def score(number: int) -> int:
+            return sum(own._score(number) for own in each) if entry.apart >> number & 1 else entry.score(number)
+
+        return Fits(self._inventory, entry.fitting & ~entry.apart | together, entry.failing, undecided, score)
+
+    def _refresh(self, entry: _Entry, parts: Sequence[_Entry], deadline: float | None) -> None:
+        """Settle all nodes that something has happened to."""
+        self._catch_up(entry)
         everyone = self._inventory.everyone
         entry.fitting &= everyone
         entry.failing &= everyone
@@ -228,11 +255,29 @@ class Index:
         while waiting:
             bit = lowest(waiting)
             sight = self._inventory.sight(position(bit))
-            group = self._group(entry, sight)
-            if not self._settle(entry, group, sight, deadline):
-                entry.stale |= group.nodes
-            waiting &= ~group.nodes
-        return Fits(self._inventory, entry)
+            settled = bit
+            try:
+                if parts and self._apart(parts, sight, deadline):
+                    entry.apart |= bit
+                else:
+                    group = self._group(entry, sight, deadline)
+                    settled = group.nodes
+                    if not self._settle(entry, group, sight, deadline):
+                        entry.stale |= settled
+            except Interrupted:
+                entry.stale |= settled
+            entry.failing &= ~entry.apart
+            waiting &= ~settled
+
+    def _apart(self, parts: Sequence[_Entry], sight: Sight, deadline: float | None) -> bool:
+        """Whether no two claims can want the same devices of a node, nor any of them run into an error there."""
+        if sight.view is None or any(pool.state is not PoolState.USABLE for pool in sight.view.layout.pools):
+            return False
+        for stock in sight.stocks:
+            if sum(part.touches(stock.content, deadline) for part in parts) > 1:
+                return False
+        problems = (self._problem(part, sight.view.layout, deadline) for part in parts)
+        return all(isinstance(problem, Problem) and not problem.alarming for problem in problems)
 
     def _settle(self, entry: _Entry, group: _Group, sight: Sight, deadline: float | None) -> bool:
         """Decide for the nodes of a group, of which `sight` is one; answers False where time ran out."""
@@ -240,7 +285,7 @@ class Index:
         if sight.view is None:
             decision = Trouble(None, sight.error or "")
         else:
-            decision = self._problem(entry, sight.view.layout)
+            decision = self._problem(entry, sight.view.layout, deadline)
             if isinstance(decision, Problem):
                 decision = self._decision(entry, decision, sight.taken(sight.view.layout), deadline)
         entry.fitting &= ~group.nodes
@@ -254,13 +299,15 @@ class Index:
                 entry.failing |= group.nodes
         return not isinstance(decision, Stuck)
 
-    def _group(self, entry: _Entry, sight: Sight) -> _Group:
+    def _group(self, entry: _Entry, sight: Sight, deadline: float | None) -> _Group:
         group = entry.groups.get(sight.number)
         if group is None:
             key: tuple[object, ...] = (sight,)
             if sight.view is not None and all(pool.state is PoolState.USABLE for pool in sight.view.layout.pools):
                 parts = zip(sight.stocks, sight.view.layout.parts, strict=True)
-                key = tuple((stock, part.visible) for stock, (_, part) in parts if entry.touches(stock.content))
+                key = tuple(
+                    (stock, part.visible) for stock, (_, part) in parts if entry.touches(stock.content, deadline)
+                )
             group = entry.by_key.get(key)
             if group is None:
                 group = entry.by_key[key] = _Group(key)
@@ -272,19 +319,19 @@ class Index:
 
     def _entry(self, claims: Sequence[ResourceClaim]) -> _Entry:
         key = tuple([_encode(claim.spec.devices) for claim in claims])
-        entry = self._entries.get(key)
+        entry = self._entries.pop(key, None)
         if entry is None:
             asked = plan([claim.spec.devices for claim in claims], self._classes.get, self.features)
-            entry = _Entry(asked, key, self._forgotten + len(self._inventory.log))
+            entry = _Entry(asked, self._forgotten + len(self._inventory.log))
             if len(self._entries) >= PLANS_KEPT:
                 del self._entries[next(iter(self._entries))]
-            self._entries[key] = entry
+        self._entries[key] = entry
         return entry
 
-    def _problem(self, entry: _Entry, layout: Layout) -> Problem | Trouble:
+    def _problem(self, entry: _Entry, layout: Layout, deadline: float | None) -> Problem | Trouble:
         problem = entry.problems.get(layout)
         if problem is None:
-            problem = pose(entry.plan, layout, self.features)
+            problem = pose(entry.plan, layout, self.features, deadline)
             if len(entry.problems) >= DECISIONS_KEPT:
                 entry.problems.clear()
             entry.problems[layout] = problem
@@ -303,17 +350,17 @@ class Index:
             entry.decisions[key] = decision
         return decision
 
-    def _trim_log(self) -> None:
-        """Once the log is long, let every plan take note of it and start a new one."""
+    def _catch_up(self, entry: _Entry) -> None:
+        """Let a plan take note of what happened; once the log is long, let all of them, and start a new one."""
         log = self._inventory.log
-        if len(log) < LOG_KEPT:
-            return
-        for entry in self._entries.values():
-            for change in log[entry.position - self._forgotten :]:
-                entry.regard(change)
-            entry.position = self._forgotten + len(log)
-        self._forgotten += len(log)
-        log.clear()
+        late = self._entries.values() if len(log) >= LOG_KEPT else (entry,)
+        for each in late:
+            for change in log[each.position - self._forgotten :]:
+                each.regard(change)
+            each.position = self._forgotten + len(log)
+        if len(log) >= LOG_KEPT:
+            self._forgotten += len(log)
+            log.clear()
 
 
 def _score(asked: Plan, solution: Solution) -> int:

@@ -61,18 +61,18 @@ class Layout:
         self._values: dict[str, dict[Value, int]] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
 
-    def match(self, selectors: tuple[str, ...]) -> Match:
+    def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> Match:
         """The devices within reach that pass all selectors; errors count even out of reach, as they come first."""
         found = self._matches.get(selectors)
         if found is None:
-            found = self._matches[selectors] = self._match(selectors)
+            found = self._matches[selectors] = self._match(selectors, deadline)
         return found
 
-    def _match(self, selectors: tuple[str, ...]) -> Match:
+    def _match(self, selectors: tuple[str, ...], deadline: float | None) -> Match:
         devices = errors = 0
         causes = {}
         for offset, part in self.parts:
-            match = part.content.match(selectors)
+            match = part.content.match(selectors, deadline)
             devices |= (match.devices & part.visible) << offset
             errors |= match.errors << offset
             for at, cause in match.causes.items():

@@ -69,6 +69,11 @@ class Problem:
         self.limited = frozenset(claim for claim, most in self._most().items() if most > RESULTS_LIMIT)
         self.admin = any(choice.admin for item in items for choice in item.choices)
 
+    @property
+    def alarming(self) -> bool:
+        """Whether the search can end with an error."""
+        return self.erring or self.refusing
+
     def _most(self) -> dict[int, int]:
         most: dict[int, int] = {}
         for item in self.items:
@@ -93,9 +98,12 @@ class Problem:
         return found
 
 
-def pose(plan: Plan, layout: Layout, features: Features) -> Problem | Trouble:
-    """Check the plan against the layout in the reference's order; answers the problem, or the first thing wrong."""
-    reader = _Poser(plan, layout, features)
+def pose(plan: Plan, layout: Layout, features: Features, deadline: float | None = None) -> Problem | Trouble:
+    """Check the plan against the layout in the reference's order; answers the problem, or the first thing wrong.
+
+    Raises `Interrupted` where selectors run past the deadline.
+    """
+    reader = _Poser(plan, layout, features, deadline)
     items: list[Item] = []
     for claim in range(len(plan.claims)):
         own: list[Item] = []
@@ -127,10 +135,11 @@ def _rule(constraint: Constraint, layout: Layout) -> Rule:
 
 
 class _Poser:
-    def __init__(self, plan: Plan, layout: Layout, features: Features) -> None:
+    def __init__(self, plan: Plan, layout: Layout, features: Features, deadline: float | None) -> None:
         self.plan = plan
         self.layout = layout
         self.features = features
+        self.deadline = deadline
 
     def item(self, request: Request) -> Item | Trouble:
         if request.trouble is not None:
@@ -147,7 +156,7 @@ class _Poser:
         if alternative.trouble is not None:
             return alternative.trouble
         layout = self.layout
-        match = layout.match(alternative.selectors)
+        match = layout.match(alternative.selectors, self.deadline)
         matching, errors = match.devices & ~layout.binding, match.errors & ~layout.binding
         every = alternative.mode == "All"
         if every:

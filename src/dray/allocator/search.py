@@ -82,7 +82,7 @@ class _Walk:
         self.rules = problem.rules
         self.taken = taken
         self.foresight = Foresight(problem, taken, expired)
-        self.pruning = not (problem.limited and (problem.erring or problem.refusing))
+        self.pruning = not (problem.limited and problem.alarming)
         self.deepest = Stuck(0, 0)
         self.hopeless: set[State] = set()
         self.kinds: list[int] = []
