@@ -23,7 +23,7 @@ from dray.apiserver.core import ApiServer
 from dray.apiserver.documents import HEALTH, Documents
 from dray.apiserver.metrics import Metrics
 from dray.apiserver.negotiation import PLAIN, Accepted, accepted
-from dray.apiserver.paths import Routes, Target, UnknownGroup, WrongMethod
+from dray.apiserver.paths import CONNECTED, Routes, Target, UnknownGroup
 from dray.apiserver.queries import Query, boolean, options_of, parse_query
 from dray.apiserver.request import Options, Request
 from dray.apiserver.storage import encode
@@ -123,7 +123,7 @@ class Call:
         self._query = parse_query(self._scope["query_string"])
         watching = target.verb == "watch" or (target.verb == "list" and boolean(self._query.get("watch", "false")))
         self.label = ("watch" if watching else target.verb, target.resource.group, target.resource.plural)
-        if target.subresource not in ("log", "exec", "attach", "portforward", "proxy"):
+        if target.subresource != "log" and target.subresource not in CONNECTED:
             self._accepted = accepted(header)
         if warning := deprecation(target.resource, target.version):
             self._warnings.append(warning)
@@ -176,6 +176,8 @@ class Call:
     async def _read(self, request: Request) -> None:
         """Put body and what it says about the options into the request."""
         content_type = self._header(b"content-type")
+        if request.subresource in CONNECTED:
+            return
         if request.verb in _WITH_BODY:
             data = await self._body()
             if request.verb == "patch":
@@ -325,6 +327,3 @@ def _only(options: Options, name: str) -> Options:
     if options.field_selector:
         selector = f"{options.field_selector},{selector}"
     return msgspec.structs.replace(options, field_selector=selector)
-
-
-__all__ = ["HttpApi", "Limits", "WrongMethod"]

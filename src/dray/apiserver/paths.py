@@ -14,7 +14,7 @@ import msgspec
 from dray.api.errors import BadRequest, MethodNotAllowed, NotFound
 from dray.api.resources import RESOURCES, Resource
 
-_CONNECT = ("attach", "exec", "portforward", "proxy")
+CONNECTED = ("attach", "exec", "portforward", "proxy")
 _ONE = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _MANY = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _POSTED = ("binding", "eviction", "token")  # subresources that are created, never read
@@ -114,7 +114,7 @@ def _resolve(method: str, plurals: Mapping[str, Resource], version: str, parts: 
 
 
 def _verb(method: str, resource: Resource, name: str, subresource: str) -> str:
-    if subresource in _CONNECT:
+    if subresource in CONNECTED:
         return "create" if method == "POST" else "get"
     if subresource in _POSTED:
         if method != "POST":
