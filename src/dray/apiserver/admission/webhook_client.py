@@ -88,7 +88,7 @@ class WebhookClient:
                     raise CallFailed(f'failed to call webhook: Post "{url}": the server answered {response.status}')
                 data = await _read(response.content)
         except (aiohttp.ClientError, OSError) as error:
-            raise CallFailed(f'failed to call webhook: Post "{url}": {error}') from error
+            raise CallFailed(f'failed to call webhook: Post "{url}": {_cause(error)}') from error
         return _answer(data)
 
     def _context(self, ca_bundle: str) -> ssl.SSLContext:
@@ -110,6 +110,11 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
         if len(data) > LARGEST_ANSWER:
             raise CallFailed(f"the answer is larger than {LARGEST_ANSWER} bytes")
     return data
+
+
+def _cause(error: Exception) -> object:
+    """The operating system's or OpenSSL's own words; aiohttp's around them name Python objects."""
+    return getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
 
 
 def _url(config: WebhookClientConfig) -> str:

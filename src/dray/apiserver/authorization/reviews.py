@@ -59,6 +59,7 @@ class Reviews:
             asked = msgspec.convert(tree, type_)
         except msgspec.ValidationError as error:
             raise BadRequest(f"{type_.__name__} cannot be decoded: {error}") from error
+        tree |= {"apiVersion": asked.apiVersion, "kind": asked.kind}  # type: ignore[attr-defined]  # reviews have both
         tree.setdefault("metadata", {})
         if type_ is not SelfSubjectReview:
             tree.setdefault("spec", {})
