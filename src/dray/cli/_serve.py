@@ -208,15 +208,12 @@ def _write_kubeconfig(file: Path, url: str, keys: Keys, insecure: bool) -> None:
 
 
 def kubeconfig(cluster: dict[str, Any], user: dict[str, Any]) -> str:
-    """The file that tells kubectl where the cluster is and who asks. (JSON, which is YAML too.)"""
-    import json
-
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "dray", "cluster": cluster}],
-        "users": [{"name": "admin", "user": user}],
-        "contexts": [{"name": "dray", "context": {"cluster": "dray", "user": "admin"}}],
-        "current-context": "dray",
-    }
-    return json.dumps(config, indent=2) + "\n"
+    """The file that tells kubectl where the cluster is and who asks, in the plain form that scripts read too."""
+    entries = "".join(f"    {name}: {value}\n" for name, value in cluster.items())
+    secrets = "".join(f"    {name}: {value}\n" for name, value in user.items())
+    return (
+        "apiVersion: v1\nkind: Config\ncurrent-context: dray\n"
+        f"clusters:\n- name: dray\n  cluster:\n{entries}"
+        f"users:\n- name: admin\n  user:{chr(10) + secrets if secrets else ' {}' + chr(10)}"
+        "contexts:\n- name: dray\n  context:\n    cluster: dray\n    user: admin\n"
+    )
