@@ -168,7 +168,7 @@ def _slice_from_stored(spec: Tree) -> None:
 def _pool_request_to_stored(tree: Tree, old: Tree) -> None:
     _lend(tree.get("spec", {}), old.get("spec", {}), ("defaultPartitionTypeAttribute",))
     status = tree.get("status")
-    if not status:
+    if status is None:
         return
     truncated = status.pop("truncated", False)
     pools = status.get("pools") or []

@@ -91,7 +91,8 @@ def check_kind(resource: Resource, version: str, tree: Any) -> None:
             f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
             f"json parse error: json: cannot unmarshal {_json_word(tree)} into Go value of type struct"
         )
-    kind, api_version = tree.get("kind") or resource.kind, tree.get("apiVersion") or resource.api_version(version)
+    kind = resource.kind if tree.get("kind") in (None, "") else tree["kind"]
+    api_version = resource.api_version(version) if tree.get("apiVersion") in (None, "") else tree["apiVersion"]
     if not isinstance(kind, str) or not isinstance(api_version, str):
         field = "kind" if not isinstance(kind, str) else "apiVersion"
         raise BadRequest(f"couldn't get version/kind; json parse error: {field} must be a string")
@@ -125,7 +126,7 @@ def check(resource: Resource, version: str, tree: Any) -> list[str]:
             msgspec.convert(tree, resource.type)
             _tidy(plan, tree)
             return []
-        except (msgspec.ValidationError, _Unfit):
+        except (msgspec.ValidationError, _Unfit, RecursionError):
             pass
     complaints: list[str] = []
     try:
@@ -188,6 +189,12 @@ def _slot(field: schema.Field) -> _Slot:
     return _Slot(field.element, shape, field.reference, nullable, _go_type(field.type))
 
 
+@cache
+def _inner_slot(type_: str) -> _Slot:
+    """The slot of a list that stands in a map."""
+    return _slot(schema.Field(type_))
+
+
 def _go_type(type_: str) -> str:
     if type_[0] == "[":
         return f"[]{_go_type(type_[1:])}"
@@ -199,7 +206,7 @@ def _go_type(type_: str) -> str:
     return _GO_NAMES[type_]
 
 
-_PLAIN = ("str", "bool", "raw", "num")
+_PLAIN = ("str", "bool", "raw", "num", "[str")
 
 
 def _needs_visit(slot: _Slot) -> bool:
@@ -347,6 +354,8 @@ def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: lis
         _expect(plan, slot, value, dict, path, slot.go_type.lstrip("[]") if slot.shape == "[" else slot.go_type)
         _walk(_plan(slot.message), value, path, complaints)
         return value
+    if slot.type[0] == "[":
+        return [] if value is None else _walk_slot(plan, _inner_slot(slot.type), value, path, complaints)
     if value is None:
         return _ZERO[slot.type]
     if not isinstance(value, _ACCEPTED[slot.type]) or isinstance(value, bool) is not (slot.type == "bool"):

@@ -48,7 +48,7 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         "DRADeviceTaints",
-        "beta",
+        "stable",
         True,
         "taint devices, tolerate taints, serve DeviceTaintRule",
         needs=("DynamicResourceAllocation",),
@@ -87,6 +87,7 @@ GATES: tuple[Gate, ...] = (
 
 _BY_NAME: Mapping[str, Gate] = {gate.name: gate for gate in GATES}
 _CANONICAL: Mapping[str, str] = {name: gate.name for gate in GATES for name in (gate.name, gate.alias) if name}
+_TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 _STAGES: Mapping[str, Stage] = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
 
@@ -143,6 +144,6 @@ def _assignment(part: str) -> tuple[str, bool]:
     name, equals, value = (piece.strip() for piece in part.partition("="))
     if not equals or not name:
         raise GateError(f'feature gate "{part.strip()}": expected NAME=true or NAME=false')
-    if value.lower() not in ("true", "false"):
+    if value.lower() not in _TRUE + _FALSE:
         raise GateError(f'feature gate {name}: invalid value "{value}", expected true or false')
-    return name, value.lower() == "true"
+    return name, value.lower() in _TRUE

@@ -138,9 +138,8 @@ def qualified_name(text: str) -> Complaints:
     if len(parts) == 2:
         found = [f"prefix part {_EMPTY}"] if not parts[0] else [f"prefix part {text}" for text in subdomain(parts[0])]
     name = parts[-1]
-    if not name:
-        return [*found, f"name part {_EMPTY}"]
-    return found + [f"name part {text}" for text in _at_most(name, LABEL_MAX) + _QUALIFIED.check(name)]
+    length = _at_most(name, LABEL_MAX) if name else [_EMPTY]
+    return found + [f"name part {text}" for text in length + _QUALIFIED.check(name)]
 
 
 def config_key(text: str) -> Complaints:

@@ -47,9 +47,12 @@ _TIMED: Mapping[tuple[str, str], Callable[[Tree, str], None]] = {
 
 
 def apply_defaults(resource: Resource, tree: Tree, gates: FeatureGates, now: str | None = None) -> None:
-    """Fill in what a stored tree leaves open, in place. `now` is the time that new taints carry."""
+    """Fill in what a stored tree leaves open, in place. `now` is the time that new taints carry.
+
+    Fields of disabled features get their defaults too: whether they stay is decided later, by `strategy`.
+    """
     key = home(resource).group, resource.kind
     if default := _DEFAULTS.get(key):
         default(tree)
-    elif (timed := _TIMED.get(key)) and gates.enabled("DRADeviceTaints"):
+    elif timed := _TIMED.get(key):
         timed(tree, now or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))

@@ -47,8 +47,20 @@ def pool_status_request(tree: Tree) -> None:
 
 
 def slice_(tree: Tree, now: str) -> None:
-    for device in tree.get("spec", {}).get("devices") or ():
+    spec = tree.setdefault("spec", {})
+    for device in spec.get("devices") or ():
         _taints(device.get("taints") or (), now)
+        _amounts(device.get("capacity"))
+        for consumption in device.get("consumesCounters") or ():
+            _amounts(consumption.get("counters"))
+    for counters in spec.get("sharedCounters") or ():
+        _amounts(counters.get("counters"))
+
+
+def _amounts(items: Tree | None) -> None:
+    """An amount that is not said is none."""
+    for item in (items or {}).values():
+        item["value"] = item.get("value") or "0"
 
 
 def taint_rule(tree: Tree, now: str) -> None:

@@ -57,6 +57,8 @@ def _add(sums: dict[str, Quantity], amounts: Tree | None) -> bool:
 
 
 def namespace(tree: Tree) -> None:
+    metadata = tree["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
     tree["status"] = {"phase": "Active"}
     spec = tree.setdefault("spec", {})
     finalizers = spec.get("finalizers") or []

@@ -11,7 +11,17 @@ from dray.api.types import resource
 from dray.api.validation import devices
 from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, at_most, at_most_bytes, bounded, each, named, unchanged
+from dray.api.validation.lists import (
+    Errors,
+    at_least,
+    at_most,
+    at_most_bytes,
+    bounded,
+    each,
+    named,
+    required_name,
+    unchanged,
+)
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, STATUS, Path
 
@@ -113,10 +123,8 @@ def _request_driver(driver: str, context: Context) -> Errors:
         domain, _, name = driver.partition("/")
         yield from named(domain, SPEC / "driver", names.caseless_subdomain)
         yield from named(name, SPEC / "driver", names.caseless_subdomain)
-    elif driver:
-        yield from named(driver, SPEC / "driver", names.caseless_subdomain)
     else:
-        yield required(SPEC / "driver")
+        yield from required_name(driver, SPEC / "driver", names.caseless_subdomain)
 
 
 def update_request(
@@ -154,7 +162,7 @@ def _validation_error(text: str, path: Path) -> Errors:
 
 
 def _pool_status(pool: resource.PoolStatus, path: Path) -> Errors:
-    yield from devices.driver_reference(pool.driver, path / "driver")
+    yield from required_name(pool.driver, path / "driver", names.caseless_subdomain)
     yield from devices.pool_reference(pool.poolName, path / "poolName")
     yield from at_least(pool.generation, 0, path / "generation")
     yield from at_least(pool.resourceSliceCount, 1, path / "resourceSliceCount")

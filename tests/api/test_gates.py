@@ -1,0 +1,61 @@
+"""Feature gates: defaults, choices, aliases, stages and needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from dray.api.gates import GATES, FeatureGates, GateError
+
+ALPHA = ("DRAReservedForWorkloads", "DRAResourcePoolStatus", "GenericWorkload", "WorkloadPodGroupResourceClaimTemplate")
+
+
+def test_alpha_gates_are_off_and_the_others_on() -> None:
+    gates = FeatureGates()
+    assert {gate.name for gate in GATES if not gates.enabled(gate.name)} == set(ALPHA)
+
+
+def test_a_choice_is_read_from_text() -> None:
+    gates = FeatureGates.parse("DRAResourcePoolStatus=true, DRAAdminAccess=false")
+    assert gates.enabled("DRAResourcePoolStatus")
+    assert not gates.enabled("DRAAdminAccess")
+    assert gates.enabled("DRAPrioritizedList")
+
+
+def test_both_names_mean_the_same_gate() -> None:
+    gates = FeatureGates.parse("GenericWorkload=true,DRAWorkloadResourceClaims=true")
+    assert gates.enabled("WorkloadPodGroupResourceClaimTemplate")
+    assert gates.enabled("DRAWorkloadResourceClaims")
+
+
+def test_all_alpha_turns_on_what_is_not_named() -> None:
+    gates = FeatureGates.parse("AllAlpha=true,DRAReservedForWorkloads=false")
+    assert [name for name in ALPHA if not gates.enabled(name)] == ["DRAReservedForWorkloads"]
+
+
+def test_all_beta_leaves_stable_gates_alone() -> None:
+    gates = FeatureGates.parse("AllBeta=false")
+    assert gates.enabled("DynamicResourceAllocation")
+    assert not gates.enabled("DRASchedulerFilterTimeout")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("Nope=true", "unrecognized feature gate: Nope; known are DRAAdminAccess"),
+        ("DRAAdminAccess", 'feature gate "DRAAdminAccess": expected NAME=true or NAME=false'),
+        ("DRAAdminAccess=maybe", 'feature gate DRAAdminAccess: invalid value "maybe", expected true or false'),
+        ("DRAWorkloadResourceClaims=true", "feature gate WorkloadPodGroupResourceClaimTemplate needs GenericWorkload"),
+        ("DynamicResourceAllocation=false,DRAAdminAccess=true", "DRAAdminAccess needs DynamicResourceAllocation"),
+    ],
+)
+def test_bad_choices_are_explained(text: str, complaint: str) -> None:
+    with pytest.raises(GateError) as caught:
+        FeatureGates.parse(text)
+    assert complaint in str(caught.value)
+
+
+def test_what_needs_a_disabled_gate_is_not_served() -> None:
+    gates = FeatureGates.parse("DynamicResourceAllocation=false")
+    assert gates.enabled("DRADeviceTaints")
+    assert not gates.served("DRADeviceTaints")
+    assert gates.served(None)
