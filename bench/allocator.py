@@ -23,6 +23,8 @@ DRIVER = "gpu.example.com"
 NET = "net.example.org"
 PATIENCE = 2.0
 
+Question = tuple[Node, list[ResourceClaim], list[DeviceClass], list[ResourceSlice]]
+
 
 def node(number: int) -> Node:
     return msgspec.convert({"metadata": {"name": f"n{number}"}}, Node)
@@ -92,7 +94,7 @@ def seconds(action: Callable[[], object], times: int = 1) -> float:
     return best
 
 
-def plain(*question: Any) -> str:
+def plain(question: Question) -> str:
     start = time.perf_counter()
     try:
         plain_search(*question, deadline=time.monotonic() + PATIENCE)
@@ -206,10 +208,10 @@ def _last_root(requests: int, roots: int) -> ResourceSlice:
 
 
 def _compare(what: str, claims: list[ResourceClaim], slice_: ResourceSlice) -> None:
-    question = (node(0), claims, CLASSES, [slice_])
+    question: Question = (node(0), claims, CLASSES, [slice_])
     outcome: list[Outcome] = []
     ours = _time(seconds(lambda: outcome.append(allocate(*question))))
-    _row(f"{what}: {type(outcome[0]).__name__}", ours, plain(*question))
+    _row(f"{what}: {type(outcome[0]).__name__}", ours, plain(question))
 
 
 def memory() -> None:

@@ -36,7 +36,7 @@ def attribute(value: Any) -> dict[str, Any]:
     return {kind: value}
 
 
-def device(name: str, taints: list[dict[str, str]] | None = None, **attributes: Any) -> dict[str, Any]:
+def device(name: str, taints: Any = None, **attributes: Any) -> dict[str, Any]:
     tree = {"name": name, "attributes": {key: attribute(value) for key, value in attributes.items()}}
     return tree | ({"taints": taints} if taints else {})
 

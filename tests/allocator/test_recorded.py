@@ -62,7 +62,9 @@ def test_what_the_reference_gave_up_on_is_decided_within_a_second() -> None:
         if want["outcome"] != "gave-up":
             continue
         outcome = scenario.ask(time.monotonic() + 1)
-        expected = {"allocated": Allocated, "none": Unallocatable}.get(want.get("truth"), (Allocated, Unallocatable))
+        expected = {"allocated": Allocated, "none": Unallocatable}.get(
+            want.get("truth", ""), (Allocated, Unallocatable)
+        )
         assert isinstance(outcome, expected), scenario.id
 
 

@@ -10,11 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench._plain_search import Answer, TooSlow, plain_search
-from dray.allocator import Allocated, DeviceId, Failed, GaveUp, Outcome, Unallocatable, allocate, verify
+from dray.allocator import Allocated, DeviceId, Failed, Features, GaveUp, Outcome, Unallocatable, allocate, verify
 from tests.allocator.building import (
     ANY,
     ROOT,
-    Features,
     Instance,
     alternatives,
     claim,
