@@ -63,6 +63,11 @@ def size(replica_set: ReplicaSet) -> int:
     return replica_set.spec.replicas or 0
 
 
+def available(replica_set: ReplicaSet) -> int:
+    """The pods that are available and stay: a set that was just shrunk still counts those that it is about to lose."""
+    return min(replica_set.status.availableReplicas, size(replica_set))
+
+
 def total(sets: Sequence[ReplicaSet]) -> int:
     return sum(map(size, sets))
 
@@ -90,18 +95,18 @@ def rolling_step(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaS
 def _shrink_old(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Resize]:
     """Pods that do not work go first: they are no loss. Then those whose loss availability can bear."""
     least = wanted(deployment) - max_unavailable(deployment)
-    waiting = size(new) - new.status.availableReplicas
+    waiting = size(new) - available(new)
     bearable = size(new) + total(old) - least - waiting
     if not active(old) or bearable <= 0:
         return []
     sizes = {one.metadata.name: size(one) for one in old}
     ordered = sorted(old, key=creation_time)
     for one in ordered:
-        broken = min(bearable, size(one) - one.status.availableReplicas)
+        broken = min(bearable, size(one) - available(one))
         if size(one) and broken > 0:
             sizes[one.metadata.name] -= broken
             bearable -= broken
-    spare = new.status.availableReplicas + sum(one.status.availableReplicas for one in old) - least
+    spare = available(new) + sum(map(available, old)) - least
     for one in ordered:
         fewer = max(0, min(spare, sizes[one.metadata.name]))
         sizes[one.metadata.name] -= fewer
