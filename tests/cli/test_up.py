@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.running import Dray, outcome
 
 
 def asked(kubeconfig: Path, path: str) -> Any:
-    config = json.loads(kubeconfig.read_text())
+    config = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     request = urllib.request.Request(cluster["server"] + path)
     context = None
@@ -72,7 +73,7 @@ def test_gates_decide_what_is_served(tmp_path: Path) -> None:
 
 def test_a_watch_does_not_hold_up_the_end(tmp_path: Path) -> None:
     with Dray("apiserver", "--dir", tmp_path, "--port", "0", "--store", "memory", "--insecure") as dray:
-        server = json.loads((tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
+        server = yaml.safe_load((tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
         with urllib.request.urlopen(f"{server}/api/v1/namespaces?watch=true", timeout=10) as watch:
             assert watch.readline()
             assert dray.stop() == 0
