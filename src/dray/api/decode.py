@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from dray.api.resources import Resource
 from dray.api.wire import Wire
 
 Tree = dict[str, Any]
+T = TypeVar("T")
 
 _RANGES = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
 _GO_NAMES = {
@@ -153,6 +154,16 @@ def to_object(resource: Resource, tree: Tree) -> Wire:
     except msgspec.ValidationError:
         check(resource, resource.stored, tree)
         return msgspec.convert(tree, resource.type)
+
+
+def part(message: str, type_: type[T], tree: Tree) -> T | None:
+    """A part of an object, made clean and typed; None where it does not fit, which `check` of the whole explains."""
+    try:
+        msgspec.convert(tree, type_)
+        _tidy(_plan(message), tree)
+        return msgspec.convert(tree, type_)
+    except (msgspec.ValidationError, _Unfit):
+        return None
 
 
 # The schema, compiled for walking

@@ -18,7 +18,7 @@ from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE
 from dray.api.types.scheduling import Workload
 from dray.api.wire import Wire
-from dray.apiserver import identity, managers
+from dray.apiserver import identity, managers, partial
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import gone_when_written
@@ -35,6 +35,17 @@ CREATED_BY_UPDATE = frozenset({"leases.coordination.k8s.io", "serviceaccounts", 
 _WORKLOADS = BY_TYPE[Workload]
 
 Tree = dict[str, Any]
+
+
+def _options(request: Request, operation: str) -> Tree:
+    """The options of a write as a webhook sees them."""
+    options = request.options
+    tree: Tree = {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
+    if options.dry_run:
+        tree["dryRun"] = ["All"]
+    if options.field_manager:
+        tree["fieldManager"] = options.field_manager
+    return tree
 
 
 def _complaint(expression: str) -> str | None:
@@ -105,12 +116,35 @@ class Registry:
             current = self._current(request)
             if current is None:
                 raise not_found(request.resource, request.name)
-            tree, warnings = self.read(request, self._patched(request, current, patch), current)
             try:
+                if (obj := partial.patched(request, current, self._gates)) is not None:
+                    return await self._replace_part(request, current, obj)
+                tree, warnings = self.read(request, self._patched(request, current, patch), current)
                 return await self.replace(request, current, tree, warnings)
             except Conflict:
                 continue
         raise conflict(request.resource, request.name, MODIFIED)
+
+    async def _replace_part(self, request: Request, current: Version, obj: Wire) -> Answer:
+        """Write an object of which only a part that no admission plugin changes is new."""
+        resource, old = request.resource, cast(Wire, current.object)
+        if errors := validation.validate_update(resource, obj, old, request.subresource, self._context(request)):
+            raise Invalid(resource, request.name, errors)
+        admission = AdmissionRequest(
+            request.user,
+            "UPDATE",
+            resource,
+            request.namespace,
+            request.name,
+            request.subresource,
+            request.version,
+            None,
+            obj,
+            old,
+            request.options.dry_run,
+        )
+        await self._admission.validate(admission)
+        return await self._written(admission, current, obj)
 
     async def _apply(self, request: Request) -> Answer:
         original = encode(request.body)
@@ -246,4 +280,5 @@ class Registry:
             None,
             old,
             request.options.dry_run,
+            _options(request, operation),
         )

@@ -21,7 +21,7 @@ from dray.api.strategy.deprecation import deprecation
 from dray.api.strategy.guards import drop_disabled
 from dray.api.wire import Wire
 
-__all__ = ["allows_unconditional_update", "deprecation", "prepare_create", "prepare_update"]
+__all__ = ["allows_unconditional_update", "deprecation", "prepare_create", "prepare_status", "prepare_update"]
 
 Tree = dict[str, Any]
 
@@ -88,6 +88,13 @@ def prepare_update(resource: Resource, tree: Tree, old: Wire, subresource: str, 
     if prepare := _UPDATE.get((*key, subresource)):
         prepare(tree, old)
     _count(key, tree, old)
+
+
+def prepare_status(resource: Resource, tree: Tree, old: Wire, gates: FeatureGates) -> None:
+    """`prepare_update` for a tree that holds nothing but a status, written through its subresource."""
+    drop_disabled(resource.kind, tree, old, gates)
+    if prepare := _UPDATE.get((home(resource).group, resource.kind, "status")):
+        prepare(tree, old)
 
 
 def _keep(tree: Tree, old: Wire, name: str) -> None:
