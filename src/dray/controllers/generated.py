@@ -59,6 +59,8 @@ def claim_tree(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplat
             "namespace": owner.metadata.namespace,
             "labels": dict(meta.labels),
             "annotations": {**meta.annotations, annotation: entry},
+            # The scheduler would add it at allocation, with a write of its own.
+            "finalizers": [podclaims.CLAIM_FINALIZER],
             "ownerReferences": [reference],
         },
         "spec": msgspec.to_builtins(template.spec.spec),
