@@ -20,7 +20,7 @@ from dray.apiserver.answers import Printer, written
 from dray.apiserver.authentication import Authenticator
 from dray.apiserver.bodies import read_body, read_patch
 from dray.apiserver.core import ApiServer
-from dray.apiserver.documents import HEALTH, Documents
+from dray.apiserver.documents import HEALTH, Document, Documents
 from dray.apiserver.metrics import Metrics
 from dray.apiserver.negotiation import PLAIN, Accepted, accepted
 from dray.apiserver.paths import CONNECTED, Routes, Target, UnknownGroup
@@ -117,7 +117,7 @@ class Call:
         user = self._authenticate()
         header = self._header(b"accept")
         if document := api._documents.private(user, method, path, header):
-            await self.reply(document.code, document.body, document.content_type, document.headers)
+            await self._reply_document(document)
             return
         target = api._routes.match(method, path)
         self._query = parse_query(self._scope["query_string"])
@@ -140,6 +140,13 @@ class Call:
             tracked=True,
         )
         await self._act(request, target, watching)
+
+    async def _reply_document(self, document: Document) -> None:
+        known = self._header(b"if-none-match")
+        if known and (b"etag", known.encode("latin-1")) in document.headers:
+            await self.reply(304, b"", document.content_type, document.headers)
+        else:
+            await self.reply(document.code, document.body, document.content_type, document.headers)
 
     async def _act(self, request: Request, target: Target, watching: bool) -> None:
         api = self._api

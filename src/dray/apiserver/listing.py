@@ -44,10 +44,16 @@ class Selection(msgspec.Struct, frozen=True):
 
     labels: LabelSelector
     fields: FieldSelector
+    depth: int  # slashes in the prefix of one namespace, or of a resource without namespaces
 
     @property
     def everything(self) -> bool:
         return self.labels.everything and self.fields.everything
+
+    def key(self, prefix: str) -> str | None:
+        """The only key below a prefix that can match, if the selector names the object and the prefix its namespace."""
+        name = self.fields.exact("metadata.name")
+        return f"{prefix}{name}" if name and prefix.count("/") == self.depth else None
 
     def matches(self, obj: Any) -> bool:
         return self.labels.matches(obj.metadata.labels) and self.fields.matches(obj)
@@ -56,7 +62,9 @@ class Selection(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=1024)
 def _selection(group: str, plural: str, labels: str, fields: str) -> Selection:
     try:
-        return Selection(parse_labels(labels) if labels else EVERYTHING, parse_fields(BY_NAME[group, plural], fields))
+        resource = BY_NAME[group, plural]
+        chosen = parse_labels(labels) if labels else EVERYTHING
+        return Selection(chosen, parse_fields(resource, fields), 2 if resource.namespaced else 1)
     except SelectorError as error:
         raise BadRequest(str(error)) from error
 
@@ -205,8 +213,12 @@ def _page(cache: Cache, prefix: str, revision: int | None, after: str, chosen: S
 
 
 def _selected(cache: Cache, prefix: str, revision: int | None, after: str, chosen: Selection, limit: int) -> Answer:
-    page = cache.list(prefix, revision=revision, after=after)
     matches = chosen.matches
+    key = chosen.key(prefix)
+    if key is not None and revision is None:  # `kubectl get -w NAME` and kubelets ask for single objects this way
+        one = cache.get(key)
+        return Answer(versions=[one] if one is not None and matches(one.object) else [], revision=cache.revision)
+    page = cache.list(prefix, revision=revision, after=after)
     if not limit:
         return Answer(versions=[v for v in page.versions if matches(v.object)], revision=page.revision)
     found: list[Version] = []

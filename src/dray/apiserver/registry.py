@@ -37,10 +37,10 @@ _WORKLOADS = BY_TYPE[Workload]
 Tree = dict[str, Any]
 
 
-def _options(request: Request, operation: str) -> Tree:
+def _options(request: Request) -> Tree:
     """The options of a write as a webhook sees them."""
     options = request.options
-    tree: Tree = {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
+    tree: Tree = {}
     if options.dry_run:
         tree["dryRun"] = ["All"]
     if options.field_manager:
@@ -280,5 +280,5 @@ class Registry:
             None,
             old,
             request.options.dry_run,
-            _options(request, operation),
+            _options(request),
         )

@@ -75,7 +75,7 @@ async def _changes(
         page = cache.list(prefix)  # nothing is awaited between this and the watch: there is no gap
         after = page.revision
     try:
-        watch = cache.watch(prefix, after)
+        watch = cache.watch(chosen.key(prefix) or prefix, after)
     except StoreExpired as error:
         raise Expired(f"too old resource version: {after} ({error.oldest})") from error
     try:

@@ -1,0 +1,100 @@
+"""Managed fields and server-side apply, as the server keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.api.errors import BadRequest, Conflict, Invalid, NotFound
+from dray.api.resources import BY_NAME
+from dray.apiserver.request import APPLY_PATCH
+from tests.apiserver.asking import CLAIMS, Asker, claim
+
+CONFIG = BY_NAME["", "configmaps"]
+
+
+def config(**data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data}
+
+
+async def apply(ask: Asker, body: Any, manager: str = "me", **options: Any) -> Any:
+    return await ask.patch(CONFIG, "c", body, patch_type=APPLY_PATCH, field_manager=manager, **options)
+
+
+def owners(obj: Any) -> dict[str, str]:
+    return {entry.manager: entry.operation for entry in obj.metadata.managedFields}
+
+
+async def test_an_apply_creates_what_is_not_there(ask: Asker) -> None:
+    answer = await ask("patch", CONFIG, "c", config(a="1"), patch_type=APPLY_PATCH, field_manager="me")
+    assert answer.code == 201
+    assert owners(answer.object) == {"me": "Apply"}
+    again = await ask("patch", CONFIG, "c", config(a="1"), patch_type=APPLY_PATCH, field_manager="me")
+    assert again.code == 200
+    assert again.object is answer.object
+
+
+async def test_what_is_applied_no_more_is_removed(ask: Asker) -> None:
+    await apply(ask, config(a="1", b="2"))
+    assert (await apply(ask, config(a="1"))).data == {"a": "1"}
+
+
+async def test_what_somebody_else_set_is_not_taken_by_accident(ask: Asker) -> None:
+    await apply(ask, config(a="1"), "first")
+    with pytest.raises(Conflict, match="first") as caught:
+        await apply(ask, config(a="2"), "second")
+    assert caught.value.details["causes"][0]["field"] == ".data.a"
+    taken = await apply(ask, config(a="2"), "second", force=True)
+    assert taken.data == {"a": "2"}
+    assert owners(taken) == {"second": "Apply"}
+
+
+async def test_writes_that_name_a_manager_are_kept(ask: Asker) -> None:
+    created = await ask.create(CONFIG, config(a="1"), field_manager="kubectl-create")
+    assert owners(created) == {"kubectl-create": "Update"}
+    patched = await ask.patch(CONFIG, "c", {"data": {"b": "2"}}, field_manager="other")
+    assert owners(patched) == {"kubectl-create": "Update", "other": "Update"}
+
+
+async def test_the_own_parts_of_a_cluster_are_kept_once_somebody_applies(ask: Asker) -> None:
+    created = await ask.create(CONFIG, config(a="1"))
+    assert owners(created) == {}
+    with pytest.raises(Conflict, match="before-first-apply"):
+        await apply(ask, config(a="2"))
+    applied = await apply(ask, config(b="2"))
+    assert owners(applied) == {"before-first-apply": "Update", "me": "Apply"}
+    changed = await ask.patch(CONFIG, "c", {"data": {"b": "3"}})
+    assert owners(changed) == {"before-first-apply": "Update", "unknown": "Update"}
+
+
+async def test_entries_survive_updates_that_do_not_repeat_them(ask: Asker) -> None:
+    await ask.create(CONFIG, config(a="1"), field_manager="m")
+    updated = (await ask("update", CONFIG, "c", config(a="2"))).object
+    assert owners(updated) == {"m": "Update"}
+    reset = {**config(a="3"), "metadata": {"name": "c", "managedFields": [{}]}}
+    assert owners((await ask("update", CONFIG, "c", reset, field_manager="n")).object) == {"n": "Update"}
+
+
+async def test_an_apply_needs_a_manager_a_kind_and_no_entries(ask: Asker) -> None:
+    with pytest.raises(Invalid, match="fieldManager: Required value: is required for apply patch"):
+        await apply(ask, config(a="1"), "")
+    with pytest.raises(BadRequest):
+        await apply(ask, {"metadata": {"name": "c"}})
+    with pytest.raises(BadRequest, match=r"metadata\.managedFields must be nil"):
+        await apply(ask, {**config(), "metadata": {"name": "c", "managedFields": [{"manager": "x"}]}})
+    with pytest.raises(BadRequest):
+        await apply(ask, [1])
+
+
+async def test_an_apply_to_a_part_needs_the_whole(ask: Asker) -> None:
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **claim("a")}
+    with pytest.raises(NotFound):
+        await ask.patch(CLAIMS, "a", body, patch_type=APPLY_PATCH, field_manager="m", subresource="status")
+
+
+async def test_an_apply_may_be_based_on_a_version(ask: Asker) -> None:
+    await apply(ask, config(a="1"))
+    stale = {**config(a="2"), "metadata": {"name": "c", "resourceVersion": "99"}}
+    with pytest.raises(Conflict, match="has been modified"):
+        await apply(ask, stale)
