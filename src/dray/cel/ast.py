@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 
 from dray.cel.types import Type
@@ -109,6 +110,28 @@ class Comprehension(Node):
     condition: Node
     step: Node
     result: Node
+
+
+def duplicate(node: Node) -> Node:
+    """The same expression in nodes of its own."""
+    again = copy.copy(node)
+    match again:
+        case Select():
+            again.operand = duplicate(again.operand)
+        case Call():
+            again.target = None if again.target is None else duplicate(again.target)
+            again.args = [duplicate(argument) for argument in again.args]
+        case ListNode():
+            again.elements = [duplicate(element) for element in again.elements]
+        case MapNode():
+            again.entries = [
+                Entry(entry.offset, duplicate(entry.key), duplicate(entry.value), entry.optional)
+                for entry in again.entries
+            ]
+        case Comprehension():
+            for part in ("range", "init", "condition", "step", "result"):
+                setattr(again, part, duplicate(getattr(again, part)))
+    return again
 
 
 def children(node: Node) -> list[Node]:

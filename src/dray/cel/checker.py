@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dray.cel import types
 from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct, children
 from dray.cel.declarations import Environment, Function
 from dray.cel.errors import Problem, Problems
 from dray.cel.types import Kind, Type, list_of, map_of, optional_of
-from dray.cel.unification import Bindings, most_general, substitute, unify
+from dray.cel.unification import Bindings, instantiate, most_general
 from dray.cel.values import type_of
 
 
@@ -26,7 +24,7 @@ class _Checker:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._scopes: list[dict[str, Type]] = []
-        self._bindings: Bindings = {}
+        self._bindings = Bindings()
         self._fresh = 0
         self.problems: list[Problem] = []
 
@@ -53,20 +51,13 @@ class _Checker:
 
     def settle(self, node: Node) -> None:
         """Replace type parameters by what they are bound to, at last."""
-        node.type = substitute(self._bindings, node.checked_type, unbound_to_dyn=True)
+        node.type = self._bindings.substitute(node.checked_type, unbound_to_dyn=True)
         for child in children(node):
             self.settle(child)
 
     def _complain(self, node: Node | int, message: str) -> Type:
         self.problems.append(Problem(message, node.offset if isinstance(node, Node) else node))
         return types.ERROR
-
-    def _unify(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        bindings = unify(self._bindings, given, wanted)
-        if bindings is None:
-            return False
-        self._bindings = bindings
-        return True
 
     def _new_param(self) -> Type:
         self._fresh += 1
@@ -107,10 +98,10 @@ class _Checker:
                 node.name, resolved.type = resolved, found
                 return found
         result = self._field_type(node, self.check(node.operand), node.field)
-        return types.BOOL if node.test else substitute(self._bindings, result)
+        return types.BOOL if node.test else self._bindings.substitute(result)
 
     def _field_type(self, node: Node, operand: Type, field: str, optional: bool = False) -> Type:
-        operand = substitute(self._bindings, operand)
+        operand = self._bindings.substitute(operand)
         target = operand.params[0] if operand.is_optional else operand
         match target.kind:
             case Kind.MAP:
@@ -118,7 +109,7 @@ class _Checker:
             case Kind.STRUCT:
                 result = self._struct_field(node, target, field)
             case Kind.PARAM:
-                self._unify([types.DYN], [target])
+                self._bindings.unify([types.DYN], [target])
                 result = types.DYN
             case _:
                 if not target.is_dyn and target.kind is not Kind.ERROR:
@@ -143,7 +134,7 @@ class _Checker:
             field.type = types.STRING
             node.overloads = ("select_optional_field",)
             result = self._field_type(node, self.check(node.args[0]), str(field.value), optional=True)
-            return substitute(self._bindings, result)
+            return self._bindings.substitute(result)
         arguments = [self.check(argument) for argument in node.args]
         if node.target is not None:
             prefix = qualified_name(node.target)
@@ -167,11 +158,11 @@ class _Checker:
             if overload.method != (node.target is not None):
                 continue
             fresh = {types.param(name): self._new_param() for name in sorted(overload.params)}
-            wanted = [substitute(fresh, argument) for argument in overload.args]
-            if not self._unify(arguments, wanted):
+            wanted = [instantiate(fresh, argument) for argument in overload.args]
+            if not self._bindings.unify(arguments, wanted):
                 continue
             found.append(overload.id)
-            candidate = substitute(self._bindings, substitute(fresh, overload.result))
+            candidate = self._bindings.substitute(instantiate(fresh, overload.result))
             if result is None:
                 result = candidate
             elif not result.is_dyn and candidate != result:
@@ -185,13 +176,13 @@ class _Checker:
         node.overloads = (function.overloads[0].id,)
         fine = True
         for argument, given in zip(node.args, arguments, strict=True):
-            if not self._unify([given], [types.BOOL]):
+            if not self._bindings.unify([given], [types.BOOL]):
                 self._complain(argument, f"expected type 'bool' but found '{given}'")
                 fine = False
         return types.BOOL if fine else types.ERROR
 
     def _no_overload(self, node: Call, function: Function, arguments: list[Type]) -> Type:
-        shown = [str(substitute(self._bindings, argument, unbound_to_dyn=True)) for argument in arguments]
+        shown = [str(self._bindings.substitute(argument, unbound_to_dyn=True)) for argument in arguments]
         target = f"{shown.pop(0)}." if node.target is not None else ""
         signature = f"{target}({', '.join(shown)})"
         return self._complain(node, f"found no matching overload for '{function.name}' applied to '{signature}'")
@@ -202,7 +193,7 @@ class _Checker:
         """The type of two elements; that they are of one type is not checked here but by a validator."""
         if previous is None:
             return current
-        return most_general(previous, current) if self._unify([previous], [current]) else types.DYN
+        return most_general(previous, current) if self._bindings.unify([previous], [current]) else types.DYN
 
     def _unwrapped(self, node: Node, of: Type, optional: bool) -> Type:
         if not optional:
@@ -242,7 +233,7 @@ class _Checker:
     # Loops
 
     def _comprehension(self, node: Comprehension) -> Type:
-        over = substitute(self._bindings, self.check(node.range))
+        over = self._bindings.substitute(self.check(node.range))
         accumulator = self.check(node.init)
         self._scopes.append({node.accu: accumulator})
         self._scopes.append(self._loop_variables(node, over))
@@ -251,11 +242,11 @@ class _Checker:
         self._scopes.pop()
         result = self.check(node.result)
         self._scopes.pop()
-        return substitute(self._bindings, result)
+        return self._bindings.substitute(result)
 
     def _assert(self, node: Node, wanted: Type) -> None:
         found = self.check(node)
-        if not self._unify([wanted], [found]):
+        if not self._bindings.unify([wanted], [found]):
             self._complain(node, f"expected type '{wanted}' but found '{found}'")
 
     def _loop_variables(self, node: Comprehension, over: Type) -> dict[str, Type]:
@@ -267,7 +258,7 @@ class _Checker:
             case Kind.MAP:
                 first, second = over.params
             case Kind.DYN | Kind.ERROR | Kind.PARAM:
-                self._unify([types.DYN], [over])
+                self._bindings.unify([types.DYN], [over])
                 first = second = types.DYN
             case _:
                 complaint = f"expression of type '{over}' cannot be range of a comprehension"

@@ -1,10 +1,15 @@
 """How much an expression may take. The limits of text, cost and nesting are those of Kubernetes.
 
-The sizes of values follow from the cost limit: one pass over a longer text or list would exceed
-it. They exist because Kubernetes charges some operations less than what they make.
+Its costs do not cover everything, though: joining two lists costs one, however long they are, and
+what a text grows to is charged only when it is read again. So there is a second account, of
+effort: the sizes of what is made and compared. No reasonable expression comes near its limit.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from dray.cel.errors import CostExceeded
 
@@ -14,17 +19,43 @@ MAX_COST = 1_000_000
 TEXT_COST_FACTOR = 0.1
 REGEX_COST_FACTOR = 0.25
 
-MAX_TEXT = int(MAX_COST / TEXT_COST_FACTOR)
-MAX_LIST = MAX_COST
+MAX_EFFORT = 20_000_000  # about as many characters, a fraction of a second
+_UNMETERED_EFFORT = 10_000  # for one operation of generated code, which keeps no account
+_ELEMENT_EFFORT = 4  # an element of a list against a character
 
 
-def bound_text(size: int) -> None:
-    """Refuse to make a text, or bytes, of this size."""
-    if size > MAX_TEXT:
+class _Account:
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_EFFORT
+
+
+_account: ContextVar[_Account | None] = ContextVar("_account", default=None)
+
+
+@contextmanager
+def metered() -> Iterator[None]:
+    """Keep account of effort inside."""
+    token = _account.set(_Account())
+    try:
+        yield
+    finally:
+        _account.reset(token)
+
+
+def spend_text(size: int) -> None:
+    """Before a text, or bytes, of this size is made; raises CostExceeded."""
+    account = _account.get()
+    if account is None:
+        if size > _UNMETERED_EFFORT:
+            raise CostExceeded
+        return
+    account.left -= size
+    if account.left < 0:
         raise CostExceeded
 
 
-def bound_list(size: int) -> None:
-    """Refuse to make a list of this size."""
-    if size > MAX_LIST:
-        raise CostExceeded
+def spend_elements(count: int) -> None:
+    """Before a list of this size is made, or so many elements are compared; raises CostExceeded."""
+    spend_text(_ELEMENT_EFFORT * count)

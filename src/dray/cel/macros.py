@@ -6,15 +6,14 @@ reference node by node.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
-from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, children
+from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, children, duplicate
 
 ACCUMULATOR = "@result"
 OLD_ACCUMULATOR = "__result__"  # still no name for an iteration variable
 UNUSED = "#unused"
-_MAX_NODES = 100_000  # a macro that copies its target doubles it; a chain of them must not grow for ever
+_MAX_NODES = 10_000  # a macro that copies its target doubles it; a chain of them must not grow for ever
 _SORT_INPUT = "@__sortBy_input__"
 
 
@@ -41,7 +40,7 @@ class Expander:
         if count > _MAX_NODES:
             complaint = f"expression count exceeds limit of {_MAX_NODES} while expanding macro '{macro}'"
             raise MacroError(complaint, self._offset)
-        return copy.deepcopy(node)
+        return duplicate(node)
 
     def literal(self, value: object) -> Node:
         return Literal(self._offset, value)

@@ -18,7 +18,7 @@ from dray.cel.cost import estimate_cost
 from dray.cel.device import DeviceView
 from dray.cel.environment import DEFAULT_FEATURES, Features, attribute_type, device_environment
 from dray.cel.errors import CompileError, EvaluationError, Interrupted, Problems
-from dray.cel.limits import MAX_COST, MAX_LENGTH
+from dray.cel.limits import MAX_COST, MAX_LENGTH, metered
 from dray.cel.parser import parse
 from dray.cel.planner import plan
 from dray.cel.ranges import UNBOUNDED
@@ -31,6 +31,7 @@ from dray.cel.validators import validate
 from dray.cel.values import Value, type_name, valid_text
 
 _CACHE_SIZE = 1024
+_FAST_COST = 50_000
 
 _CONVERSION_COMPLAINTS = {
     "int": "unsupported type conversion from 'int' to bool",
@@ -73,8 +74,8 @@ class Selector:
         tree = _checked_tree(text, features)
         self._step = plan(tree, environment)
         self.max_cost = estimate_cost(tree, DeviceSizes(features))
-        # Fast code is not metered, so only what cannot exceed its cost gets it.
-        if self.max_cost <= MAX_COST:
+        # Fast code is not metered, so only what cannot cost much gets it.
+        if self.max_cost <= _FAST_COST:
             self._fast = generate(tree, environment)
 
     def matches(self, device: DeviceView, *, deadline: float | None = None) -> bool:
@@ -110,7 +111,7 @@ class Selector:
         meter = Meter(MAX_COST, deadline)
         scope = Scope(meter, {"device": device.variable})
         try:
-            with deep_stack():
+            with deep_stack(), metered():
                 result = self._step.run(scope)
         except Interrupted:
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 
@@ -31,11 +31,25 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type; equal where kind, name and parameters are."""
+    """A type; equal where kind, name and parameters are.
+
+    Types nest as deep as expressions do, so what is asked of them often is computed once: the
+    hash, and whether they are `open`, that is, have type parameters in them.
+    """
 
     kind: Kind
     name: str
     params: tuple[Type, ...] = ()
+    open: bool = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        is_open = self.kind is Kind.PARAM or any(part.open for part in self.params)
+        object.__setattr__(self, "open", is_open)
+        object.__setattr__(self, "_hash", hash((self.kind, self.name, self.params)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         """The form that type errors use."""

@@ -17,6 +17,7 @@ from dray.api.quantity import Quantity
 from dray.api.semver import Semver
 from dray.cel import types
 from dray.cel.errors import EvaluationError, NoSuchOverload
+from dray.cel.limits import spend_elements
 from dray.cel.types import Type
 
 INT_MAX = 2**63 - 1
@@ -188,10 +189,12 @@ def _equal_parts(left: Value, right: Value) -> bool:
 
 
 def _equal_lists(left: list[Value], right: list[Value]) -> bool:
+    spend_elements(len(left))
     return len(left) == len(right) and all(map(_equal_parts, left, right))
 
 
 def _equal_maps(left: dict[Value, Value], right: dict[Value, Value]) -> bool:
+    spend_elements(len(left))
     if len(left) != len(right):
         return False
     default = isinstance(right, DomainMap)

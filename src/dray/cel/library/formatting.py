@@ -10,7 +10,7 @@ from dray.api.quoting import quote
 from dray.cel.ast import ListNode, MapNode, Node
 from dray.cel.errors import EvaluationError
 from dray.cel.library.conversions import string_to_double, to_string
-from dray.cel.limits import bound_text
+from dray.cel.limits import spend_text
 from dray.cel.types import Kind
 from dray.cel.values import Duration, Timestamp, Uint, Value, keys, map_key, type_name
 
@@ -61,15 +61,14 @@ class _Clause:
 def format_text(template: str, args: list[Value]) -> Value:
     """Fill in the template; raises EvaluationError."""
     parts: list[str] = []
-    index = size = 0
+    index = 0
     for part in _parse(template, len(args)):
         if isinstance(part, str):
             parts.append(part)
         else:
             parts.append(_format_clause(part, args[index]))
             index += 1
-        size += len(parts[-1])
-        bound_text(size)
+        spend_text(len(parts[-1]))
     return "".join(parts)
 
 
@@ -231,8 +230,10 @@ def _nested_key(key: Value) -> str:
 def _nested(value: Value) -> str:
     match value:
         case str():
+            spend_text(len(value))
             return quote(value)
         case bytes():
+            spend_text(len(value))
             return "b" + quote(to_string(value))
         case Timestamp():
             return f"timestamp({quote(to_string(value))})"

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from dray.cel import types
 from dray.cel.declarations import Overload, function, method, overload
-from dray.cel.errors import EvaluationError, NoSuchOverload
+from dray.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
 from dray.cel.library.operators import add, contains
-from dray.cel.limits import MAX_LIST, bound_list
+from dray.cel.limits import MAX_COST, spend_elements
 from dray.cel.types import Type, list_of, map_of, param
 from dray.cel.values import ORDERED, Duration, Uint, Value, compare, equal, map_key, show
 
@@ -102,6 +102,7 @@ def _slice(elements: List, start: int, end: int) -> Value:
         raise EvaluationError(f"{call}, start index must be less than or equal to end index")
     if len(elements) < end:
         raise EvaluationError(f"{call}, list is length {len(elements)}")
+    spend_elements(end - start)
     return elements[start:end]
 
 
@@ -116,8 +117,8 @@ def _flatten(elements: List, depth: int = 1) -> Value:
             if isinstance(element, list) and level > 0:
                 stack += [(rest, level), (iter(element), level - 1)]
                 break
+            spend_elements(1)
             result.append(element)
-        bound_list(len(result))
     return result
 
 
@@ -133,6 +134,7 @@ def _sort_by_keys(elements: List, sort_keys: List) -> Value:
         )
     if not elements:
         return elements
+    _bound_comparisons(len(elements))
     kind = sort_keys[0].__class__
     if kind not in ORDERED:
         raise EvaluationError("list elements must be comparable")
@@ -142,15 +144,28 @@ def _sort_by_keys(elements: List, sort_keys: List) -> Value:
     return [element for _, element in sorted(zip(sort_keys, elements, strict=True), key=lambda pair: rank(pair[0]))]
 
 
+def _bound_comparisons(count: int) -> None:
+    """Refuse at once what will be charged as comparing everything with everything."""
+    if 2 * count * count > MAX_COST:
+        raise CostExceeded
+
+
 def _range(count: int) -> Value:
     if count < 0:
         raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
-    if count > MAX_LIST:
-        raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({MAX_LIST})")
+    if count > MAX_COST:
+        raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({MAX_COST})")
+    spend_elements(count)
     return list(range(count))
 
 
+def _reverse(elements: List) -> Value:
+    spend_elements(len(elements))
+    return elements[::-1]
+
+
 def _distinct(elements: List) -> Value:
+    _bound_comparisons(len(elements))
     result: List = []
     for element in elements:
         if not any(_same(element, other) for other in result):
@@ -233,7 +248,7 @@ EXTENSION = (
         ),
     ),
     function("lists.range", overload("lists_range", (types.INT,), list_of(types.INT), _range)),
-    function("reverse", method("list_reverse", (_LIST,), _LIST, lambda elements: elements[::-1])),
+    function("reverse", method("list_reverse", (_LIST,), _LIST, _reverse)),
     function("distinct", method("list_distinct", (_LIST,), _LIST, _distinct)),
 )
 

@@ -9,7 +9,7 @@ from dray.cel import types
 from dray.cel.declarations import Function, Overload, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
 from dray.cel.library.times import add_span, span_between
-from dray.cel.limits import bound_list, bound_text
+from dray.cel.limits import spend_elements, spend_text
 from dray.cel.types import Type, list_of, map_of, param
 from dray.cel.values import (
     INT_MAX,
@@ -49,13 +49,13 @@ def add(left: Value, right: Value) -> Value:
     """`+`"""
     match left, right:
         case str(), str():
-            bound_text(len(left) + len(right))
+            spend_text(len(left) + len(right))
             return left + right
         case bytes(), bytes():
-            bound_text(len(left) + len(right))
+            spend_text(len(left) + len(right))
             return left + right
         case list(), list():
-            bound_list(len(left) + len(right))
+            spend_elements(len(left) + len(right))
             return left + right
         case (Duration(), Duration() | Timestamp()) | (Timestamp(), Duration()):
             return _add_times(left, right)
@@ -191,6 +191,7 @@ def unequal(left: Value, right: Value) -> bool:
 def contains(element: Value, container: Value) -> bool:
     """`in`"""
     if isinstance(container, list):
+        spend_elements(len(container))
         return any(_same(element, item) for item in container)
     if container.__class__ in MAPS:
         return element.__hash__ is not None and map_key(element) in container

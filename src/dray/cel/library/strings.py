@@ -6,7 +6,7 @@ from dray.cel import types
 from dray.cel.declarations import Function, function, method, overload
 from dray.cel.errors import EvaluationError, NoSuchOverload
 from dray.cel.library.formatting import format_text
-from dray.cel.limits import bound_text
+from dray.cel.limits import spend_elements, spend_text
 from dray.cel.types import list_of
 from dray.cel.values import Value, show
 
@@ -77,13 +77,14 @@ def _positive(index: int) -> int:
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> Value:
     count = text.count(old) if limit < 0 else min(limit, text.count(old))
-    bound_text(len(text) + count * (len(new) - len(old)))
+    spend_text(len(text) + count * (len(new) - len(old)))
     return text.replace(old, new, limit)
 
 
 def _split(text: str, separator: str, limit: int = -1) -> Value:
     if limit == 0:
         return []
+    spend_elements(text.count(separator))
     if not separator:
         if limit < 0 or limit >= len(text):
             return list(text)
@@ -105,7 +106,7 @@ def _join(parts: list[Value], separator: str = "") -> Value:
         if not isinstance(part, str):
             raise EvaluationError(f"join: invalid input: {show(part)}")
     texts: list[str] = parts  # type: ignore[assignment]  # each was just checked
-    bound_text(sum(map(len, texts)) + len(separator) * len(texts))
+    spend_text(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
 
