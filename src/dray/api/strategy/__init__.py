@@ -56,6 +56,7 @@ _UPDATE: Mapping[tuple[str, str, str], Callable[[Tree, Any], None]] = {
     ("", "Service", ""): updates.service,
     (DRA, "DeviceTaintRule", ""): updates.taint_rule,
     (DRA, "ResourceClaim", "status"): updates.claim_status,
+    (SCHEDULING, "PodGroup", ""): updates.pod_group,
 }
 # Status writers of these kinds may change metadata too: kubelets annotate nodes, controllers mark pods.
 _STATUS_KEEPS_METADATA = frozenset({"DaemonSet", "Deployment", "Job", "Namespace", "Node", "Pod", "ReplicaSet"})

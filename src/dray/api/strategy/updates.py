@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api.types import core, resource
+from dray.api.types import core, resource, scheduling
 from dray.api.wire import Wire
 
 Tree = dict[str, Any]
@@ -25,6 +25,19 @@ def namespace_finalize(tree: Tree, old: core.Namespace) -> None:
 def pod(tree: Tree, old: core.Pod) -> None:
     """The quality of service follows from what cannot change."""
     tree.setdefault("status", {})["qosClass"] = old.status.qosClass
+    _keep_priority(tree.setdefault("spec", {}), old.spec)
+
+
+def pod_group(tree: Tree, old: scheduling.PodGroup) -> None:
+    _keep_priority(tree.setdefault("spec", {}), old.spec)
+
+
+def _keep_priority(spec: Tree, old: core.PodSpec | scheduling.PodGroupSpec) -> None:
+    """A client that leaves out what the server filled in means what is there."""
+    for name in ("priority", "preemptionPolicy"):
+        value = getattr(old, name)
+        if value is not None:
+            spec.setdefault(name, value)
 
 
 def pod_status(tree: Tree, old: core.Pod) -> None:

@@ -1,0 +1,318 @@
+"""Claims and templates: every rule, with the path and reason of its refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.api.resources import DRA
+from tests.api.asking import Asking, faults
+
+CLAIMS = Asking(DRA, "ResourceClaim")
+Tree = dict[str, Any]
+REQUESTS = "spec.devices.requests"
+
+
+def _claim(*requests: Tree, **devices: Any) -> Tree:
+    return {"spec": {"devices": {"requests": list(requests), **devices}}}
+
+
+def _exact(name: str = "r", **fields: Any) -> Tree:
+    return {"name": name, "exactly": {"deviceClassName": "gpu", **fields}}
+
+
+def _selector(expression: str) -> Tree:
+    return {"cel": {"expression": expression}}
+
+
+def _config(**opaque: Any) -> Tree:
+    return {"opaque": {"driver": "d.example.com", "parameters": {}, **opaque}}
+
+
+GOOD = [
+    _claim(),
+    _claim(_exact(), _exact("s", allocationMode="All")),
+    _claim(_exact(selectors=[_selector("true")], adminAccess=True)),
+    _claim(_exact(tolerations=[{"operator": "Exists"}, {"key": "a", "value": "b", "effect": "None"}])),
+    _claim(_exact("a"), _exact("b"), constraints=[{"requests": ["a", "b"], "matchAttribute": "x.io/y"}]),
+    _claim(_exact(), constraints=[{"distinctAttribute": "x.io/y"}]),
+    _claim(_exact(), config=[_config(), {**_config(), "requests": ["r"]}]),
+    _claim({"name": "r", "firstAvailable": [{"name": f"s{i}", "deviceClassName": "c"} for i in range(8)]}),
+    _claim(
+        _exact(derivedAttributes=[{"name": "x.io/y", "expression": "1"}]), constraints=[{"matchAttribute": "x.io/y"}]
+    ),
+    {"spec": {"reservedFor": {"resource": "jobs", "name": "j", "uid": "u"}}},
+]
+
+
+@pytest.mark.parametrize("tree", GOOD)
+def test_good_claims(tree: Tree) -> None:
+    assert CLAIMS.create(tree) == []
+
+
+BAD: list[tuple[Tree, list[tuple[str, str]]]] = [
+    (_claim(_exact(), _exact()), [(f"{REQUESTS}[1]", "Duplicate")]),
+    (_claim(_exact("")), [(f"{REQUESTS}[0].name", "Invalid")]),
+    (
+        _claim({"name": "r", "exactly": {"deviceClassName": "A"}}),
+        [(f"{REQUESTS}[0].exactly.deviceClassName", "Invalid")],
+    ),
+    (_claim(_exact(count=-1)), [(f"{REQUESTS}[0].exactly.count", "Invalid")]),
+    (_claim(_exact(allocationMode="All", count=1)), [(f"{REQUESTS}[0].exactly.count", "Invalid")]),
+    (_claim(_exact(allocationMode="Any")), [(f"{REQUESTS}[0].exactly.allocationMode", "NotSupported")]),
+    (_claim(_exact(selectors=[{}])), [(f"{REQUESTS}[0].exactly.selectors[0].cel", "Required")]),
+    (
+        _claim({"name": "r", "firstAvailable": [{"name": f"s{i}", "deviceClassName": "c"} for i in range(9)]}),
+        [(f"{REQUESTS}[0].firstAvailable", "TooMany")],
+    ),
+    (
+        _claim({"name": "r", "firstAvailable": [{"name": "", "deviceClassName": "c"}]}),
+        [(f"{REQUESTS}[0].firstAvailable[0].name", "Invalid")],
+    ),
+    (
+        _claim(_exact(tolerations=[{"key": "a b", "operator": "Exists"}])),
+        [(f"{REQUESTS}[0].exactly.tolerations[0].key", "Invalid")],
+    ),
+    (
+        _claim(_exact(tolerations=[{"operator": "Exists", "value": "x"}])),
+        [(f"{REQUESTS}[0].exactly.tolerations[0].value", "Invalid")],
+    ),
+    (
+        _claim(_exact(tolerations=[{"key": "a", "value": "b c"}])),
+        [(f"{REQUESTS}[0].exactly.tolerations[0].value", "Invalid")],
+    ),
+    (_claim(_exact(), constraints=[{}]), [("spec.devices.constraints[0]", "Required")]),
+    (
+        _claim(_exact(), constraints=[{"matchAttribute": "a/b/c"}]),
+        [("spec.devices.constraints[0].matchAttribute", "Invalid")],
+    ),
+    (
+        _claim(_exact(), constraints=[{"matchAttribute": "/b"}]),
+        [("spec.devices.constraints[0].matchAttribute", "Invalid")],
+    ),
+    (
+        _claim(_exact(), constraints=[{"distinctAttribute": "x.io/" + "y" * 33}]),
+        [("spec.devices.constraints[0].distinctAttribute", "TooLong")],
+    ),
+    (
+        _claim(_exact(), constraints=[{"requests": ["r/a/b"], "matchAttribute": "x.io/y"}]),
+        [("spec.devices.constraints[0].requests[0]", "Invalid")],
+    ),
+    (
+        _claim(_exact(), constraints=[{"requests": ["r/a"], "matchAttribute": "x.io/y"}]),
+        [("spec.devices.constraints[0].requests[0]", "Invalid")],
+    ),
+    (_claim(_exact(), config=[_config(driver="")]), [("spec.devices.config[0].opaque.driver", "Required")]),
+    (_claim(_exact(), config=[_config(driver="a" * 64)]), [("spec.devices.config[0].opaque.driver", "TooLong")]),
+    (_claim(_exact(), config=[_config(parameters=None)]), [("spec.devices.config[0].opaque.parameters", "Required")]),
+    (
+        _claim(_exact(), config=[_config(parameters={"a": "x" * 10240})]),
+        [("spec.devices.config[0].opaque.parameters", "TooLong")],
+    ),
+    (_claim(_exact(), config=[_config()] * 33), [("spec.devices.config", "TooMany")]),
+    (
+        _claim(_exact(derivedAttributes=[{"name": "x.io/y", "expression": ""}])),
+        [
+            (f"{REQUESTS}[0].exactly.derivedAttributes[0].name", "Invalid"),
+            (f"{REQUESTS}[0].exactly.derivedAttributes[0].expression", "Required"),
+        ],
+    ),
+    (
+        {"spec": {"reservedFor": {"resource": "jobs"}}},
+        [("spec.reservedFor.name", "Required"), ("spec.reservedFor.uid", "Required")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("tree", "expected"), BAD)
+def test_bad_claims(tree: Tree, expected: list[tuple[str, str]]) -> None:
+    assert faults(CLAIMS.create(tree)) == expected
+
+
+@pytest.mark.parametrize(("tree", "expected"), BAD)
+def test_templates_follow_the_rules_of_claims(tree: Tree, expected: list[tuple[str, str]]) -> None:
+    wrapped = {"spec": tree}
+    assert faults(Asking(DRA, "ResourceClaimTemplate").create(wrapped)) == [
+        (f"spec.{path}", why) for path, why in expected
+    ]
+
+
+def test_selectors_are_checked_where_they_are_new() -> None:
+    def check(expression: str) -> str | None:
+        return {"bad": "compilation failed", "costly": "too complex, exceeds cost limit"}.get(expression)
+
+    claims = Asking(DRA, "ResourceClaim", check_selector=check)
+    tree = _claim(_exact(selectors=[_selector("bad"), _selector("costly"), _selector("good")]))
+    path = f"{REQUESTS}[0].exactly.selectors"
+    assert faults(claims.create(tree)) == [
+        (f"{path}[0].cel.expression", "Invalid"),
+        (f"{path}[1].cel.expression", "Forbidden"),
+    ]
+    assert claims.update(Asking(DRA, "ResourceClaim").made(tree), tree) == [], "an unchanged expression stays good"
+
+
+def test_specs_never_change() -> None:
+    assert faults(CLAIMS.update(_claim(_exact()), _claim(_exact(count=2)))) == [("spec", "Invalid")]
+    templates = Asking(DRA, "ResourceClaimTemplate")
+    old, new = {"spec": _claim(_exact())}, {"spec": _claim(_exact("other"))}
+    assert faults(templates.update(old, new)) == [("spec", "Invalid")]
+    assert templates.update(old, {**old, "metadata": {"labels": {"a": "b"}}}) == []
+
+
+@pytest.mark.parametrize(
+    "field", ["name", "generateName", "namespace", "uid", "finalizers", "ownerReferences", "generation"]
+)
+def test_template_metadata_is_only_labels_and_annotations(field: str) -> None:
+    value: Any = {"finalizers": ["x.io/y"], "ownerReferences": [{"name": "o"}], "generation": 1}.get(field, "v")
+    tree = {"spec": {**_claim(_exact()), "metadata": {field: value}}}
+    assert faults(Asking(DRA, "ResourceClaimTemplate").create(tree)) == [(f"spec.metadata.{field}", "Forbidden")]
+
+
+# Status
+
+RESULT = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}
+POD = {"resource": "pods", "name": "p", "uid": "1"}
+
+
+def _allocation(*results: Tree, **fields: Any) -> Tree:
+    return {"devices": {"results": list(results) or [RESULT], **fields.pop("devices", {})}, **fields}
+
+
+def _status(status: Tree, before: Tree | None = None, deleting: bool = False) -> list[tuple[str, str]]:
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}
+    old = CLAIMS.made({**_claim(_exact()), "metadata": metadata})
+    if before is not None:
+        old = CLAIMS.changed(old, {"metadata": metadata, "status": before}, "status")
+    return faults(CLAIMS.update(old, {"metadata": metadata, "status": status}, "status"))
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"allocation": _allocation()},
+        {"allocation": _allocation(), "reservedFor": [POD, {**POD, "uid": "2"}]},
+        {"allocation": _allocation(devices={"config": [{"source": "FromClass", **_config()}]})},
+        {"allocation": _allocation({**RESULT, "shareID": "11111111-2222-3333-4444-555555555555"})},
+        {"allocation": _allocation({**RESULT, "bindingConditions": ["a"], "bindingFailureConditions": ["b"]})},
+        {
+            "allocation": _allocation(),
+            "devices": [
+                {
+                    **{name: RESULT[name] for name in ("driver", "pool", "device")},
+                    "data": {"a": 1},
+                    "networkData": {"interfaceName": "eth0", "ips": ["10.0.0.1/24", "2001:db8::1/64"]},
+                }
+            ],
+        },
+    ],
+)
+def test_good_statuses(status: Tree) -> None:
+    assert _status(status) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"reservedFor": [POD]}, [("status.reservedFor", "Forbidden")]),
+        ({"allocation": _allocation(), "reservedFor": [POD, POD]}, [("status.reservedFor[1]", "Duplicate")]),
+        (
+            {"allocation": _allocation(), "reservedFor": [{"uid": "1"}]},
+            [
+                ("status.reservedFor[0].resource", "Required"),
+                ("status.reservedFor[0].name", "Required"),
+            ],
+        ),
+        (
+            {"allocation": _allocation({**RESULT, "driver": ""})},
+            [("status.allocation.devices.results[0].driver", "Required")],
+        ),
+        (
+            {"allocation": _allocation({**RESULT, "pool": ""})},
+            [("status.allocation.devices.results[0].pool", "Required")],
+        ),
+        (
+            {"allocation": _allocation({**RESULT, "pool": "a//b"})},
+            [("status.allocation.devices.results[0].pool", "Invalid")],
+        ),
+        (
+            {"allocation": _allocation({**RESULT, "shareID": "x"})},
+            [("status.allocation.devices.results[0].shareID", "Invalid")],
+        ),
+        (
+            {"allocation": _allocation({**RESULT, "bindingConditions": ["a"]})},
+            [("status.allocation.devices.results[0].bindingFailureConditions", "Invalid")],
+        ),
+        ({"allocation": _allocation(*[RESULT] * 33)}, [("status.allocation.devices.results", "TooMany")]),
+        (
+            {"allocation": _allocation(devices={"config": [_config()]})},
+            [("status.allocation.devices.config[0].source", "Required")],
+        ),
+        (
+            {"allocation": _allocation(devices={"config": [{"source": "X", **_config()}]})},
+            [("status.allocation.devices.config[0].source", "NotSupported")],
+        ),
+        (
+            {"allocation": _allocation(nodeSelector={"nodeSelectorTerms": []})},
+            [("status.allocation.nodeSelector.nodeSelectorTerms", "Required")],
+        ),
+        (
+            {"allocation": _allocation(), "devices": [{**RESULT, "request": None, "device": "other"}]},
+            [("status.devices[0]", "Invalid")],
+        ),
+        (
+            {
+                "allocation": _allocation(),
+                "devices": [{"driver": "d.example.com", "pool": "p", "device": "x", "data": []}],
+            },
+            [("status.devices[0].data", "Invalid")],
+        ),
+        (
+            {
+                "allocation": _allocation(),
+                "devices": [
+                    {
+                        "driver": "d.example.com",
+                        "pool": "p",
+                        "device": "x",
+                        "networkData": {
+                            "interfaceName": "x" * 257,
+                            "hardwareAddress": "x" * 129,
+                            "ips": ["10.0.0.1", "10.0.0.01/8"],
+                        },
+                        "conditions": [
+                            {"type": "T", "status": "Maybe", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": ""}
+                        ],
+                    }
+                ],
+            },
+            [
+                ("status.devices[0].conditions[0].status", "NotSupported"),
+                ("status.devices[0].conditions[0].reason", "Required"),
+                ("status.devices[0].networkData.interfaceName", "TooLong"),
+                ("status.devices[0].networkData.hardwareAddress", "TooLong"),
+                ("status.devices[0].networkData.ips[0]", "Invalid"),
+                ("status.devices[0].networkData.ips[1]", "Invalid"),
+            ],
+        ),
+    ],
+)
+def test_bad_statuses(status: Tree, expected: list[tuple[str, str]]) -> None:
+    for device in status.get("devices", ()):
+        device.pop("request", None)
+    assert _status(status) == expected
+
+
+def test_an_allocation_stays_as_it_is_until_it_is_given_back() -> None:
+    before = {"allocation": _allocation(), "reservedFor": [POD]}
+    assert _status({"allocation": _allocation({**RESULT, "device": "y"})}, before) == [("status.allocation", "Invalid")]
+    assert _status({"allocation": _allocation(), "reservedFor": []}, before) == []
+    assert _status({}, before) == []
+
+
+def test_a_claim_that_is_going_takes_no_new_users() -> None:
+    before = {"allocation": _allocation(), "reservedFor": [POD]}
+    more = {"allocation": _allocation(), "reservedFor": [POD, {**POD, "uid": "2"}]}
+    assert _status(more, before, deleting=True) == [("status.reservedFor", "Forbidden")]
+    assert _status(before, before, deleting=True) == []
