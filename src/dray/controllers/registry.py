@@ -12,11 +12,15 @@ from dray.controllers.garbage import GarbageCollector
 from dray.controllers.namespaces import NamespaceController
 from dray.controllers.nodes import NodeGarbage
 from dray.controllers.quota import QuotaController
+from dray.controllers.workloads import DaemonSetController, DeploymentController, ReplicaSetController
 
 CONTROLLERS: dict[str, Factory] = {
+    "daemonset": DaemonSetController,
+    "deployment": DeploymentController,
     "garbage-collector": GarbageCollector,
     "namespace": NamespaceController,
     "node-garbage": NodeGarbage,
+    "replicaset": ReplicaSetController,
     "resourceclaim": lambda c: ClaimController(c.client, c.informers, c.recorder),
     "resourcequota": QuotaController,
     "root-ca-certificate-publisher": RootCertificates,

@@ -3,7 +3,8 @@
 Each is a small module that reads copies and writes, beside pure modules that decide; `docs/workloads.md` has the map.
 """
 
+from dray.controllers.workloads.daemonsets import DaemonSetController
 from dray.controllers.workloads.deployments import DeploymentController
 from dray.controllers.workloads.replicasets import ReplicaSetController
 
-__all__ = ["DeploymentController", "ReplicaSetController"]
+__all__ = ["DaemonSetController", "DeploymentController", "ReplicaSetController"]

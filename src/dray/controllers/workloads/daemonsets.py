@@ -1,0 +1,121 @@
+"""DaemonSets: one pod on each node that fits.
+
+Reads copies, creates and deletes pods, writes the status; which and where is decided in `daemons`. Left out: stored
+revisions (ControllerRevision); the hash of the template tells old pods from new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api.errors import ApiError
+from dray.api.selectors import label_selector
+from dray.api.types.apps import DaemonSet
+from dray.api.types.core import Node, Pod
+from dray.client import Deltas, key_of
+from dray.controllers.context import Context
+from dray.controllers.workloads import daemons
+from dray.controllers.workloads.adoption import Adoption
+from dray.controllers.workloads.daemons import Plan, View
+from dray.controllers.workloads.loop import Loop
+from dray.controllers.workloads.podcontrol import BURST, PodControl, namespace_ends
+from dray.controllers.workloads.pods import is_deleting, next_available
+from dray.controllers.workloads.status import write_status
+
+# A pod that ends on its node is replaced at once the first time, then after growing intervals. Kubernetes' figures.
+_FIRST_PAUSE_SECONDS = 1.0
+_LAST_PAUSE_SECONDS = 900.0
+
+
+class _Pauses:
+    """When a pod that ended may next be replaced, by daemon set and node."""
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, str], tuple[float, float]] = {}  # the moment, and the pause before it
+
+    def remaining(self, key: tuple[str, str], now: float) -> float:
+        return max(0.0, self._until.get(key, (0.0, 0.0))[0] - now)
+
+    def begin(self, key: tuple[str, str], now: float) -> None:
+        """Something ended: the next pause is twice the last, unless that is long over."""
+        self._until = {k: v for k, v in self._until.items() if now < v[0] + 2 * _LAST_PAUSE_SECONDS}
+        _, last = self._until.get(key, (0.0, 0.0))
+        pause = min(last * 2 or _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS)
+        self._until[key] = now + pause, pause
+
+
+class DaemonSetController:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._pauses = _Pauses()
+        self._loop = Loop(context, DaemonSet, "daemonset", self._reconcile)
+        self._loop.follow(Pod)
+        self._nodes = context.informers.informer(Node)
+        self._nodes.add_handler(self._on_nodes)
+        pods = context.informers.informer(Pod)
+        self._adoption = Adoption(context.client, Pod, pods, self._loop.writes)
+        self._control = PodControl(context.client, self._loop.recorder, self._loop.writes)
+
+    async def run(self) -> None:
+        await self._loop.run()
+
+    def _on_nodes(self, deltas: Deltas[Node]) -> None:
+        """Nodes report every few seconds; only what placement looks at matters."""
+        if any(old is None or new is None or _placement(old) != _placement(new) for old, new in deltas):
+            for daemon_set in self._loop.owners.list():
+                self._loop.queue.add(key_of(daemon_set))
+
+    async def _reconcile(self, daemon_set: DaemonSet) -> float | None:
+        selector = label_selector(daemon_set.spec.selector)
+        if selector.everything:
+            text = "This daemon set is selecting all pods. A non-empty selector is required."
+            self._loop.recorder.warning(daemon_set, "SelectingAll", text)
+            return None
+        if is_deleting(daemon_set):
+            return None
+        pods = await self._adoption.claim(daemon_set, selector)
+        seen = daemons.view(daemon_set, self._nodes.list(), pods, self._clock.time())
+        error, pause = await self._carry_out(seen, daemons.plan(seen))
+        status = daemons.status_of(seen)
+        await write_status(self._client, self._loop.writes, DaemonSet, daemon_set, status)
+        if error is not None and not namespace_ends(error):
+            raise error
+        ready = next_available(pods, daemon_set.spec.minReadySeconds, seen.now)
+        return min((wait for wait in (pause, ready) if wait is not None), default=None)
+
+    async def _carry_out(self, seen: View, plan: Plan) -> tuple[ApiError | None, float | None]:
+        """Create and delete; returns the first failure, and when the next pod that ended may be replaced."""
+        going = {pod.metadata.uid for pod in plan.delete}
+        ended = [pod for pod in plan.ended if pod.metadata.uid not in going]
+        due, pause = self._due(seen.daemon_set, ended, seen.now)
+        trees = [daemons.daemon_tree(seen.daemon_set, seen.current, node) for node in plan.create[:BURST]]
+        created = await self._control.create(seen.daemon_set, trees)
+        deleted = await self._control.delete(seen.daemon_set, [*plan.delete, *due][:BURST])
+        return created.error or deleted.error, pause
+
+    def _due(self, daemon_set: DaemonSet, ended: Sequence[Pod], now: float) -> tuple[list[Pod], float | None]:
+        """Those of the ended pods that may be replaced now, and the seconds until the next one may."""
+        due: list[Pod] = []
+        waits: list[float] = []
+        for pod in ended:
+            key = daemon_set.metadata.uid, daemons.node_of(pod)
+            if wait := self._pauses.remaining(key, now):
+                waits.append(wait)
+                continue
+            self._pauses.begin(key, now)
+            due.append(pod)
+            phase, name, node = pod.status.phase, pod.metadata.name, pod.spec.nodeName
+            text = (
+                f"Found {phase.lower()} daemon pod {pod.metadata.namespace}/{name} on node {node}, will try to kill it"
+            )
+            if phase == "Failed":
+                self._loop.recorder.warning(daemon_set, "FailedDaemonPod", text)
+            else:
+                text = text.replace("kill", "delete")
+                self._loop.recorder.record(daemon_set, "SucceededDaemonPod", text)
+        return due, min(waits, default=None)
+
+
+def _placement(node: Node) -> tuple[object, ...]:
+    return node.metadata.labels, node.spec
