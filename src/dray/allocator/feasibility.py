@@ -210,7 +210,10 @@ class Oracle:
     ) -> Witness | None:
         tried = set()
         kinds = self._kinds(demands, number)
+        group = _group(demands, number)
         for value in self._values(number, _by_rule(demands)[number]):
+            if _crowded(demands, group, value):
+                continue
             profile = self._profile(value, kinds)
             if profile in tried:
                 continue
@@ -392,6 +395,17 @@ def _parts(demands: Sequence[Demand], budgets: Container[int]) -> list[list[Dema
                 apart.append(part)
         parts = [*apart, (devices, rules, joined)]
     return [sorted(part, key=lambda demand: demand.item) for _, _, part in parts]
+
+
+def _crowded(demands: Sequence[Demand], group: _Group, value: int) -> bool:
+    """Whether a value has no room for a group beside the demands that can only be served by that value."""
+    need, devices = group.need, group.devices & value
+    for demand in demands:
+        wish = _least(demand)
+        if demand.item not in group.items and wish.devices & ~value == 0:
+            need += wish.wanted
+            devices |= wish.devices
+    return devices.bit_count() < need
 
 
 class _Group(NamedTuple):

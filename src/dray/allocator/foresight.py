@@ -7,13 +7,13 @@ comes before them can be served. Left out: the order of decisions (`search`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from dray.allocator.bits import above, lowest
+from dray.allocator.bits import above, lowest, members
 from dray.allocator.feasibility import Demand, Expired, Option, Oracle, Witness
 from dray.allocator.identity import RESULTS_LIMIT
-from dray.allocator.problem import Choice, Item, Problem
+from dray.allocator.problem import Choice, Item, Problem, Rule
 
 DECIDING = -1
 
@@ -41,6 +41,22 @@ def available(choice: Choice, current_claim: bool, taken: int, state: State) -> 
     if not choice.admin:
         return ~(taken | state.used)
     return ~state.own if current_claim else -1
+
+
+Trigger = tuple[Option, tuple[int, ...]]
+
+
+def _first_refused(rule: Rule, pin: int, matching: int) -> int:
+    """The devices up to the first that a rule refuses when all are taken in order; none if it admits them all."""
+    upto = 0
+    for bit in members(matching):
+        upto |= bit
+        admitted = rule.holders & ~pin if rule.distinct else pin or rule.holders
+        if not bit & admitted:
+            return upto
+        if rule.distinct or not pin:
+            pin |= rule.peers(bit)
+    return 0
 
 
 class Foresight:
@@ -76,22 +92,45 @@ class Foresight:
             before = self._demands(state, number)
             if before is None or self.serve(before, state) is None:
                 return False
-            for trigger in self._triggers(number, state):
-                if self.serve([*before, Demand(number, self.items[number].claim, (trigger,))], state) is not None:
+            for trigger, pins in self._triggers(number, state):
+                demand = Demand(number, self.items[number].claim, (trigger,))
+                if self.serve([*before, demand], state._replace(pins=pins)) is not None:
                     return True
         return False
 
-    def _triggers(self, number: int, state: State) -> list[Option]:
-        """Devices that must be free for a request to end the search with an error."""
+    def _triggers(self, number: int, state: State) -> Iterator[Trigger]:
+        """What must be free, and which values chosen, for a request to end the search with an error."""
         item = self.items[number]
-        triggers = []
         for place, choice in enumerate(item.choices):
             free = available(choice, item.claim == self.items[state.item].claim, self.taken, state)
             if choice.errors & free:
-                triggers.append(Option(place, 1, choice.errors & free, ()))
-            if choice.every and choice.constraints and choice.devices & lowest(choice.matching) & free:
-                triggers.append(Option(place, 1, lowest(choice.matching), ()))
-        return triggers
+                yield Option(place, 1, choice.errors & free, ()), state.pins
+            if choice.every and choice.wanted <= RESULTS_LIMIT:
+                for rule in choice.constraints:
+                    yield from self._refusals(number, place, rule, choice.devices & free, state)
+
+    def _refusals(self, number: int, place: int, rule_number: int, usable: int, state: State) -> Iterator[Trigger]:
+        """Ways in which a constraint can forbid one of all devices: by themselves, or after what others chose."""
+        matching = self.items[number].choices[place].matching
+        rule, pin = self.problem.rules[rule_number], state.pins[rule_number]
+        upto = _first_refused(rule, pin, matching)
+        if upto and not upto & ~usable:
+            yield Option(place, upto.bit_count(), upto, ()), state.pins
+        settled = pin and not rule.distinct
+        first = lowest(matching)
+        if settled or not first & usable or not self._covered_before(number, rule_number, state):
+            return
+        if rule.distinct:
+            yield Option(place, 1, first, ()), state.pins
+            return
+        for value in rule.values:
+            if not value & first:
+                pins = (*state.pins[:rule_number], value, *state.pins[rule_number + 1 :])
+                yield Option(place, 1, first, ()), pins
+
+    def _covered_before(self, number: int, rule: int, state: State) -> bool:
+        """Whether a request that is not complete yet, but comes before, can choose devices under a rule."""
+        return any(rule in choice.constraints for item in self.items[state.item : number] for choice in item.choices)
 
     def _demands(self, state: State, end: int) -> list[Demand] | None:
         """What the requests from the current one up to number `end` still ask for."""
@@ -121,7 +160,7 @@ class Foresight:
                 place, choice.wanted, choice.devices & available(choice, current, self.taken, state), choice.constraints
             )
             for place, choice in enumerate(item.choices)
-            if choice.wanted or not choice.every
+            if choice.wanted <= RESULTS_LIMIT and (choice.wanted or not choice.every)
         )
 
     def serve(self, demands: list[Demand], state: State) -> Witness | None:

@@ -75,9 +75,11 @@ class Problem:
         return self.erring or self.refusing
 
     def _most(self) -> dict[int, int]:
+        """The most that each claim can ask for; alternatives that are too large by themselves are never taken."""
         most: dict[int, int] = {}
         for item in self.items:
-            most[item.claim] = most.get(item.claim, 0) + max(choice.wanted for choice in item.choices)
+            wanted = [choice.wanted for choice in item.choices if choice.wanted <= RESULTS_LIMIT]
+            most[item.claim] = most.get(item.claim, 0) + max(wanted, default=0)
         return most
 
     @cached_property
