@@ -35,7 +35,7 @@ Requests = Mapping[str, frozenset[str]]
 
 def create_claim(claim: resource.ResourceClaim, context: Context) -> Errors:
     yield from metadata(claim.metadata, namespaced=True)
-    yield from claim_spec(claim.spec, SPEC, context)
+    yield from context.memory.judge(claim.spec, lambda: claim_spec(claim.spec, SPEC, context))
 
 
 def update_claim(claim: resource.ResourceClaim, old: resource.ResourceClaim, context: Context) -> Errors:

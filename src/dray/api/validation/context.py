@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dray.api.gates import FeatureGates
+from dray.api.validation.memory import Memory
 
 # What is wrong with a device selector: None, or Kubernetes' text. The texts about cost forbid, all others are invalid.
 SelectorCheck = Callable[[str], str | None]
@@ -24,3 +25,4 @@ class Context:
     gates: FeatureGates
     check_selector: SelectorCheck = accept_any
     version: str = ""
+    memory: Memory = field(default_factory=Memory, compare=False, repr=False)

@@ -28,7 +28,7 @@ _MUTABLE = (
 
 def create_pod(pod: core.Pod, context: Context) -> Errors:
     yield from metadata(pod.metadata, namespaced=True)
-    yield from pod_spec(pod.spec, SPEC)
+    yield from context.memory.judge(pod.spec, lambda: pod_spec(pod.spec, SPEC))
     if pod.spec.ephemeralContainers:
         yield forbidden(SPEC / "ephemeralContainers", "cannot be set on create")
 

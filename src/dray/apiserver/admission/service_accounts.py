@@ -7,7 +7,8 @@ account's image pull secrets beyond copying their names, and accounts that restr
 
 from __future__ import annotations
 
-import random
+import hashlib
+from functools import lru_cache
 from typing import Any
 
 from dray.api.types.core import Pod, ServiceAccount
@@ -68,11 +69,18 @@ def _mount(spec: Tree) -> None:
     if not missing:
         return
     if not volume:
-        volume = VOLUME_PREFIX + "".join(random.choices(_ALPHABET, k=5))
+        volume = VOLUME_PREFIX + _suffix(spec.get("serviceAccountName", ""))
         spec["volumes"] = [*volumes, {"name": volume, "projected": _projection()}]
     for container in missing:
         mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+
+
+@lru_cache(maxsize=1024)
+def _suffix(account: str) -> str:
+    """Five letters that follow from the account: pods of one template stay alike, and so does what is known of them."""
+    digest = hashlib.sha256(account.encode()).digest()
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
 
 
 def _has_token(container: Tree) -> bool:
