@@ -26,7 +26,7 @@ KUBECTL = (
             Accepted(shape="PartialObjectMetadataList"),
         ),
         ("application/json;as=Table;g=other;v=v1,application/json", Accepted()),
-        ("application/json;stream=watch", Accepted(stream=True)),
+        ("application/json;stream=watch", Accepted()),
     ],
 )
 def test_the_first_form_that_we_have_is_taken(header: str, expected: Accepted) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-from dray.api.errors import ApiError, Expired, ServiceUnavailable, not_found
+from dray.api.errors import ApiError, ServiceUnavailable, not_found
 from dray.api.gates import FeatureGates
 from dray.apiserver import listing, watching
 from dray.apiserver.admission import Chain
@@ -158,6 +158,3 @@ def _event(change: Change) -> WatchEvent:
         return WatchEvent(change.type, None, change.revision, change.initial_end)
     obj = last_state(version, change.revision) if change.type == "DELETED" else version.object
     return WatchEvent(change.type, obj, change.revision)  # type: ignore[arg-type]  # the decoder makes Wire objects only
-
-
-__all__ = ["ApiServer", "Expired", "unavailable"]

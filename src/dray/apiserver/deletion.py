@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from dray.api.errors import ApiError, Invalid, conflict, invalid, not_found
+from dray.api.errors import ApiError, conflict, invalid, not_found
 from dray.api.errors import Conflict as ConflictError
 from dray.api.resources import Resource
 from dray.api.types import core
@@ -219,6 +219,3 @@ def _deadline(metadata: Any, grace: int) -> str:
         seconds=metadata.deletionGracePeriodSeconds or 0
     )
     return (begun + timedelta(seconds=grace)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-__all__ = ["FOREGROUND", "ORPHAN", "Deletion", "Invalid", "gone_when_written"]

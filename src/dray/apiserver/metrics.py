@@ -26,7 +26,6 @@ class Metrics:
         self.in_flight = 0
         self.watchers = 0
         self.refused = 0
-        self.dropped = 0
 
     def count(self, verb: str, group: str, resource: str, code: int, seconds: float) -> None:
         key = (verb, group, resource, code)
@@ -58,7 +57,6 @@ class Metrics:
         yield GaugeMetricFamily("apiserver_current_inflight_requests", "Requests under way.", self.in_flight)
         yield GaugeMetricFamily("apiserver_longrunning_requests", "Watches under way.", self.watchers)
         yield CounterMetricFamily("apiserver_rejected_requests", "Requests refused for load.", self.refused)
-        yield CounterMetricFamily("apiserver_terminated_watchers", "Watchers that did not keep up.", self.dropped)
         yield GaugeMetricFamily("apiserver_storage_revision", "The revision of the cache.", self._cache.revision)
         yield GaugeMetricFamily("process_start_time_seconds", "When the server started.", self._started)
 

@@ -18,8 +18,6 @@ class Accepted(msgspec.Struct, frozen=True):
 
     media: str = "application/json"
     shape: str = ""  # "", Table, PartialObjectMetadata, PartialObjectMetadataList
-    shape_version: str = "v1"
-    stream: bool = False
 
     @property
     def yaml(self) -> bool:
@@ -41,7 +39,7 @@ def accepted(header: str) -> Accepted:
             return found
     raise NotAcceptable(
         "only the following media types are accepted: application/json, application/yaml,"
-        " application/json;stream=watch, application/json;as=Table, application/json;as=PartialObjectMetadata"
+        " application/json;as=Table, application/json;as=PartialObjectMetadata"
     )
 
 
@@ -70,7 +68,6 @@ def _offer(media: str, parameters: dict[str, str]) -> Accepted | None:
         shape not in _SHAPES or parameters.get("g", "meta.k8s.io") != "meta.k8s.io" or media != "application/json"
     ):
         return None
-    version = parameters.get("v", "v1")
-    if shape and version not in ("v1", "v1beta1"):
+    if shape and parameters.get("v", "v1") not in ("v1", "v1beta1"):
         return None
-    return Accepted(media, shape, version if shape else "v1", parameters.get("stream") == "watch")
+    return Accepted(media, shape)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dray.api.errors import BadRequest, MethodNotAllowed, NotFound
-from dray.api.resources import RESOURCES, Resource
+from dray.api.resources import Resource
 
 CONNECTED = ("attach", "exec", "portforward", "proxy")
 _ONE = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -65,13 +65,6 @@ class Routes:
         for resource, version in served:
             self._table.setdefault((resource.group, version), {})[resource.plural] = resource
         self.groups = {group for group, _ in self._table}
-
-    def serves(self, resource: Resource, version: str) -> bool:
-        return resource.plural in self._table.get((resource.group, version), {})
-
-    @property
-    def table(self) -> Mapping[tuple[str, str], Mapping[str, Resource]]:
-        return self._table
 
     def match(self, method: str, path: str) -> Target:
         """What to do; raises UnknownGroup, UnknownResource or WrongMethod."""
@@ -128,8 +121,3 @@ def _verb(method: str, resource: Resource, name: str, subresource: str) -> str:
     if verb is None or verb not in resource.verbs:
         raise WrongMethod
     return verb
-
-
-def all_versions() -> list[tuple[Resource, str]]:
-    """Everything that could be served."""
-    return [(resource, version) for resource in RESOURCES for version in resource.versions]

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, not_found, required, unsupported
-from dray.api.resources import BY_TYPE, Resource
+from dray.api.resources import BY_TYPE
 from dray.api.types import core
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.commits import Commits
@@ -288,7 +288,3 @@ def _read_scale(request: Request, body: Any) -> dict[str, Any]:
     if named != request.name:
         raise BadRequest(f"the name of the object ({named}) does not match the name on the URL ({request.name})")
     return scale
-
-
-def is_plain(resource: Resource, subresource: str) -> bool:
-    return subresource in PLAIN and subresource in resource.subresources
