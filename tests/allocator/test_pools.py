@@ -7,7 +7,7 @@ import pytest
 from dray.allocator import Allocated, Failed, Outcome, Unallocatable, allocate
 from dray.allocator.content import content_of
 from dray.allocator.layout import Layout, PoolState, View
-from dray.allocator.pools import group, view
+from dray.allocator.pools import group, reaches, view
 from dray.api.types.resource import ResourceSlice
 from tests.allocator.building import ANY, claim, device, node, request, slice_
 
@@ -109,8 +109,12 @@ def test_devices_that_need_binding_conditions_are_passed_over() -> None:
     assert outcome.devices[0][0].device == "d"
 
 
-def test_a_malformed_node_selector_is_an_error() -> None:
-    odd = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}
-    outcome = ask(slice_("s", [device("d")], nodeSelector=odd))
-    assert isinstance(outcome, Failed)
-    assert outcome.error.startswith("gather pool information: failed to perform node selection for slice s: key zone")
+def test_a_slice_reaches_one_node_all_nodes_or_those_selected() -> None:
+    zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    here = node("n", zone="a")
+    assert reaches(slice_("s", [], nodeName="n").spec, here)
+    assert not reaches(slice_("s", [], nodeName="other").spec, here)
+    assert reaches(slice_("s", [], allNodes=True).spec, here)
+    assert reaches(slice_("s", [], nodeSelector=zone).spec, here)
+    assert not reaches(slice_("s", [], nodeSelector=zone).spec, node("n", zone="b"))
+    assert not reaches(slice_("s", [], allNodes=False).spec, here)

@@ -17,7 +17,7 @@ from dray.allocator.identity import DeviceId, Features
 from dray.allocator.layout import Layout, View
 from dray.allocator.outcome import Failed, GaveUp, Outcome, Unallocatable
 from dray.allocator.plan import Plan, plan
-from dray.allocator.pools import PoolError, group, view
+from dray.allocator.pools import group, view
 from dray.allocator.problem import Problem, pose
 from dray.allocator.result import ResultError, allocated
 from dray.allocator.search import Solution, Stuck, search
@@ -43,10 +43,7 @@ def allocate(
     """
     by_name = {class_.metadata.name: class_ for class_ in classes}
     asked = plan([claim.spec.devices for claim in claims], by_name.get, features)
-    try:
-        seen = view(node, group(slices), content_of, Layout)
-    except PoolError as error:
-        return Failed(str(error))
+    seen = view(node, group(slices), content_of, Layout)
     names = [claim_name(claim) for claim in claims]
     try:
         problem = pose(asked, seen.layout, features, deadline)

@@ -215,8 +215,6 @@ class Index:
         if number is None:
             return Failed(f"node {node} is not known", node_only=True)
         sight = self._inventory.sight(number)
-        if sight.view is None:
-            return Failed(sight.error or "")
         entry = self._entry(claims)
         try:
             problem = self._problem(entry, sight.view.layout, deadline)
@@ -225,7 +223,7 @@ class Index:
         names = [claim_name(claim) for claim in claims]
         if isinstance(problem, Trouble):
             return problem.failed(sight.view, names)
-        taken = sight.taken(sight.view.layout)
+        taken = sight.taken()
         return conclude(self._decision(entry, problem, taken, deadline), problem, taken, sight.view, names)
 
     def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None) -> Fits:
@@ -271,7 +269,7 @@ class Index:
 
     def _apart(self, parts: Sequence[_Entry], sight: Sight, deadline: float | None) -> bool:
         """Whether no two claims can want the same devices of a node, nor any of them run into an error there."""
-        if sight.view is None or any(pool.state is not PoolState.USABLE for pool in sight.view.layout.pools):
+        if any(pool.state is not PoolState.USABLE for pool in sight.view.layout.pools):
             return False
         for stock in sight.stocks:
             if sum(part.touches(stock.content, deadline) for part in parts) > 1:
@@ -282,12 +280,9 @@ class Index:
     def _settle(self, entry: _Entry, group: _Group, sight: Sight, deadline: float | None) -> bool:
         """Decide for the nodes of a group, of which `sight` is one; answers False where time ran out."""
         decision: Decision | Problem
-        if sight.view is None:
-            decision = Trouble(None, sight.error or "")
-        else:
-            decision = self._problem(entry, sight.view.layout, deadline)
-            if isinstance(decision, Problem):
-                decision = self._decision(entry, decision, sight.taken(sight.view.layout), deadline)
+        decision = self._problem(entry, sight.view.layout, deadline)
+        if isinstance(decision, Problem):
+            decision = self._decision(entry, decision, sight.taken(), deadline)
         entry.fitting &= ~group.nodes
         entry.failing &= ~group.nodes
         group.score = 0
@@ -303,7 +298,7 @@ class Index:
         group = entry.groups.get(sight.number)
         if group is None:
             key: tuple[object, ...] = (sight,)
-            if sight.view is not None and all(pool.state is PoolState.USABLE for pool in sight.view.layout.pools):
+            if all(pool.state is PoolState.USABLE for pool in sight.view.layout.pools):
                 parts = zip(sight.stocks, sight.view.layout.parts, strict=True)
                 key = tuple(
                     (stock, part.visible) for stock, (_, part) in parts if entry.touches(stock.content, deadline)

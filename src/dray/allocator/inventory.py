@@ -15,7 +15,7 @@ from dray.allocator.bits import positions
 from dray.allocator.content import Content, key_of
 from dray.allocator.identity import DeviceId
 from dray.allocator.layout import Layout, PoolName, PoolShape, View
-from dray.allocator.pools import PoolError, view
+from dray.allocator.pools import view
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
 
@@ -42,19 +42,25 @@ class Stock:
 class Sight:
     """A node with its view, and the stock behind each part of the view."""
 
-    __slots__ = ("error", "node", "number", "stocks", "view")
+    __slots__ = ("looked", "node", "number", "stocks")
 
     def __init__(self, node: Node, number: int) -> None:
         self.node = node
         self.number = number
-        self.view: View | None = None
+        self.looked: View | None = None  # None: must look again
         self.stocks: tuple[Stock, ...] = ()
-        self.error: str | None = None
 
-    def taken(self, layout: Layout) -> int:
+    @property
+    def view(self) -> View:
+        """What the node sees; ask `Inventory.sight` for one that is up to date."""
+        if self.looked is None:
+            raise LookupError(f"node {self.node.metadata.name} must look again")
+        return self.looked
+
+    def taken(self) -> int:
         """The devices in use, by their numbers in the view."""
         bits = 0
-        for (offset, _), stock in zip(layout.parts, self.stocks, strict=True):
+        for (offset, _), stock in zip(self.view.layout.parts, self.stocks, strict=True):
             bits |= stock.taken << offset
         return bits
 
@@ -194,23 +200,19 @@ class Inventory:
     # Views.
 
     def sight(self, number: int) -> Sight:
-        """A node with an up-to-date view; its error is set where a slice is malformed."""
+        """A node with an up-to-date view."""
         sight = self.sights[number]
         if sight is None:
             raise KeyError(number)
-        if sight.view is None and sight.error is None:
+        if sight.looked is None:
             self._look(sight)
         return sight
 
     def _look(self, sight: Sight) -> None:
         own = self._local.get(sight.node.metadata.name, {})
         pools = {name: [stock.slice for stock in self._ordered(name)] for name in {**own, **self._shared}}
-        try:
-            sight.view = view(sight.node, pools, lambda slice_: self._stock(slice_).content, self._layout)
-        except PoolError as error:
-            sight.error = str(error)
-            return
-        sight.stocks = tuple(self._stock(slice_) for slice_ in sight.view.slices)
+        sight.looked = view(sight.node, pools, lambda slice_: self._stock(slice_).content, self._layout)
+        sight.stocks = tuple(self._stock(slice_) for slice_ in sight.looked.slices)
         for stock in sight.stocks:
             stock.nodes |= 1 << sight.number
 
@@ -228,7 +230,7 @@ class Inventory:
             if sight is not None:
                 for stock in sight.stocks:
                     stock.nodes &= ~(1 << number)
-                sight.view, sight.stocks, sight.error = None, (), None
+                sight.looked, sight.stocks = None, ()
         if nodes:
             self.log.append(Change(None, nodes))
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from dray.allocator.content import Content
 from dray.allocator.layout import Layout, Part, PoolName, PoolShape, PoolState, View
-from dray.allocator.nodes import SelectorInvalid, reaches
+from dray.api.selectors import node_selector_matches
 from dray.api.types.core import Node
-from dray.api.types.resource import ResourceSlice
+from dray.api.types.resource import Device, ResourceSlice, ResourceSliceSpec
 
 ContentOf = Callable[[ResourceSlice], Content]
 LayoutOf = Callable[[tuple[PoolShape, ...]], Layout]
@@ -26,10 +26,6 @@ class Pool(NamedTuple):
     name: PoolName
     shape: PoolShape
     slices: tuple[ResourceSlice, ...]
-
-
-class PoolError(ValueError):
-    """Pools cannot be told apart for a node because a slice is malformed."""
 
 
 def group(slices: Iterable[ResourceSlice]) -> dict[PoolName, list[ResourceSlice]]:
@@ -76,16 +72,21 @@ def gather(name: PoolName, slices: Sequence[ResourceSlice], node: Node, content_
 
 def _reaches(slice_: ResourceSlice, node: Node) -> bool:
     spec = slice_.spec
-    try:
-        if spec.sharedCounters:
-            return True  # counters are needed to use a pool from wherever its devices are
-        if spec.perDeviceNodeSelection and not (spec.nodeName or spec.allNodes or spec.nodeSelector):
-            return any(reaches(device, node) for device in spec.devices)
-        return reaches(spec, node)
-    except SelectorInvalid as error:
-        raise PoolError(
-            f"gather pool information: failed to perform node selection for slice {slice_.metadata.name}: {error}"
-        ) from error
+    if spec.sharedCounters:
+        return True  # counters are needed to use a pool from wherever its devices are
+    if spec.perDeviceNodeSelection and not (spec.nodeName or spec.allNodes or spec.nodeSelector):
+        return any(reaches(device, node) for device in spec.devices)
+    return reaches(spec, node)
+
+
+def reaches(place: ResourceSliceSpec | Device, node: Node) -> bool:
+    """Whether what a slice or a device says about nodes includes this one."""
+    if place.nodeName:
+        return place.nodeName == node.metadata.name
+    if place.allNodes:
+        return True
+    selector = place.nodeSelector
+    return selector is not None and node_selector_matches(selector, node.metadata.labels, node.metadata.name)
 
 
 def _visible(slice_: ResourceSlice, node: Node) -> int:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dray.api.selectors import tolerates_device
 from dray.api.types.resource import DeviceTaint, DeviceToleration
 
 FORBIDDING = frozenset({"NoSchedule", "NoExecute"})  # any other effect, None included, only informs
-
-
-def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Whether one toleration covers one taint; what it leaves empty covers everything."""
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value
 
 
 def intolerable(taints: Iterable[DeviceTaint], tolerations: Iterable[DeviceToleration]) -> list[DeviceTaint]:
@@ -24,5 +16,5 @@ def intolerable(taints: Iterable[DeviceTaint], tolerations: Iterable[DeviceToler
     return [
         taint
         for taint in taints
-        if taint.effect in FORBIDDING and not any(tolerates(toleration, taint) for toleration in tolerations)
+        if taint.effect in FORBIDDING and not any(tolerates_device(toleration, taint) for toleration in tolerations)
     ]

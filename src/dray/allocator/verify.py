@@ -14,10 +14,10 @@ import msgspec
 from dray.allocator.content import comparable, content_of
 from dray.allocator.identity import RESULTS_LIMIT, DeviceId, Features
 from dray.allocator.layout import Layout
-from dray.allocator.nodes import reaches, selects
-from dray.allocator.pools import group, view
+from dray.allocator.pools import group, reaches, view
 from dray.allocator.taints import intolerable
-from dray.api.types.core import Node
+from dray.api.selectors import node_selector_matches
+from dray.api.types.core import Node, NodeSelector
 from dray.api.types.resource import (
     AllocationResult,
     Device,
@@ -102,13 +102,16 @@ class _Checker:
         for number, constraint in enumerate(claim.spec.devices.constraints):
             yield from self._constraint(number, constraint, entries)
         yield from self._config(claim, result)
-        if result.nodeSelector is not None and not selects(result.nodeSelector, self.node):
+        if result.nodeSelector is not None and not self._selected(result.nodeSelector):
             yield "the node selector excludes the node"
         if result.nodeSelector is None and any(
             id_ in self.offers and self.offers[id_].slice.spec.nodeName for id_ in ids
         ):
             yield "a device of one node is allocated to all nodes"
         self.used.update(ids)
+
+    def _selected(self, selector: NodeSelector) -> bool:
+        return node_selector_matches(selector, self.node.metadata.labels, self.node.metadata.name)
 
     def _request(self, request: DeviceRequest, entries: Sequence[DeviceRequestAllocationResult]) -> Iterator[str]:
         names = {entry.request for entry in entries}
