@@ -6,10 +6,14 @@ somebody else, admission decides anew and the commit is tried again; a conflict 
 
 from __future__ import annotations
 
+from typing import cast
+
 from dray.api.decode import to_object
 from dray.api.errors import conflict
+from dray.api.types.resource import ResourceClaim
 from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest, Chain, Write
+from dray.apiserver.holds import CLAIMS, PREFIX, DeviceHolds, held_device
 from dray.apiserver.storage import at_revision, encode, written
 from dray.store import Cache, Conflict, Op, Version
 
@@ -21,6 +25,7 @@ class Commits:
     def __init__(self, cache: Cache, admission: Chain) -> None:
         self._cache = cache
         self._admission = admission
+        self._holds = DeviceHolds(cache)
 
     async def write(self, admission: AdmissionRequest, key: str, obj: Wire, *, expected: int) -> Version:
         """Store an object; `expected` 0 means that there must be none yet. Raises the store's Conflict."""
@@ -28,7 +33,7 @@ class Commits:
         op = written(key, obj, expected=expected, ttl=ttl)
         if admission.dry_run:
             await self._check(key, expected)
-        revision = await self._commit(admission, op)
+        revision = await self._commit(admission, op, obj)
         return self._version(op, obj, revision, expected)
 
     async def remove(self, admission: AdmissionRequest, current: Version, obj: Wire | None = None) -> Version:
@@ -45,24 +50,34 @@ class Commits:
         if actual != expected:
             raise Conflict(key, expected, actual)
 
-    async def _commit(self, admission: AdmissionRequest, op: Op) -> int:
+    async def _commit(self, admission: AdmissionRequest, op: Op, obj: Wire | None = None) -> int:
         try:
             if admission.dry_run:
                 return op.expected or 0
-            if not admission.writes:
+            holds = self._holds_of(admission, obj)
+            if not admission.writes and not holds:
                 return await self._cache.commit((op,))
-            return await self._commit_together(admission, op)
+            return await self._commit_together(admission, op, holds)
         finally:
             await admission.held.aclose()
 
-    async def _commit_together(self, admission: AdmissionRequest, op: Op) -> int:
+    def _holds_of(self, admission: AdmissionRequest, obj: Wire | None) -> list[Op]:
+        """Keys of devices that the write of a claim takes or gives back; `obj` is None when the claim goes."""
+        if admission.resource is not CLAIMS:
+            return []
+        return self._holds.ops(cast(ResourceClaim | None, admission.old), cast(ResourceClaim | None, obj))
+
+    async def _commit_together(self, admission: AdmissionRequest, op: Op, holds: list[Op]) -> int:
         for _ in range(_ATTEMPTS):
-            ops = [op, *map(_op, admission.writes)]
+            ops = [op, *holds, *map(_op, admission.writes)]
             try:
                 return await self._cache.commit(ops)
             except Conflict as error:
                 if error.key == op.key:
                     raise
+                if error.key.startswith(PREFIX):
+                    text = f"device {held_device(error.key)} is allocated to another claim"
+                    raise conflict(admission.resource, admission.name, text) from error
                 await self._cache.read()
                 await self._admission.revalidate(admission)
         crowded = admission.writes[0]
