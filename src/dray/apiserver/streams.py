@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
+from time import monotonic
 from typing import Any, cast
 
 from dray.api.errors import ApiError
@@ -32,13 +33,16 @@ class Stream:
         self._accepted = accepted
         self._include = include
         self._first = True
+        self._sending_since: float | None = None
 
     async def run(self, changes: AsyncIterator[list[Change]], receive: Receive, send: Send) -> None:
         writer = asyncio.ensure_future(self._write(changes, send))
         listener = asyncio.ensure_future(_disconnected(receive))
+        guard = self._guard(writer)
         try:
             await asyncio.wait((writer, listener), return_when=asyncio.FIRST_COMPLETED)
         finally:
+            guard()
             for task in (writer, listener):
                 task.cancel()
             results = await asyncio.gather(writer, listener, return_exceptions=True)
@@ -47,20 +51,34 @@ class Stream:
                 raise result
 
     async def _write(self, changes: AsyncIterator[list[Change]], send: Send) -> None:
+        await self._send(send, b"")  # the client sees the headers
         try:
-            await send({"type": "http.response.body", "body": b"", "more_body": True})  # the client sees the headers
             async with aclosing(cast(Any, changes)) as batches:
                 async for batch in batches:
                     await self._send(send, b"".join(map(self._line, batch)))
         except ApiError as error:
             await self._send(send, error_event(error))
-        except TimeoutError:
-            return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send, body: bytes) -> None:
-        async with asyncio.timeout(_SEND_SECONDS):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+        self._sending_since = monotonic()
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        self._sending_since = None
+
+    def _guard(self, writer: asyncio.Future[None]) -> Callable[[], None]:
+        """Look now and then whether the client takes what it is sent; a timeout for every event would cost more."""
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            if self._sending_since is not None and monotonic() - self._sending_since > _SEND_SECONDS:
+                writer.cancel()
+            else:
+                timer = loop.call_later(_SEND_SECONDS / 2, look)
+
+        timer = loop.call_later(_SEND_SECONDS / 2, look)
+        return lambda: timer.cancel()
 
     def _line(self, change: Change) -> bytes:
         if not self._accepted.shape:
