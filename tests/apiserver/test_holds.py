@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Conflict
+from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.user import ADMIN
@@ -20,7 +21,9 @@ async def client() -> Any:
     await running.close()
 
 
-async def publish(client: InProcess) -> None:
+async def publish(client: InProcess, *, for_a_node: bool = True) -> None:
+    if for_a_node:
+        await client.create(Node, {"metadata": {"name": "n"}})
     spec = {
         "driver": "d.example.com",
         "nodeName": "n",
@@ -47,7 +50,7 @@ async def test_the_second_claim_that_wants_a_published_device_gets_a_conflict(cl
     await claim(client, "a")
     await claim(client, "b")
     await allocate(client, "a", "one")
-    with pytest.raises(Conflict, match="device d.example.com/n/one is allocated to another claim"):
+    with pytest.raises(Conflict, match=r"device d.example.com/n/one is allocated to another claim"):
         await allocate(client, "b", "one")
     assert (await client.get(ResourceClaim, "b", "default")).status.allocation is None
     await allocate(client, "b", "two")
@@ -71,7 +74,15 @@ async def test_a_device_is_free_again_after_the_claim_is_gone(client: InProcess)
     await allocate(client, "b", "one")
 
 
-async def test_a_device_that_nobody_publishes_is_nobodys_business(client: InProcess) -> None:
+async def test_a_device_that_is_published_for_no_node_of_the_cluster_is_only_a_name(client: InProcess) -> None:
+    await publish(client, for_a_node=False)
+    await claim(client, "a")
+    await claim(client, "b")
+    await allocate(client, "a", "one")
+    await allocate(client, "b", "one")
+
+
+async def test_a_device_that_nobody_publishes_is_only_a_name(client: InProcess) -> None:
     await claim(client, "a")
     await claim(client, "b")
     await allocate(client, "a", "one")

@@ -1,9 +1,10 @@
 """Which claim holds which device, kept in the same commit as the claim: a device never goes to two claims.
 
 Two schedulers that decide at the same moment write two different claims, and no version of either says that the other
-took the device. So every device of a published pool that an allocation names gets a key of its own, which must not exist
-before; the second writer gets a conflict and tries again. It holds across servers that share an etcd. Left out: devices
-that more than one claim may have (admin access, shares), and devices that nobody publishes, such as those in tests.
+took the device. So every device that an allocation names and that some node can reach gets a key of its own, which must
+not exist before; the second writer gets a conflict and tries again. It holds across servers that share an etcd. Left out:
+devices that more than one claim may have (admin access, shares), and devices that no driver publishes for a node of the
+cluster: those are only names, which Kubernetes lets anybody write.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Sequence
 from typing import cast
 
 from dray.api.resources import BY_TYPE
+from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.store import Cache, Closed, Event, Op
 
 PREFIX = "deviceholds/"
 CLAIMS = BY_TYPE[ResourceClaim]
+_NODES = BY_TYPE[Node]
 _SLICES = BY_TYPE[ResourceSlice]
 
 Device = tuple[str, str, str]
@@ -28,7 +31,7 @@ class DeviceHolds:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._published: Counter[tuple[str, str]] = Counter()  # slices of each driver's pools
+        self._published: dict[tuple[str, str], Counter[str]] = {}  # slices of each driver's pools, by their node
         self._follow()
 
     def ops(self, old: ResourceClaim | None, new: ResourceClaim | None) -> list[Op]:
@@ -45,8 +48,15 @@ class DeviceHolds:
         return [
             Op(_key(device), uid.encode(), 0)
             for device in sorted(devices)
-            if (device[0], device[1]) in self._published and not self._holds(device, uid)
+            if self._is_real(device) and not self._holds(device, uid)
         ]
+
+    def _is_real(self, device: Device) -> bool:
+        """Whether the device's pool is published for a node that exists, or for any node of a cluster that has some."""
+        for node in self._published.get(device[:2], ()):
+            if self._cache.get(_NODES.key("", node)) is not None if node else self._cache.count(_NODES.prefix):
+                return True
+        return False
 
     def _gives(self, devices: set[Device], uid: str) -> list[Op]:
         return [Op(_key(device), None, None) for device in sorted(devices) if self._holds(device, uid)]
@@ -74,9 +84,12 @@ class DeviceHolds:
                 self._count(cast(ResourceSlice, event.version.object), 1)
 
     def _count(self, slice_: ResourceSlice, sign: int) -> None:
-        pool = slice_.spec.driver, slice_.spec.pool.name
-        self._published[pool] += sign
-        if not self._published[pool]:
+        pool, node = (slice_.spec.driver, slice_.spec.pool.name), slice_.spec.nodeName or ""
+        nodes = self._published.setdefault(pool, Counter())
+        nodes[node] += sign
+        if not nodes[node]:
+            del nodes[node]
+        if not nodes:
             del self._published[pool]
 
 
