@@ -120,6 +120,6 @@ async def serving(keys: Keys, *, secure: bool = True, **settings: Any) -> AsyncI
         yield HttpAsker(url, session, running, keys.admin_token if secure else "")
     finally:
         await session.close()
-        await running.drain()
+        running.drain()
         await server.stop()
         await running.close()

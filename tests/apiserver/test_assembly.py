@@ -34,7 +34,7 @@ async def test_two_servers_on_one_etcd_see_each_other(tmp_path: Path) -> None:
         first, second = Asker(one.api), Asker(two.api)
         assert set(await first.names(NAMESPACES)) == set(await second.names(NAMESPACES))
         watch = two.api.watch(second.request("watch", CLAIMS, namespace="default", timeout_seconds=10))
-        heard = asyncio.ensure_future(anext(watch))  # type: ignore[arg-type]  # an asynchronous generator
+        heard = asyncio.ensure_future(anext(watch))
         created = await first.create(CLAIMS, claim("a"), namespace="default")
         assert (await asyncio.wait_for(heard, 10))[0].object == created
         assert await second.get(CLAIMS, "a", namespace="default") == created
@@ -45,7 +45,7 @@ async def test_two_servers_on_one_etcd_see_each_other(tmp_path: Path) -> None:
         ]
         await asyncio.gather(*patches)
         assert len((await second.get(CLAIMS, "a", namespace="default")).metadata.labels) == 6
-        await watch.aclose()  # type: ignore[attr-defined]  # an asynchronous generator
+        await watch.aclose()
         await one.close()
         await two.close()
     finally:

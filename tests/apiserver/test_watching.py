@@ -48,12 +48,12 @@ async def test_a_watch_from_a_revision_tells_what_happened_since(ask: Asker, cac
 
 async def test_events_come_as_they_happen(ask: Asker) -> None:
     watch = ask.server.watch(ask.request("watch", CLAIMS, timeout_seconds=5))
-    first = asyncio.ensure_future(anext(watch))  # type: ignore[arg-type]  # an asynchronous generator
+    first = asyncio.ensure_future(anext(watch))
     await asyncio.sleep(0.01)
     created = await ask.create(CLAIMS, claim("a"))
     batch = await asyncio.wait_for(first, 1)
     assert batch[0].object is created
-    await watch.aclose()  # type: ignore[attr-defined]  # an asynchronous generator
+    await watch.aclose()
 
 
 async def test_a_watch_sees_the_collection_through_its_selector(ask: Asker, cache: Cache) -> None:
@@ -111,7 +111,7 @@ async def test_a_watcher_that_does_not_keep_up_is_dropped_and_others_are_not() -
     cache = await Cache.open(MemoryLog(), decode, watch_limit=5)
     ask = Asker(ApiServer(Storage(cache)))
     slow = ask.server.watch(ask.request("watch", CLAIMS, timeout_seconds=5, resource_version="0"))
-    pending = asyncio.ensure_future(anext(slow))  # type: ignore[arg-type]  # an asynchronous generator
+    pending = asyncio.ensure_future(anext(slow))
     await asyncio.sleep(0)
     for n in range(10):
         await ask.create(CLAIMS, claim(f"c{n}"))

@@ -83,9 +83,9 @@ class Running:
             raise
         return running
 
-    async def drain(self) -> None:
-        """End all watches, so that their connections close."""
-        await self._cache.close()
+    def drain(self) -> None:
+        """End all watches, so that their connections close; requests under way are still answered."""
+        self.api.end_watches()
 
     async def close(self) -> None:
         await self._admission.aclose()

@@ -6,12 +6,13 @@ process callers get the same typed objects that the cache holds. Left out: who t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from dray.api.errors import ApiError, ServiceUnavailable, not_found
 from dray.api.gates import FeatureGates
-from dray.apiserver import listing, watching
+from dray.apiserver import listing
 from dray.apiserver.admission import Chain
 from dray.apiserver.authorization import Attributes, Union
 from dray.apiserver.commits import Commits
@@ -22,7 +23,7 @@ from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, Watc
 from dray.apiserver.storage import Storage, last_state
 from dray.apiserver.subresources import IssueToken, Subresources
 from dray.apiserver.user import MASTERS
-from dray.apiserver.watching import Change
+from dray.apiserver.watching import Change, Watching
 from dray.store import Closed, StoreError
 
 Review = Callable[[Request], dict[str, Any]]
@@ -54,6 +55,7 @@ class ApiServer:
         deletion = Deletion(storage, commits, admission)
         self._subresources = Subresources(storage, commits, admission, registry, deletion, issue_token)
         self._reviews = reviews or {}
+        self._watching = Watching(storage.cache)
         self._verbs: dict[str, Callable[[Request], Awaitable[Answer]]] = {
             "get": self._get,
             "list": self._list,
@@ -77,14 +79,18 @@ class ApiServer:
         except StoreError as error:
             raise unavailable(error) from error
 
-    def watch(self, request: Request) -> AsyncIterator[list[WatchEvent]]:
+    def watch(self, request: Request) -> AsyncGenerator[list[WatchEvent], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""
         return _typed(self.changes(request))
 
-    def changes(self, request: Request) -> AsyncIterator[list[Change]]:
+    def changes(self, request: Request) -> AsyncGenerator[list[Change], None]:
         """As `watch`, with the states as they are stored, for whoever sends bytes."""
         self.authorize(request)
-        return watching.changes(self.storage.cache, request)
+        return self._watching.changes(request)
+
+    def end_watches(self) -> None:
+        """End all watches, so that their connections close when the server stops."""
+        self._watching.end()
 
     def authorize(self, request: Request) -> None:
         """Raise Forbidden unless the user may do this; whoever would create by another verb must be allowed to."""
@@ -147,9 +153,10 @@ def unavailable(error: StoreError) -> ApiError:
     return ServiceUnavailable(f"the store cannot answer now: {error}", retryAfterSeconds=1)
 
 
-async def _typed(changes: AsyncIterator[list[Change]]) -> AsyncIterator[list[WatchEvent]]:
-    async for batch in changes:
-        yield [_event(change) for change in batch]
+async def _typed(changes: AsyncGenerator[list[Change], None]) -> AsyncGenerator[list[WatchEvent], None]:
+    async with aclosing(changes) as batches:
+        async for batch in batches:
+            yield [_event(change) for change in batch]
 
 
 def _event(change: Change) -> WatchEvent:

@@ -121,7 +121,12 @@ class Call:
             return
         target = api._routes.match(method, path)
         self._query = parse_query(self._scope["query_string"])
-        watching = target.verb == "watch" or (target.verb == "list" and boolean(self._query.get("watch", "false")))
+        watching = target.verb == "watch" or (
+            "watch" in self._query
+            and target.verb in ("list", "get")
+            and not target.subresource
+            and boolean(self._query["watch"])
+        )
         self.label = ("watch" if watching else target.verb, target.resource.group, target.resource.plural)
         if target.subresource != "log" and target.subresource not in CONNECTED:
             self._accepted = accepted(header)

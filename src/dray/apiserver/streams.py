@@ -7,10 +7,10 @@ does not read is left after a while: the store has dropped its watch long before
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 
 from dray.api.errors import ApiError
 from dray.apiserver.answers import Printer, error_event
@@ -35,7 +35,7 @@ class Stream:
         self._first = True
         self._sending_since: float | None = None
 
-    async def run(self, changes: AsyncIterator[list[Change]], receive: Receive, send: Send) -> None:
+    async def run(self, changes: AsyncGenerator[list[Change], None], receive: Receive, send: Send) -> None:
         writer = asyncio.ensure_future(self._write(changes, send))
         listener = asyncio.ensure_future(_disconnected(receive))
         guard = self._guard(writer)
@@ -50,10 +50,10 @@ class Stream:
             if isinstance(result, Exception):
                 raise result
 
-    async def _write(self, changes: AsyncIterator[list[Change]], send: Send) -> None:
+    async def _write(self, changes: AsyncGenerator[list[Change], None], send: Send) -> None:
         await self._send(send, b"")  # the client sees the headers
         try:
-            async with aclosing(cast(Any, changes)) as batches:
+            async with aclosing(changes) as batches:
                 async for batch in batches:
                     await self._send(send, b"".join(map(self._line, batch)))
         except ApiError as error:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 import msgspec
 
@@ -41,16 +42,52 @@ class Start(msgspec.Struct, frozen=True):
     announce: bool  # and say when it has been told
 
 
-def changes(cache: Cache, request: Request) -> AsyncIterator[list[Change]]:
-    """The batches of a watch. Wrong options are refused before the first; Expired comes from the iteration."""
-    options = request.options
-    check_match(options)
-    _check_initial(options)
-    chosen = selection(request.resource, options)
-    after = revision_of(options.resource_version) if options.resource_version else 0
-    initial = options.send_initial_events or (options.send_initial_events is None and not after)
-    start = Start(after, initial, bool(options.send_initial_events) and options.allow_bookmarks)
-    return _changes(cache, prefix_of(request.resource, request.namespace), chosen, start, options)
+class Watching:
+    """The watches of one server."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._open: set[Watch] = set()
+
+    def changes(self, request: Request) -> AsyncGenerator[list[Change], None]:
+        """The batches of a watch. Wrong options are refused before the first; Expired comes from the iteration."""
+        options = request.options
+        check_match(options)
+        _check_initial(options)
+        chosen = selection(request.resource, options)
+        after = revision_of(options.resource_version) if options.resource_version else 0
+        initial = options.send_initial_events or (options.send_initial_events is None and not after)
+        start = Start(after, initial, bool(options.send_initial_events) and options.allow_bookmarks)
+        return self._changes(prefix_of(request.resource, request.namespace), chosen, start, options)
+
+    def end(self) -> None:
+        """End all watches, as when the server stops; everything else goes on."""
+        for watch in list(self._open):
+            watch.lose(Closed("the server"))
+
+    async def _changes(
+        self, prefix: str, chosen: Selection, start: Start, options: Options
+    ) -> AsyncGenerator[list[Change], None]:
+        deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
+        cache, after = self._cache, start.after
+        if start.initial:
+            await _reach(cache, start)
+            page = cache.list(prefix)  # nothing is awaited between this and the watch: there is no gap
+            after = page.revision
+        try:
+            watch = cache.watch(chosen.key(prefix) or prefix, after)
+        except StoreExpired as error:
+            raise Expired(f"too old resource version: {after} ({error.oldest})") from error
+        self._open.add(watch)
+        try:
+            if start.initial and (batch := _present(page.versions, chosen, start, after)):
+                yield batch
+            async with aclosing(_following(watch, chosen, options.allow_bookmarks, deadline)) as batches:
+                async for batch in batches:
+                    yield batch
+        finally:
+            self._open.discard(watch)
+            watch.close()
 
 
 def _check_initial(options: Options) -> None:
@@ -63,28 +100,6 @@ def _check_initial(options: Options) -> None:
         raise OptionsInvalid("ListOptions", [forbidden("resourceVersionMatch", text)])
     if options.continue_token:
         raise OptionsInvalid("ListOptions", [forbidden("continue", "continue is forbidden for watch")])
-
-
-async def _changes(
-    cache: Cache, prefix: str, chosen: Selection, start: Start, options: Options
-) -> AsyncIterator[list[Change]]:
-    deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
-    after = start.after
-    if start.initial:
-        await _reach(cache, start)
-        page = cache.list(prefix)  # nothing is awaited between this and the watch: there is no gap
-        after = page.revision
-    try:
-        watch = cache.watch(chosen.key(prefix) or prefix, after)
-    except StoreExpired as error:
-        raise Expired(f"too old resource version: {after} ({error.oldest})") from error
-    try:
-        if start.initial and (batch := _present(page.versions, chosen, start, after)):
-            yield batch
-        async for batch in _following(watch, chosen, options.allow_bookmarks, deadline):
-            yield batch
-    finally:
-        watch.close()
 
 
 async def _reach(cache: Cache, start: Start) -> None:
@@ -102,7 +117,9 @@ def _present(versions: Sequence[Version], chosen: Selection, start: Start, revis
     return batch
 
 
-async def _following(watch: Watch, chosen: Selection, bookmarks: bool, deadline: float) -> AsyncIterator[list[Change]]:
+async def _following(
+    watch: Watch, chosen: Selection, bookmarks: bool, deadline: float
+) -> AsyncGenerator[list[Change], None]:
     everything = chosen.everything
     while (left := deadline - time.monotonic()) > 0:
         try:

@@ -84,7 +84,7 @@ async def _serve(args: argparse.Namespace, parts: Parts | None) -> int:
         gc.set_threshold(*_GC_THRESHOLDS)
         return await _until_stopped(stopping, tasks)
     finally:
-        await running.drain()
+        running.drain()
         await server.stop()
         await running.close()
 
