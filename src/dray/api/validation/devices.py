@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -75,6 +76,12 @@ def pool_reference(name: str, path: Path) -> Errors:
 def share_id(value: str | None, path: Path) -> Errors:
     if value is not None and not _UUID.fullmatch(value):
         yield invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format")
+
+
+@lru_cache(4096)
+def is_qualified_name(name: str) -> bool:
+    """Whether a name is fine; asked first, since all devices of a driver use the same few names."""
+    return not any(qualified_name(name, Path("")))
 
 
 def qualified_name(name: str, path: Path) -> Errors:

@@ -75,11 +75,13 @@ def at_most(value: int | None, maximum: int, path: Path) -> Errors:
 
 def one_member(members: Mapping[str, object], path: Path) -> Errors:
     """Exactly one of several fields must be set."""
-    chosen = [name for name, value in members.items() if value not in (None, (), {})]
+    chosen = [name for name, value in members.items() if value is not None and value != ()]
+    if len(chosen) == 1:
+        return
     options = ", ".join(f"`{name}`" for name in members)
     if not chosen:
         yield invalid(path, "", f"must specify one of: {options}")
-    elif len(chosen) > 1:
+    else:
         yield invalid(path, f"{{{', '.join(chosen)}}}", f"must specify exactly one of: {options}")
 
 

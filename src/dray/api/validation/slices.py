@@ -36,6 +36,7 @@ _NO_DEVICE_PLACE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
 )
+_VALUE_FIELDS = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 _TRUE_OR_UNSET = "must be either unset or set to true"
 _SHOWN_KEY_MAX = devices.DRIVER_MAX + 1 + devices.IDENTIFIER_MAX
 _NODE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -130,29 +131,32 @@ def _device(device: resource.Device, old: resource.Device | None, path: Path, ow
     values = sum(map(_value_count, device.attributes.values()))
     if values > ATTRIBUTE_VALUES_MAX:
         yield invalid(path, values, f"the total number of attribute values must not exceed {ATTRIBUTE_VALUES_MAX}")
-    yield from _entries(device.attributes, path / "attributes", devices.qualified_name, _attribute)
+    yield from _entries(device.attributes, path / "attributes", _attribute)
     if old is None or old.capacity != device.capacity:
-        yield from _entries(device.capacity, path / "capacity", devices.qualified_name, _capacity_of(device))
-    if old is None or old.taints != device.taints:
+        yield from _entries(device.capacity, path / "capacity", _capacity_of(device))
+    if device.taints and (old is None or old.taints != device.taints):
         yield from bounded(device.taints, TAINTS_MAX, path / "taints", devices.taint)
-    yield from bounded(device.consumesCounters, CONSUMPTIONS_MAX, path / "consumesCounters", _consumption)
-    if len(device.consumesCounters) <= CONSUMPTIONS_MAX:
-        yield from unique(device.consumesCounters, path / "consumesCounters", lambda item: item.counterSet)
+    if device.consumesCounters:
+        yield from _consumptions(device.consumesCounters, path / "consumesCounters")
     yield from _device_place(device, path, own_place)
-    yield from devices.binding_conditions(device.bindingConditions, device.bindingFailureConditions, path)
-    yield from _node_resources(device, path / "nodeAllocatableResources")
+    if device.bindingConditions or device.bindingFailureConditions:
+        yield from devices.binding_conditions(device.bindingConditions, device.bindingFailureConditions, path)
+    if device.nodeAllocatableResources:
+        yield from _node_resources(device, path / "nodeAllocatableResources")
 
 
-def _entries(
-    items: Mapping[str, V],
-    path: Path,
-    check_key: Callable[[str, Path], Errors],
-    check: Callable[[V, Path], Errors],
-) -> Errors:
-    """The keys and values of a map; a key that is far too long is shown in part."""
-    for key, item in items.items():
-        yield from check_key(key, path)
-        yield from check(item, path % _shortened(key))
+def _consumptions(items: tuple[resource.DeviceCounterConsumption, ...], path: Path) -> Errors:
+    yield from bounded(items, CONSUMPTIONS_MAX, path, _consumption)
+    if len(items) <= CONSUMPTIONS_MAX:
+        yield from unique(items, path, lambda item: item.counterSet)
+
+
+def _entries(items: Mapping[str, V], path: Path, check: Callable[[V, Path], Errors]) -> Errors:
+    """Attributes or capacities; a name that is far too long is shown in part."""
+    for name, item in items.items():
+        if not devices.is_qualified_name(name):
+            yield from devices.qualified_name(name, path)
+        yield from check(item, path % _shortened(name))
 
 
 def _shortened(key: str) -> str:
@@ -176,8 +180,7 @@ def _attribute(attribute: resource.DeviceAttribute, path: Path) -> Errors:
         yield from _text(text, path / "strings" / index)
     for index, text in enumerate(attribute.versions):
         yield from _version(text, path / "versions" / index)
-    fields = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
-    yield from one_member({name: getattr(attribute, name) for name in fields}, path)
+    yield from one_member({name: getattr(attribute, name) for name in _VALUE_FIELDS}, path)
 
 
 def _text(text: str, path: Path) -> Errors:
