@@ -72,6 +72,20 @@ def test_seeded_instances_agree_with_a_plain_search(start: int) -> None:
             assert as_answer(allocate(*instance)) == expected, seed
 
 
+@pytest.mark.parametrize("limit", [2, 3, 5])
+def test_a_limit_on_results_cuts_the_search_where_the_reference_does(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("search", "foresight", "problem"):
+        monkeypatch.setattr(f"dray.allocator.{module}.RESULTS_LIMIT", limit)
+    monkeypatch.setattr("bench._plain_search.LIMIT", limit)
+    for seed in range(200):
+        instance = random_instance(Random(seed))
+        expected = first_answer(instance)
+        if expected is not None:
+            assert as_answer(allocate(*instance)) == expected, seed
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(instances)
 def test_every_allocation_is_sound(instance: Instance) -> None:

@@ -49,11 +49,12 @@ class _Step(NamedTuple):
 class _Frame:
     """A decision: its options in order, an answer known to exist below it, and what failed so far."""
 
-    __slots__ = ("all_exceeded", "bit", "failed", "options", "step", "witness")
+    __slots__ = ("all_exceeded", "bit", "doomed", "failed", "options", "step", "witness")
 
-    def __init__(self, step: _Step, witness: Witness | None) -> None:
+    def __init__(self, step: _Step, witness: Witness | None, doomed: bool) -> None:
         self.step = step
         self.witness = witness
+        self.doomed = doomed
         self.options: Iterator[_Step] = iter(())
         self.all_exceeded = self.deciding
         self.bit = 0  # the device being tried
@@ -82,7 +83,7 @@ class _Walk:
         self.rules = problem.rules
         self.taken = taken
         self.foresight = Foresight(problem, taken, expired)
-        self.pruning = not (problem.limited and problem.alarming)
+        self.least_after = _least_after(problem)
         self.deepest = Stuck(0, 0)
         self.hopeless: set[State] = set()
         self.kinds: list[int] = []
@@ -109,20 +110,35 @@ class _Walk:
         self.deepest = max(self.deepest, Stuck(state.item, state.got))
         if state in self.hopeless:
             return None
+        self.foresight.pulse()
+        doomed = self._doomed(state)
         witness = _inherit(parent, step) if parent is not None else None
-        if witness is None and self.pruning:
+        if witness is None and not (doomed and parent is not None and parent.doomed):
             witness = self.foresight.answer(state)
             if witness is None and not self.foresight.error(state):
                 return None
-        self.foresight.pulse()
-        frame = _Frame(step, witness)
+        frame = _Frame(step, witness, doomed)
         frame.options = self._alternatives(frame) if frame.deciding else self._devices(frame)
         return frame
+
+    def _doomed(self, state: State) -> bool:
+        """Whether a claim will ask for too many results whichever alternatives it takes from here.
+
+        Only errors can lie below. Which of them is met depends on where the reference notices that it is asking for
+        too much and gives up devices untried, so everything is tried below as it does.
+        """
+        if not self.problem.alarming:
+            return False
+        choices = self.items[state.item].choices
+        if state.choice != DECIDING:
+            choices = (choices[state.choice],)
+        wanted = min(choice.wanted for choice in choices)
+        return state.listed + wanted + self.least_after[state.item] > RESULTS_LIMIT
 
     def _leave(self, stack: list[_Frame]) -> None:
         """Take back a decision. One that fails for asking too many results takes those of its claim along."""
         frame = stack.pop()
-        if self.pruning:
+        if not frame.doomed:
             self.hopeless.add(frame.step.state)
         exceeded = frame.all_exceeded
         while stack:
@@ -141,7 +157,7 @@ class _Walk:
     def _fail(self, frame: _Frame) -> None:
         """An option failed, not for its size; a device speaks for all that differ from it in name only."""
         frame.all_exceeded = False
-        if not frame.deciding and self.pruning:
+        if not frame.deciding and not frame.doomed:
             used = frame.step.state.used
             frame.failed |= self._kind(frame.bit) & (used if used & frame.bit else ~used)
 
@@ -238,6 +254,16 @@ class _Walk:
         same = item < len(self.items) and self.items[item].claim == self.items[state.item].claim
         own, listed = (state.own, state.listed + state.got) if same else (0, 0)
         return _Step(State(item, DECIDING, 0, 0, state.used, own, listed, state.pins), step.done)
+
+
+def _least_after(problem: Problem) -> list[int]:
+    """For each request, the least that the later requests of its claim ask for."""
+    after = [0] * len(problem.items)
+    for number in range(len(problem.items) - 2, -1, -1):
+        following = problem.items[number + 1]
+        if following.claim == problem.items[number].claim:
+            after[number] = after[number + 1] + min(choice.wanted for choice in following.choices)
+    return after
 
 
 def _inherit(parent: _Frame, step: _Step) -> Witness | None:
