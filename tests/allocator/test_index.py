@@ -273,6 +273,17 @@ def test_nodes_with_equal_devices_share_the_work() -> None:
     assert len(layouts) == 1
 
 
+def test_news_that_change_nothing_cost_nothing() -> None:
+    index = cluster(3)
+    index.fits([ONE])
+    before = len(index._inventory.log)
+    index.upsert_node(node("n1", zone="a"))
+    index.upsert_slice(slice_("s1", [device("d0", index=0), device("d1", index=1)], pool="n1", nodeName="n1"))
+    assert len(index._inventory.log) == before
+    index.upsert_node(node("n1", zone="c"))
+    assert len(index._inventory.log) > before
+
+
 def test_an_unknown_node_is_an_error_of_that_node_only() -> None:
     outcome = Index().allocate("nowhere", [ONE])
     assert outcome == Failed("node nowhere is not known", node_only=True)

@@ -95,7 +95,10 @@ class Inventory:
     # Slices.
 
     def upsert_slice(self, slice_: ResourceSlice) -> None:
-        """Add a slice, or replace the one of the same name."""
+        """Add a slice, or replace the one of the same name; one that says the same changes nothing."""
+        known = self._pool_of.get(slice_.metadata.name)
+        if known is not None and self._pools[known].stocks[slice_.metadata.name].slice.spec == slice_.spec:
+            return
         self.remove_slice(slice_.metadata.name)
         name = PoolName(slice_.spec.driver, slice_.spec.pool.name)
         stock = Stock(slice_, self._content(slice_))
@@ -138,9 +141,12 @@ class Inventory:
     # Nodes.
 
     def upsert_node(self, node: Node) -> None:
-        """Add a node, or replace the one of the same name."""
+        """Add a node, or replace the one of the same name; nothing but labels matters."""
         name = node.metadata.name
         number = self._numbers.get(name)
+        known = None if number is None else self.sights[number]
+        if known is not None and known.node.metadata.labels == node.metadata.labels:
+            return
         if number is None:
             number = self._vacant.pop() if self._vacant else len(self.sights)
             if number == len(self.sights):
