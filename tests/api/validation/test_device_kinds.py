@@ -97,7 +97,7 @@ def test_rules_report_a_few_conditions() -> None:
         ({"driver": "d", "limit": 1000}, []),
         ({"driver": "d", "limit": 1001}, [("spec.limit", "Invalid")]),
         ({}, [("spec.driver", "Required")]),
-        ({"driver": "d", "poolName": ""}, [("spec.poolName", "Required")]),
+        ({"driver": "d", "poolName": ""}, [("spec.poolName", "Invalid")]),
         ({"driver": "d", "poolName": "A"}, [("spec.poolName", "Invalid")]),
         ({"driver": "d", "ttlSecondsAfterComplete": -1}, [("spec.ttlSecondsAfterComplete", "Invalid")]),
     ],

@@ -111,7 +111,7 @@ def create_request(request: resource.ResourcePoolStatusRequest, context: Context
     spec = request.spec
     yield from _request_driver(spec.driver, context)
     if spec.poolName is not None:
-        yield from devices.pool_reference(spec.poolName, SPEC / "poolName")
+        yield from devices.pool_filter(spec.poolName, SPEC / "poolName")
     yield from at_least(spec.limit, 1, SPEC / "limit")
     yield from at_most(spec.limit, POOL_LIMIT_MAX, SPEC / "limit")
     yield from at_least(spec.ttlSecondsAfterComplete, 0, SPEC / "ttlSecondsAfterComplete")

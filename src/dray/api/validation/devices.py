@@ -62,10 +62,15 @@ def pool_name(name: str, path: Path) -> Errors:
 
 
 def pool_reference(name: str, path: Path) -> Errors:
-    """The name of a pool elsewhere; the words of the refusal say which part is wrong."""
+    """The name of a pool where others must refer to it."""
     if not name:
         yield required(path)
-        return
+    else:
+        yield from pool_filter(name, path)
+
+
+def pool_filter(name: str, path: Path) -> Errors:
+    """The name of a pool where others may refer to it; the words of the refusal say which part is wrong."""
     yield from at_most_bytes(name, POOL_MAX, path)
     for index, part in enumerate(name.split("/")):
         complaints = names.subdomain(part) if part else ["must not be empty"]
