@@ -21,6 +21,7 @@ from dray.api.types.resource import Device, ResourceSliceSpec
 
 Tree = dict[str, Any]
 Chosen = tuple[Request, Alternative, Grant]
+Placed = tuple[Alternative, int, DeviceId]
 
 
 class ResultError(ValueError):
@@ -32,13 +33,15 @@ def allocated(plan: Plan, view: View, grants: Sequence[Grant]) -> Allocated:
     by_claim: list[list[Chosen]] = [[] for _ in plan.claims]
     for request, grant in zip(plan.requests, grants, strict=True):
         by_claim[request.claim].append((request, request.alternatives[grant.choice], grant))
-    return Allocated(
-        results=tuple(_result(plan, claim, view, chosen) for claim, chosen in enumerate(by_claim)),
-        devices=tuple(_taken(view, chosen) for chosen in by_claim),
-        alternatives=tuple(
-            tuple(grant.choice if request.prioritized else None for request, _, grant in chosen) for chosen in by_claim
-        ),
-    )
+    results, devices, alternatives = [], [], []
+    for claim, chosen in enumerate(by_claim):
+        placed = [
+            (alternative, at, view.id_of(at)) for _, alternative, grant in chosen for at in positions(grant.devices)
+        ]
+        results.append(_result(plan, claim, view, chosen, placed))
+        devices.append(tuple([device for alternative, _, device in placed if not alternative.admin]))
+        alternatives.append(tuple([grant.choice if request.prioritized else None for request, _, grant in chosen]))
+    return Allocated(tuple(results), tuple(devices), tuple(alternatives))
 
 
 def _tree(wire: object) -> Any:
@@ -46,31 +49,26 @@ def _tree(wire: object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(wire))
 
 
-def _taken(view: View, chosen: Iterable[Chosen]) -> tuple[DeviceId, ...]:
-    return tuple(
-        view.id_of(at) for _, alternative, grant in chosen if not alternative.admin for at in positions(grant.devices)
-    )
-
-
-def _result(plan: Plan, claim: int, view: View, chosen: Sequence[Chosen]) -> Tree:
+def _result(plan: Plan, claim: int, view: View, chosen: Sequence[Chosen], placed: Sequence[Placed]) -> Tree:
     devices: Tree = {}
-    results = [
-        _device(alternative, view.id_of(at)) for _, alternative, grant in chosen for at in positions(grant.devices)
-    ]
-    if results:
-        devices["results"] = results
+    if placed:
+        devices["results"] = [_device(alternative, device) for alternative, _, device in placed]
+    if config := _config(plan, claim, chosen):
+        devices["config"] = config
+    result: Tree = {"devices": devices}
+    selector = _node_selector(view, placed)
+    if selector is not None:
+        result["nodeSelector"] = selector
+    return result
+
+
+def _config(plan: Plan, claim: int, chosen: Sequence[Chosen]) -> list[Tree]:
     config = [*_class_config(plan, chosen), *_claim_config(plan, claim, chosen)]
     for entry in config:
         named = entry.get("requests", ())
         if named and all(request.name in named or alternative.name in named for request, alternative, _ in chosen):
             del entry["requests"]  # none named means all
-    if config:
-        devices["config"] = config
-    result: Tree = {"devices": devices}
-    selector = _node_selector(view, [at for _, _, grant in chosen for at in positions(grant.devices)])
-    if selector is not None:
-        result["nodeSelector"] = selector
-    return result
+    return config
 
 
 def _device(alternative: Alternative, device: DeviceId) -> Tree:
@@ -91,7 +89,8 @@ def _class_config(plan: Plan, chosen: Iterable[Chosen]) -> list[Tree]:
     """Each class once, with the requests that use it."""
     by_class: dict[str, list[str]] = {}
     for _, alternative, _ in chosen:
-        by_class.setdefault(alternative.class_name, []).append(alternative.name)
+        if plan.classes[alternative.class_name].spec.config:
+            by_class.setdefault(alternative.class_name, []).append(alternative.name)
     return [
         {"source": "FromClass", "requests": list(requests), **_tree(config)}
         for name, requests in by_class.items()
@@ -101,6 +100,8 @@ def _class_config(plan: Plan, chosen: Iterable[Chosen]) -> list[Tree]:
 
 def _claim_config(plan: Plan, claim: int, chosen: Iterable[Chosen]) -> list[Tree]:
     """What the claim says for all, for a request, or for an alternative that was chosen."""
+    if not plan.claims[claim].config:
+        return []
     names = {name for request, alternative, _ in chosen for name in (request.name, alternative.name)}
     return [
         {"source": "FromClaim", **_tree(config)}
@@ -109,12 +110,12 @@ def _claim_config(plan: Plan, claim: int, chosen: Iterable[Chosen]) -> list[Tree
     ]
 
 
-def _node_selector(view: View, devices: Iterable[int]) -> Tree | None:
+def _node_selector(view: View, placed: Iterable[Placed]) -> Tree | None:
     """One node for a device that is local to it; else what all devices ask of a node; None for any node."""
     fields: list[Tree] = []
     expressions: list[Tree] = []
     seen = set()
-    for at in devices:
+    for _, at, _ in placed:
         slice_ = view.slice_of(at)
         place: ResourceSliceSpec | Device = slice_.spec
         if slice_.spec.perDeviceNodeSelection:
