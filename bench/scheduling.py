@@ -1,0 +1,32 @@
+"""Pods a second, in process: at 500 and 5,000 nodes, with alternatives, and how soon a waiting pod reacts."""
+
+from __future__ import annotations
+
+import asyncio
+
+import uvloop
+
+from dray.sim import benchmark as b
+
+
+async def figures() -> None:
+    for nodes in (500, 5000):
+        rate = await b.burst_into_half_full(nodes, 10, 1500)
+        steady = await b.steady_state(nodes, 10, 1500, b.PLAIN)
+        print(f"{nodes} nodes: burst into half-full {rate:.0f} pods/s, steady {steady:.0f} pods/s", flush=True)
+    for workload in (b.SELECTOR, b.FIVE, b.NO_CLAIMS):
+        print(f"steady, {workload.name}: {await b.steady_state(500, 10, 1000, workload):.0f} pods/s", flush=True)
+    for number in (1, 2, 4, 8):
+        workload = b.Workload(f"alternatives-{number}", (b.alternatives(number),))
+        print(
+            f"{number} alternatives, the last one fits: {await b.burst_of(500, 10, 1000, workload):.0f} pods/s",
+            flush=True,
+        )
+    for what, seconds in (await b.reactions(50)).items():
+        middle, late = seconds[len(seconds) // 2], seconds[int(len(seconds) * 0.99)]
+        print(f"waiting for {what}: p50 {middle * 1000:.1f} ms, p99 {late * 1000:.1f} ms", flush=True)
+
+
+def main() -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(figures())

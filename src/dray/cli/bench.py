@@ -1,0 +1,49 @@
+"""`dray bench scheduling`: how fast this machine gives devices to pods."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import platform
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("bench", help="measure this machine")
+    parser.add_argument("what", choices=["scheduling"], help="scheduling: pods a second, all in one process")
+    parser.add_argument("--nodes", type=int, default=500, help="simulated nodes (%(default)s)")
+    parser.add_argument("--devices", type=int, default=10, help="devices of each node (%(default)s)")
+    parser.add_argument("--pods", type=int, default=2500, help="pods of each measurement (%(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import uvloop
+
+    for name in ("nodes", "devices", "pods"):
+        if getattr(args, name) < 1:
+            print(f"dray bench: --{name}: expected a number from 1, got {getattr(args, name)}", file=sys.stderr)
+            return 1
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_scheduling(args.nodes, args.devices, args.pods))
+    return 0
+
+
+async def _scheduling(nodes: int, devices: int, pods: int) -> None:
+    from dray.sim import benchmark as b
+
+    print(f"# {nodes} nodes x {devices} devices, {pods} pods, Python {platform.python_version()}")
+    room = min(pods, nodes * devices // 2)
+    _line("burst into a half-full cluster", await b.burst_into_half_full(nodes, devices, room))
+    _line("steady state, one device", await b.steady_state(nodes, devices, pods, b.PLAIN))
+    _line("steady state, with a selector", await b.steady_state(nodes, devices, pods, b.SELECTOR))
+    _line("steady state, four devices that share a root", await b.steady_state(nodes, devices, pods, b.FIVE))
+    _line("pods without claims", await b.burst_of(nodes, devices, pods, b.NO_CLAIMS))
+
+
+def _line(what: str, rate: float) -> None:
+    print(f"{what:<45} {rate:8.0f} pods/s", flush=True)

@@ -1,0 +1,240 @@
+"""How fast pods get their devices, in one process: the measurements behind `dray bench scheduling`.
+
+A cluster of simulated nodes with the real API server on a memory store, the real controllers and the real scheduler; pods
+are created by clients in the same process. Nothing is judged here, only counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dray.api.gates import FeatureGates
+from dray.api.types.core import Pod
+from dray.api.types.resource import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.user import ADMIN
+from dray.client import Deltas, InProcess, SharedInformers
+from dray.controllers import ControllerManager
+from dray.scheduler import Scheduler
+from dray.sim.hardware import CLASS, DRIVER
+from dray.sim.nodes import SimulatedNodes
+
+NAMESPACE = "default"
+IN_FLIGHT = 20  # pods that wait for a node at the same time in the steady state
+_SELECTOR = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("1Gi")) >= 0'
+_ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What each pod asks for."""
+
+    name: str
+    requests: tuple[dict[str, Any], ...] | None
+    constraints: tuple[dict[str, Any], ...] = ()
+
+    def template(self) -> dict[str, Any]:
+        devices: dict[str, Any] = {"requests": list(self.requests or ()), "constraints": list(self.constraints)}
+        return {"metadata": {"name": self.name, "namespace": NAMESPACE}, "spec": {"spec": {"devices": devices}}}
+
+    def pod(self, name: str) -> dict[str, Any]:
+        container: dict[str, Any] = {"name": "c", "image": "pause"}
+        spec: dict[str, Any] = {"containers": [container]}
+        if self.requests is not None:
+            container["resources"] = {"claims": [{"name": "d"}]}
+            spec["resourceClaims"] = [{"name": "d", "resourceClaimTemplateName": self.name}]
+        return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+def one(count: int = 1, selector: str = "") -> dict[str, Any]:
+    exactly: dict[str, Any] = {"deviceClassName": CLASS, "count": count}
+    if selector:
+        exactly["selectors"] = [{"cel": {"expression": selector}}]
+    return {"name": "r", "exactly": exactly}
+
+
+def alternatives(number: int) -> dict[str, Any]:
+    """A request of which only the last of `number` alternatives can be served."""
+    missing = [f'device.attributes["{DRIVER}"].model == "none-{i}"' for i in range(number - 1)]
+    listed = [
+        {"name": f"a{i}", "deviceClassName": CLASS, "selectors": [{"cel": {"expression": text}}]}
+        for i, text in enumerate([*missing, _SELECTOR])
+    ]
+    return {"name": "r", "firstAvailable": listed}
+
+
+PLAIN = Workload("plain", (one(),))
+SELECTOR = Workload("selector", (one(selector=_SELECTOR),))
+FIVE = Workload("five", (one(4),), ({"matchAttribute": _ROOT, "requests": ["r"]},))
+NO_CLAIMS = Workload("no-claims", None)
+
+
+class Cluster:
+    """A running cluster and the pods that a measurement makes."""
+
+    def __init__(self, client: InProcess, informers: SharedInformers) -> None:
+        self.client = client
+        self.informers = informers
+        self.bound: asyncio.Queue[str] = asyncio.Queue()
+        self._count = 0
+        informers.informer(Pod).add_handler(self._note)
+
+    def _note(self, deltas: Deltas[Pod]) -> None:
+        for old, new in deltas:
+            if new is not None and new.spec.nodeName and (old is None or not old.spec.nodeName):
+                self.bound.put_nowait(new.metadata.name)
+
+    async def create(self, workload: Workload) -> str:
+        self._count += 1
+        name = f"{workload.name}-{self._count}"
+        await self.client.create(Pod, workload.pod(name))
+        return name
+
+    async def wait(self, number: int) -> None:
+        for _ in range(number):
+            await self.bound.get()
+
+    async def burst(self, workload: Workload, number: int) -> float:
+        """Pods a second when all come at once."""
+        started = time.perf_counter()
+        creating = asyncio.create_task(self._create_many(workload, number))
+        await self.wait(number)
+        await creating
+        return number / (time.perf_counter() - started)
+
+    async def _create_many(self, workload: Workload, number: int) -> None:
+        for i in range(number):
+            await self.create(workload)
+            if i % 10 == 9:
+                await asyncio.sleep(0)
+
+    async def steady(self, workload: Workload, number: int) -> float:
+        """Pods a second when each pod that got its node is deleted and replaced."""
+        started = time.perf_counter()
+        for _ in range(min(IN_FLIGHT, number)):
+            await self.create(workload)
+        left = number - min(IN_FLIGHT, number)
+        for _ in range(number):
+            name = await self.bound.get()
+            await self.client.delete(Pod, name, NAMESPACE, grace=0)
+            if left:
+                left -= 1
+                await self.create(workload)
+        return number / (time.perf_counter() - started)
+
+    async def reaction(
+        self, workload: Workload, appear: Callable[[], Any], vanish: Callable[[], Any], tries: int
+    ) -> list[float]:
+        """Seconds from the appearance of what a pod waits for to its node, for each try."""
+        seconds: list[float] = []
+        for _ in range(tries):
+            await vanish()
+            name = await self.create(workload)
+            await asyncio.sleep(0.02)
+            started = time.perf_counter()
+            await appear()
+            await self.wait(1)
+            seconds.append(time.perf_counter() - started)
+            await self.client.delete(Pod, name, NAMESPACE, grace=0)
+            await asyncio.sleep(0.01)
+        return sorted(seconds)
+
+
+@asynccontextmanager
+async def cluster(nodes: int, devices: int, workloads: tuple[Workload, ...] = ()) -> AsyncIterator[Cluster]:
+    """A cluster whose nodes exist but run nothing, as in Kubernetes' own scheduling benchmark."""
+    running = await Running.open(Settings(keys=None))
+    gates = FeatureGates()
+    client = InProcess(running.api, ADMIN)
+    informers = SharedInformers(client)
+    simulated = SimulatedNodes(client, informers, nodes, devices)
+    await simulated.register()
+    measured = Cluster(client, informers)
+    parts = [
+        ControllerManager(client, gates=gates, informers=informers).run,
+        Scheduler(client, gates, informers=informers).run,
+    ]
+    for workload in workloads:
+        if workload.requests is not None:
+            await client.create(ResourceClaimTemplate, workload.template())
+    tasks = [asyncio.create_task(part()) for part in parts]
+    await informers.synced()
+    _calm_collector()
+    try:
+        yield measured
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await informers.stop()
+        await running.close()
+        gc.unfreeze()
+
+
+def _calm_collector() -> None:
+    """As `dray up` does: what exists will stay, and collections are rare."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
+
+
+async def burst_into_half_full(nodes: int, devices: int, pods: int) -> float:
+    """Fill half of the devices, then measure a burst."""
+    async with cluster(nodes, devices, (PLAIN,)) as measured:
+        await measured.burst(PLAIN, min(pods, nodes * devices // 2))
+        return await measured.burst(PLAIN, pods)
+
+
+async def steady_state(nodes: int, devices: int, pods: int, workload: Workload) -> float:
+    async with cluster(nodes, devices, (workload,)) as measured:
+        await measured.steady(workload, min(pods, 100))  # warm
+        return await measured.steady(workload, pods)
+
+
+async def burst_of(nodes: int, devices: int, pods: int, workload: Workload) -> float:
+    async with cluster(nodes, devices, (workload,)) as measured:
+        return await measured.burst(workload, pods)
+
+
+async def reactions(tries: int) -> dict[str, list[float]]:
+    """How long a waiting pod waits on after what it needs has appeared: a class, a template, devices."""
+    async with cluster(3, 8, (PLAIN,)) as measured:
+        client = measured.client
+        class_ = {"metadata": {"name": CLASS}, "spec": {}}
+
+        async def no_class() -> None:
+            await client.delete(DeviceClass, CLASS)
+
+        async def a_class() -> None:
+            await client.create(DeviceClass, class_)
+
+        async def no_template() -> None:
+            await client.delete(ResourceClaimTemplate, PLAIN.name, NAMESPACE)
+
+        async def a_template() -> None:
+            await client.create(ResourceClaimTemplate, PLAIN.template())
+
+        slices = [s.metadata.name for s in measured.informers.informer(ResourceSlice).list()]
+
+        async def no_slices() -> None:
+            for name in slices:
+                await client.delete(ResourceSlice, name)
+
+        async def a_slice() -> None:
+            from dray.sim.hardware import slice_trees
+
+            for number in range(3):
+                for tree in slice_trees(number, 8, "00000000-0000-0000-0000-000000000000"):
+                    await client.create(ResourceSlice, tree)
+
+        return {
+            "class": await measured.reaction(PLAIN, a_class, no_class, tries),
+            "template": await measured.reaction(PLAIN, a_template, no_template, tries),
+            "slices": await measured.reaction(PLAIN, a_slice, no_slices, tries),
+        }
