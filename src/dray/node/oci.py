@@ -1,0 +1,238 @@
+"""Runtime `oci`: a runc bundle for every container, with all that CDI can ask for.
+
+Needs root. No image is pulled: the root file system is the host's, read-only, and the network is the host's too. The
+container's state lives in the attempt's directory and goes with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dray.node import rootfs
+from dray.node.cdi import HOOKS, DeviceNode, Edits, Hook
+from dray.node.cdi import Mount as CdiMount
+from dray.node.process import environment
+from dray.node.runtime import Key, StartError, Task
+from dray.node.supervised import Launch
+
+_TRIAL_SECONDS = 20.0
+_CAPABILITIES = tuple(
+    f"CAP_{name}"
+    for name in [
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FSETID",
+        "FOWNER",
+        "MKNOD",
+        "NET_RAW",
+        "SETGID",
+        "SETUID",
+        "SETFCAP",
+        "SETPCAP",
+        "NET_BIND_SERVICE",
+        "SYS_CHROOT",
+        "KILL",
+        "AUDIT_WRITE",
+    ]
+)
+_MASKED = ("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware")
+_READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_DEVICE_KINDS = ((stat.S_ISCHR, "c"), (stat.S_ISBLK, "b"), (stat.S_ISFIFO, "p"))
+_MODE_BITS = 0o7777
+
+
+class OciWrapper:
+    """Writes a bundle and runs it with runc."""
+
+    name = "oci"
+
+    def __init__(self, program: str = "runc") -> None:
+        self._program = program
+
+    def unavailable(self) -> str:
+        if shutil.which(self._program) is None:
+            return f"{self._program} is not installed"
+        if os.geteuid() != 0:
+            return f"{self._program} needs root"
+        task = Task(Key("trial", "trial", os.getpid()), ("true",))
+        with tempfile.TemporaryDirectory(prefix="dray-oci-") as directory:
+            launch = self.launch(task, Path(directory))
+            try:
+                done = subprocess.run(launch.argv, capture_output=True, timeout=_TRIAL_SECONDS, check=False)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return f"{self._program} does not work here: {error}"
+            finally:
+                self.clean(Path(directory))
+        return "" if done.returncode == 0 else f"{self._program} does not work here: {done.stderr.decode().strip()}"
+
+    def cannot(self, task: Task) -> list[str]:
+        # runc before 1.4 does not know of network devices, and ignores what it does not know.
+        return [f"network device {device.hostInterfaceName}" for device in task.edits.netDevices]
+
+    def launch(self, task: Task, directory: Path) -> Launch:
+        bundle = directory / "bundle"
+        root = bundle / "rootfs"
+        root.mkdir(parents=True)
+        config = _config(task)
+        for step in rootfs.plan(_targets(task)):
+            _take(step, root, config["mounts"])
+        config["mounts"] += [*_own_mounts(), *_volume_mounts(task), *map(_cdi_mount, task.edits.mounts)]
+        (bundle / "config.json").write_text(json.dumps(config))
+        name = _name(task.key)
+        (directory / "container").write_text(name)
+        argv = [*self._runc(directory), "run", "--bundle", str(bundle), "--pid-file", str(directory / "pid"), name]
+        return Launch(argv, {"PATH": os.environ.get("PATH", "")}, "/", pid_file=str(directory / "pid"))
+
+    def clean(self, directory: Path) -> None:
+        name = directory / "container"
+        if name.exists():
+            delete = [*self._runc(directory), "delete", "--force", name.read_text()]
+            subprocess.run(delete, capture_output=True, timeout=_TRIAL_SECONDS, check=False)
+
+    def _runc(self, directory: Path) -> list[str]:
+        return [shutil.which(self._program) or self._program, "--root", str(directory / "state")]
+
+
+def _name(key: Key) -> str:
+    """A name that is unique on the machine, whatever pods are called."""
+    return "dray-" + hashlib.sha256("/".join(map(str, key)).encode()).hexdigest()[:24]
+
+
+def _targets(task: Task) -> list[str]:
+    return [mount.target for mount in task.mounts] + [mount.containerPath for mount in task.edits.mounts]
+
+
+def _config(task: Task) -> dict[str, Any]:
+    devices = [_device(node) for node in task.edits.deviceNodes]
+    linux: dict[str, Any] = {
+        "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
+        "resources": {"devices": [{"allow": False, "access": "rwm"}, *_allowed(task.edits, devices)]},
+        "devices": devices,
+        "maskedPaths": _MASKED,
+        "readonlyPaths": _READONLY,
+    }
+    if task.edits.intelRdt is not None:
+        linux["intelRdt"] = _rdt(task.edits)
+    return {
+        "ociVersion": "1.0.2",
+        "process": _process(task),
+        "root": {"path": "rootfs", "readonly": True},
+        "hostname": task.hostname,
+        "mounts": [],
+        "hooks": {
+            kind: hooks for kind in HOOKS if (hooks := [_hook(h) for h in task.edits.hooks if h.hookName == kind])
+        },
+        "linux": linux,
+    }
+
+
+def _process(task: Task) -> dict[str, Any]:
+    user: dict[str, Any] = {"uid": 0, "gid": 0}
+    if task.edits.additionalGids:
+        user["additionalGids"] = [gid for gid in task.edits.additionalGids if gid]
+    return {
+        "terminal": False,
+        "user": user,
+        "args": task.argv,
+        "env": [f"{name}={value}" for name, value in environment(task, "/root").items()],
+        "cwd": task.directory or "/",
+        "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), _CAPABILITIES),
+        "noNewPrivileges": True,
+    }
+
+
+def _rdt(edits: Edits) -> dict[str, Any]:
+    assert edits.intelRdt is not None
+    names = ("closID", "l3CacheSchema", "memBwSchema", "enableCMT", "enableMBM")
+    return {name: value for name in names if (value := getattr(edits.intelRdt, name))}
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    tree: dict[str, Any] = {"path": hook.path, "args": hook.args, "env": hook.env}
+    return tree if hook.timeout is None else tree | {"timeout": hook.timeout}
+
+
+def _device(node: DeviceNode) -> dict[str, Any]:
+    """A device as runc makes it; what the spec does not say is taken from the host."""
+    kind, major, minor, mode = node.type, node.major, node.minor, node.fileMode
+    if not kind or (not major and kind != "p"):
+        try:
+            host = os.stat(node.source)
+        except OSError as error:
+            raise StartError(f"device node {node.source}: {error.strerror}") from error
+        kind = kind or next((letter for test, letter in _DEVICE_KINDS if test(host.st_mode)), "")
+        if not kind:
+            raise StartError(f"device node {node.source} is no device")
+        major, minor = os.major(host.st_rdev), os.minor(host.st_rdev)
+        mode = mode if mode is not None else host.st_mode & _MODE_BITS
+    device: dict[str, Any] = {"path": node.path, "type": kind, "major": major, "minor": minor}
+    named = (("fileMode", mode), ("uid", node.uid), ("gid", node.gid))
+    return device | {name: value for name, value in named if value is not None}
+
+
+def _allowed(edits: Edits, devices: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for node, device in zip(edits.deviceNodes, devices, strict=True):
+        if device["type"] in ("b", "c"):
+            access = node.permissions or "rwm"
+            numbers = {"major": device["major"], "minor": device["minor"]}
+            yield {"allow": True, "type": device["type"], "access": access, **numbers}
+
+
+def _take(step: rootfs.Step, root: Path, mounts: list[dict[str, Any]]) -> None:
+    """Symlinks of the topmost directory are made in the bundle; deeper ones cannot be, and are followed instead."""
+    if step.kind == rootfs.TMPFS:
+        mounts.append({"destination": step.target, "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"]})
+    elif step.kind == rootfs.SYMLINK and step.target.count("/") == 1:
+        (root / step.target[1:]).symlink_to(step.source)
+    elif os.path.exists(step.target):
+        source = os.path.realpath(step.target)
+        mounts.append(_bind(source, step.target, "ro"))
+
+
+def _bind(source: str, target: str, *options: str) -> dict[str, Any]:
+    return {"destination": target, "type": "bind", "source": source, "options": ["rbind", *options]}
+
+
+def _own_mounts() -> list[dict[str, Any]]:
+    quiet = ["nosuid", "noexec", "nodev"]
+    return [
+        {"destination": "/proc", "type": "proc", "source": "proc"},
+        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=65536k"]},
+        {
+            "destination": "/dev/pts",
+            "type": "devpts",
+            "source": "devpts",
+            "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"],
+        },
+        {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": [*quiet, "mode=1777"]},
+        {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": [*quiet, "ro"]},
+    ]
+
+
+def _volume_mounts(task: Task) -> Iterator[dict[str, Any]]:
+    for mount in task.mounts:
+        yield _bind(_existing(mount.source), mount.target, "ro" if mount.readonly else "rw")
+
+
+def _cdi_mount(mount: CdiMount) -> dict[str, Any]:
+    kind = mount.type or "bind"
+    source = _existing(mount.hostPath) if kind in ("bind", "none") else mount.hostPath
+    options = [*mount.options] or ["rbind"]
+    if kind in ("bind", "none") and not {"bind", "rbind"} & set(options):
+        options.append("rbind")
+    return {"destination": mount.containerPath, "type": kind, "source": source, "options": options}
+
+
+def _existing(path: str) -> str:
+    if not os.path.exists(path):
+        raise StartError(f"cannot mount {path}: it does not exist on the host")
+    return path

@@ -1,0 +1,63 @@
+"""The file system of a container without image: the host's, read-only, with fresh /tmp, /run and /dev. Pure planning.
+
+What a container mounts must have a place. Where the host has none, the nearest directory that exists is rebuilt from
+its own entries, so that a new one fits in beside them. Left out: making it so, which bwrap and runc do each their way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+FRESH = ("/tmp", "/run")  # writable and empty in every container
+OWN = ("/proc", "/dev", "/sys")  # made by whoever builds the container
+BIND = "bind"  # of the host, read-only
+TMPFS = "tmpfs"
+SYMLINK = "symlink"  # `source` is where it points
+
+
+class Step(NamedTuple):
+    kind: str
+    target: str
+    source: str = ""
+
+
+def plan(targets: Iterable[str]) -> list[Step]:
+    """What to do, in this order, before mounting something at each of `targets`."""
+    steps = [*_copies("/", (*FRESH, *OWN)), *(Step(TMPFS, path) for path in FRESH)]
+    opened: set[str] = set()
+    for target in sorted(map(os.path.normpath, targets)):
+        parent = _last_existing(target)
+        if parent != "/" and parent not in opened and not _is_made(parent):
+            opened.add(parent)
+            steps += [Step(TMPFS, parent), *_copies(parent)]
+    return steps
+
+
+def _copies(directory: str, without: Iterable[str] = ()) -> Iterable[Step]:
+    """A directory entry by entry."""
+    with os.scandir(directory) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            if entry.path in without:
+                continue
+            if entry.is_symlink():
+                yield Step(SYMLINK, entry.path, os.readlink(entry.path))
+            elif entry.is_dir() or entry.is_file():
+                yield Step(BIND, entry.path, entry.path)
+
+
+def _last_existing(target: str) -> str:
+    """The directory to rebuild for a target: its nearest ancestor on the host; "/" when there is nothing to do."""
+    if os.path.lexists(target):
+        return "/"
+    path = os.path.dirname(target)
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return os.path.realpath(path)
+
+
+def _is_made(path: str) -> bool:
+    """Whether a directory is one of those that are made anew anyway."""
+    return any(PurePosixPath(path).is_relative_to(made) for made in (*FRESH, *OWN))

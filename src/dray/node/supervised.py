@@ -1,0 +1,330 @@
+"""Containers as processes under a guardian each: what the runtimes `process`, `bwrap` and `oci` share.
+
+Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>`, and a guardian (`shim`) that holds a lock
+on a file in it. All that is known of an attempt is read from there, so an agent that was killed finds its containers
+again, and takes the lock itself to give up an attempt that has no guardian any more. How a command line becomes a
+container is the business of a `Wrapper`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from dray.node import shim
+from dray.node.runtime import LOST_EXIT_CODE, Attempt, Key, StartError, Task
+
+_SHIM = str(Path(shim.__file__))
+_KILL_AGAIN_SECONDS = 1.0  # a kill can come before there is somebody to kill
+_POLL_SECONDS = 0.1  # where the kernel has no pidfd
+# A guardian that takes longer than this to start its container is stuck; a loaded machine needs a second.
+_START_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What the guardian executes, and whom signals are for: a descendant `depth` generations down, or a pid in a file."""
+
+    argv: list[str]
+    env: dict[str, str]
+    directory: str
+    depth: int = 0
+    pid_file: str = ""
+
+
+class Wrapper(Protocol):
+    """Makes a command line into a container."""
+
+    @property
+    def name(self) -> str: ...
+
+    def unavailable(self) -> str:
+        """Why this machine cannot run it; empty when it can."""
+        ...
+
+    def cannot(self, task: Task) -> list[str]: ...
+
+    def launch(self, task: Task, directory: Path) -> Launch:
+        """`directory` is the attempt's, for files of the wrapper's own. `StartError` when something is missing."""
+        ...
+
+    def clean(self, directory: Path) -> None:
+        """Remove what an attempt has left outside its directory; it runs no more."""
+        ...
+
+
+class Supervised:
+    """A `Runtime` on top of a wrapper."""
+
+    needs_command = True
+
+    def __init__(self, root: Path, wrapper: Wrapper) -> None:
+        self._pods = root / "pods"
+        self._wrapper = wrapper
+        self._children: dict[Key, int] = {}  # guardians that are ours to reap
+        self._starting: set[Key] = set()
+        self._ended: dict[Key, Attempt] = {}  # attempts that are over do not change any more
+
+    @property
+    def name(self) -> str:
+        return self._wrapper.name
+
+    def cannot(self, task: Task) -> list[str]:
+        return self._wrapper.cannot(task)
+
+    async def start(self, task: Task) -> Attempt:
+        directory = self._directory(task.key)
+        if directory.exists():
+            return self._attempt(task.key)
+        self._prune(task.key)
+        directory.mkdir(parents=True)
+        self._starting.add(task.key)
+        try:
+            launch = self._wrapper.launch(task, directory)
+            _write_task(directory, task, launch)
+            await self._spawn(task.key, directory)
+        except BaseException as error:
+            if isinstance(error, StartError):
+                shutil.rmtree(directory, ignore_errors=True)  # nothing ran: the number is free
+            raise
+        finally:
+            self._starting.discard(task.key)
+        return self._attempt(task.key)
+
+    async def _spawn(self, key: Key, directory: Path) -> None:
+        ready, theirs = os.pipe()
+        try:
+            self._children[key] = _guardian(directory, theirs)
+            os.close(theirs)
+            async with asyncio.timeout(_START_SECONDS):
+                await _readable(ready)
+        except TimeoutError:
+            raise StartError(f"the container did not start within {_START_SECONDS:.0f} s") from None
+        finally:
+            os.close(ready)
+        if not (directory / "pid.json").exists():
+            raise StartError(f"the container was not started: {_tail(directory / 'shim.err')}")
+
+    def attempts(self, pod: str) -> list[Attempt]:
+        found = []
+        for container in _entries(self._pods / pod / "containers"):
+            for attempt in _entries(container):
+                key = Key(pod, container.name, int(attempt.name))
+                if key not in self._starting:
+                    found.append(self._attempt(key))
+        return sorted(found, key=lambda attempt: attempt.key)
+
+    def pods(self) -> Iterable[str]:
+        return [entry.name for entry in _entries(self._pods)]
+
+    async def wait(self, key: Key) -> None:
+        while self._directory(key).exists() and self._attempt(key).running:
+            pids = _read(self._directory(key) / "pid.json")
+            if pids is None:  # the guardian is about to start or to give up
+                await asyncio.sleep(_POLL_SECONDS)
+            else:
+                await _process_ended(pids["shim"], pids["shim_start"])
+        await self._reap(key)
+
+    async def stop(self, key: Key, grace: float) -> None:
+        ended = asyncio.ensure_future(self.wait(key))
+        try:
+            if grace > 0:
+                self._signal(key, signal.SIGTERM)
+                await asyncio.wait((ended,), timeout=grace)
+            while not ended.done():
+                self._signal(key, signal.SIGUSR1)
+                await asyncio.wait((ended,), timeout=_KILL_AGAIN_SECONDS)
+        finally:
+            ended.cancel()
+
+    def log(self, key: Key) -> Path | None:
+        return self._directory(key) / "log"
+
+    def remove(self, pod: str) -> None:
+        for attempt in self.attempts(pod):
+            self._wrapper.clean(self._directory(attempt.key))
+            self._ended.pop(attempt.key, None)
+        shutil.rmtree(self._pods / pod, ignore_errors=True)
+
+    # One attempt, from its files
+
+    def _directory(self, key: Key) -> Path:
+        return self._pods / key.pod / "containers" / key.container / str(key.attempt)
+
+    def _attempt(self, key: Key) -> Attempt:
+        if key in self._ended:
+            return self._ended[key]
+        directory = self._directory(key)
+        end = _read(directory / "exit.json") or self._lost(key, directory)
+        pids = _read(directory / "pid.json") or {}
+        task = _read(directory / "task.json") or {}
+        started, quick_ends = pids.get("started", 0.0), task.get("quick_ends", 0)
+        if end is None:
+            return Attempt(key, started, quick_ends)
+        attempt = Attempt(
+            key, started or end["finished"], quick_ends, end["finished"], end["code"], end["reason"], end["message"]
+        )
+        self._ended[key] = attempt
+        return attempt
+
+    def _lost(self, key: Key, directory: Path) -> dict[str, Any] | None:
+        """Give up an attempt without guardian; None while there is one."""
+        if key in self._starting:
+            return None
+        with _locked(directory / "lock") as locked:
+            if not locked:
+                return None
+            end = _read(directory / "exit.json")  # written between the two looks
+            if end is None:
+                _kill_left_over(directory)
+                self._wrapper.clean(directory)
+                message = "The container could not be located: its guardian was killed, or the machine restarted"
+                end = {"code": LOST_EXIT_CODE, "reason": "ContainerStatusUnknown", "message": message}
+                end["finished"] = time.time()
+                shim.write_json(str(directory / "exit.json"), end)
+            return end
+
+    def _signal(self, key: Key, number: int) -> None:
+        pids = _read(self._directory(key) / "pid.json")
+        if pids is not None and _alive(pids["shim"], pids["shim_start"]):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pids["shim"], number)
+
+    async def _reap(self, key: Key) -> None:
+        pid = self._children.get(key)
+        if pid is not None:
+            await _process_ended(pid, shim.start_time(pid))
+            self._collect(key)
+
+    def _collect(self, key: Key) -> None:
+        """Of several who wait, one reaps."""
+        pid = self._children.pop(key, None)
+        if pid is not None:
+            os.waitpid(pid, 0)
+
+    def _prune(self, key: Key) -> None:
+        """Keep one attempt before the new one: `logs --previous` goes back no further."""
+        for entry in _entries(self._directory(key).parent):
+            number = int(entry.name)
+            if number < key.attempt - 1:
+                self._ended.pop(Key(key.pod, key.container, number), None)
+                self._wrapper.clean(entry)
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _guardian(directory: Path, ready: int) -> int:
+    """Start a guardian, without fork handlers or `preexec_fn`, which do not get along with the threads of gRPC."""
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, ready, 1),
+        (os.POSIX_SPAWN_OPEN, 2, str(directory / "shim.err"), os.O_WRONLY | os.O_CREAT, 0o600),
+    ]
+    argv = [sys.executable, "-I", "-S", _SHIM, str(directory)]
+    return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True)
+
+
+def _write_task(directory: Path, task: Task, launch: Launch) -> None:
+    written = {
+        "argv": launch.argv,
+        "env": launch.env,
+        "directory": launch.directory,
+        "depth": launch.depth,
+        "pid_file": launch.pid_file,
+        "quick_ends": task.quick_ends,
+    }
+    shim.write_json(str(directory / "task.json"), written)
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return [*directory.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        value: dict[str, Any] = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    return value
+
+
+def _tail(file: Path) -> str:
+    with contextlib.suppress(OSError):
+        return file.read_text(errors="replace").strip().rpartition("\n")[2]
+    return ""
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[bool]:
+    """Hold the guardian's lock; False when the guardian holds it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+def _kill_left_over(directory: Path) -> None:
+    """End a container whose guardian was killed."""
+    pids = _read(directory / "pid.json")
+    if pids is not None and _alive(pids["child"], pids["child_start"]):
+        shim.kill_rest(pids["child"])
+
+
+def _alive(pid: int, started: int) -> bool:
+    try:
+        return shim.start_time(pid) == started
+    except (OSError, IndexError):
+        return False
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    loop.add_reader(descriptor, lambda: None if done.done() else done.set_result(None))
+    try:
+        await done
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def _process_ended(pid: int, started: int) -> None:
+    """Wait for the end of a process that need not be a child."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno == errno.ESRCH:
+            return
+        await _process_gone(pid, started)
+        return
+    try:
+        if _alive(pid, started):
+            await _readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def _process_gone(pid: int, started: int) -> None:
+    """The same where the kernel cannot tell: look now and then."""
+    while True:
+        await asyncio.sleep(_POLL_SECONDS)
+        if not _alive(pid, started):
+            return

@@ -1,0 +1,339 @@
+"""One suite for every runtime; those that this machine cannot run are skipped by name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dray.node import runtimes
+from dray.node.bwrap import BwrapWrapper
+from dray.node.cdi import DeviceNode, Edits, Hook, Mount
+from dray.node.fake import EXIT_CODE, SECONDS, FakeRuntime
+from dray.node.oci import OciWrapper
+from dray.node.process import ProcessWrapper
+from dray.node.runtime import Attempt, Key, Runtime, StartError, Task
+from dray.node.runtime import Mount as Volume
+from dray.node.supervised import Supervised
+
+WRAPPERS = {"process": ProcessWrapper, "bwrap": BwrapWrapper, "oci": OciWrapper}
+EXECUTING = ("process", "bwrap", "oci")
+
+
+unavailable = cache(runtimes.unavailable)  # finding out takes as long as running a container
+
+
+def opened(name: str, root: Path) -> Runtime:
+    if why := unavailable(name):
+        pytest.skip(f"{name}: {why}")
+    return FakeRuntime() if name == "fake" else Supervised(root, WRAPPERS[name]())
+
+
+@pytest.fixture(params=runtimes.NAMES)
+async def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
+    runtime = opened(request.param, tmp_path)
+    yield runtime
+    await end(runtime)
+
+
+@pytest.fixture(params=EXECUTING)
+async def executing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
+    runtime = opened(request.param, tmp_path)
+    yield runtime
+    await end(runtime)
+
+
+async def end(runtime: Runtime) -> None:
+    for pod in [*runtime.pods()]:
+        for attempt in runtime.attempts(pod):
+            if attempt.running:
+                await runtime.stop(attempt.key, 0)
+        runtime.remove(pod)
+
+
+def shell(script: str, attempt: int = 0, **more: object) -> Task:
+    return Task(Key("pod-1", "main", attempt), ("/bin/sh", "-c", script), **more)  # type: ignore[arg-type]  # fields by name
+
+
+async def finished(runtime: Runtime, key: Key) -> Attempt:
+    async with asyncio.timeout(20):
+        await runtime.wait(key)
+    [attempt] = [attempt for attempt in runtime.attempts(key.pod) if attempt.key == key]
+    return attempt
+
+
+def written(runtime: Runtime, key: Key) -> list[str]:
+    """The lines of a log, without time and stream."""
+    file = runtime.log(key)
+    assert file is not None
+    return [line.split(" ", 3)[3] for line in file.read_text().splitlines()]
+
+
+async def output(runtime: Runtime, task: Task) -> list[str]:
+    await runtime.start(task)
+    attempt = await finished(runtime, task.key)
+    assert attempt.exit_code == 0, (attempt, written(runtime, task.key))
+    return written(runtime, task.key)
+
+
+# What every runtime does
+
+
+@pytest.mark.parametrize("code", [0, 7])
+async def test_the_exit_code_is_told(runtime: Runtime, code: int) -> None:
+    task = shell(f"exit {code}", annotations={SECONDS: "0", EXIT_CODE: str(code)})
+    begun = time.time()
+    await runtime.start(task)
+    attempt = await finished(runtime, task.key)
+    assert (attempt.exit_code, attempt.reason) == (code, "Error" if code else "Completed")
+    assert begun - 1 < attempt.started <= attempt.finished < time.time() + 1
+
+
+async def test_a_second_start_of_an_attempt_starts_nothing(runtime: Runtime) -> None:
+    first = await runtime.start(shell("sleep 60"))
+    assert await runtime.start(shell("sleep 60")) == first
+    assert runtime.attempts("pod-1") == [first]
+
+
+async def test_stopping_ends_a_container(runtime: Runtime) -> None:
+    task = shell("trap 'exit 3' TERM; while :; do sleep 0.05; done")
+    await runtime.start(task)
+    await asyncio.sleep(0.3)
+    begun = time.monotonic()
+    await runtime.stop(task.key, 10)
+    assert time.monotonic() - begun < 5
+    [attempt] = runtime.attempts("pod-1")
+    assert attempt.exit_code == (143 if runtime.name == "fake" else 3)
+
+
+async def test_a_removed_pod_is_forgotten(runtime: Runtime) -> None:
+    task = shell("true", annotations={SECONDS: "0"})
+    await runtime.start(task)
+    await finished(runtime, task.key)
+    assert [*runtime.pods()] == ["pod-1"]
+    runtime.remove("pod-1")
+    assert [*runtime.pods()] == []
+    await runtime.wait(task.key)
+
+
+async def test_attempts_are_told_apart(runtime: Runtime) -> None:
+    for number in range(2):
+        task = shell("exit 1", number, quick_ends=number, annotations={SECONDS: "0", EXIT_CODE: "1"})
+        await runtime.start(task)
+        await finished(runtime, task.key)
+    assert [(a.key.attempt, a.quick_ends, a.exit_code) for a in runtime.attempts("pod-1")] == [(0, 0, 1), (1, 1, 1)]
+
+
+# What runtimes that execute do
+
+
+async def test_output_is_kept_with_time_and_stream(executing: Runtime) -> None:
+    task = shell("echo out; echo err >&2; printf rest")
+    await executing.start(task)
+    await finished(executing, task.key)
+    file = executing.log(task.key)
+    assert file is not None
+    lines = [line.split(" ", 3) for line in file.read_text().splitlines()]
+    assert sorted(line[1:] for line in lines) == [
+        ["stderr", "F", "err"],
+        ["stdout", "F", "out"],
+        ["stdout", "P", "rest"],
+    ]
+    assert all(line[0].startswith("20") and line[0].endswith("Z") for line in lines)
+
+
+async def test_environment_of_pod_and_devices_reach_the_container(executing: Runtime) -> None:
+    edits = Edits(env=("GPU=7", "SHARED=device"))
+    task = shell("echo $OWN $GPU $SHARED $HOSTNAME", env={"OWN": "a b", "SHARED": "pod"}, edits=edits, hostname="web-0")
+    assert await output(executing, task) == ["a b 7 device web-0"]
+
+
+async def test_the_working_directory_is_the_one_asked_for(executing: Runtime) -> None:
+    assert await output(executing, shell("pwd", directory="/usr")) == ["/usr"]
+
+
+async def test_a_container_that_does_not_listen_is_killed_after_its_grace(executing: Runtime) -> None:
+    task = shell("trap '' TERM; while :; do sleep 0.05; done")
+    await executing.start(task)
+    await asyncio.sleep(0.3)
+    await executing.stop(task.key, 0.3)
+    [attempt] = executing.attempts("pod-1")
+    assert (attempt.exit_code, attempt.reason) == (137, "Error")
+
+
+async def test_a_second_stop_shortens_the_first(executing: Runtime) -> None:
+    task = shell("trap '' TERM; while :; do sleep 0.05; done")
+    await executing.start(task)
+    slow = asyncio.create_task(executing.stop(task.key, 60))
+    await asyncio.sleep(0.3)
+    await executing.stop(task.key, 0)
+    async with asyncio.timeout(5):
+        await slow
+
+
+async def test_a_command_that_does_not_exist_is_named(executing: Runtime) -> None:
+    task = Task(Key("pod-1", "main", 0), ("/no/such/program",))
+    await executing.start(task)
+    attempt = await finished(executing, task.key)
+    assert attempt.exit_code
+    text = attempt.message + " ".join(written(executing, task.key))
+    assert "/no/such/program" in text
+
+
+async def test_what_a_container_leaves_behind_ends_with_it(executing: Runtime, tmp_path: Path) -> None:
+    mark = str(int(time.time() * 1000) + 1_000_000)
+    task = shell(f"sleep {mark} & exit 0")
+    await executing.start(task)
+    await finished(executing, task.key)
+    assert not running_with(mark)
+
+
+async def test_a_container_survives_its_agent_and_is_found_again(executing: Runtime, tmp_path: Path) -> None:
+    task = shell("sleep 0.8; echo after; exit 5", quick_ends=2)
+    started = await executing.start(task)
+    another = opened(executing.name, tmp_path)
+    assert another.attempts("pod-1") == [started]
+    assert started.quick_ends == 2
+    attempt = await finished(another, task.key)
+    assert (attempt.exit_code, written(another, task.key)) == (5, ["after"])
+
+
+async def test_a_container_whose_guardian_was_killed_is_given_up(executing: Runtime, tmp_path: Path) -> None:
+    mark = str(int(time.time() * 1000) + 2_000_000)
+    task = shell(f"sleep {mark}; true")
+    await executing.start(task)
+    guardian = guardian_of(tmp_path / "pods/pod-1/containers/main/0")
+    os.kill(guardian, signal.SIGKILL)
+    attempt = await finished(executing, task.key)
+    assert (attempt.exit_code, attempt.reason) == (137, "ContainerStatusUnknown")
+    await asyncio.sleep(0.2)
+    assert not running_with(mark)
+
+
+async def test_an_attempt_that_was_never_started_is_given_up_for_good(executing: Runtime, tmp_path: Path) -> None:
+    directory = tmp_path / "pods/pod-1/containers/main/0"
+    directory.mkdir(parents=True)
+    [attempt] = executing.attempts("pod-1")
+    assert attempt.exit_code == 137
+    late = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", "src/dray/node/shim.py", str(directory), stdout=asyncio.subprocess.DEVNULL
+    )
+    assert await late.wait() == 0
+    assert not (directory / "pid.json").exists()
+
+
+# Mounts, devices and hooks
+
+
+@pytest.fixture(params=["bwrap", "oci"])
+async def isolating(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Runtime]:
+    runtime = opened(request.param, tmp_path)
+    yield runtime
+    await end(runtime)
+
+
+@pytest.mark.parametrize("target", ["/data", "/opt/dray-test/deep/lib", "/usr/share/dray-test", "/tmp/a/b", "/mnt"])
+async def test_mounts_appear_wherever_they_should(isolating: Runtime, tmp_path: Path, target: str) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "file").write_text("hello")
+    edits = Edits(mounts=(Mount(str(source), target, ("ro", "nosuid", "nodev", "bind")),))
+    script = f"cat {target}/file; touch {target}/x 2>/dev/null || echo ' read-only'; ls /usr/bin/env"
+    assert await output(isolating, shell(script, edits=edits)) == ["hello read-only", "/usr/bin/env"]
+
+
+async def test_volumes_are_written_to(isolating: Runtime, tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    task = shell("echo kept > /cache/file", mounts=(Volume(str(tmp_path / "volume"), "/cache"),))
+    await output(isolating, task)
+    assert (tmp_path / "volume" / "file").read_text() == "kept\n"
+
+
+async def test_device_nodes_appear_under_their_name(isolating: Runtime) -> None:
+    edits = Edits(deviceNodes=(DeviceNode("/dev/gpu0", "/dev/null"), DeviceNode("/dev/zero")))
+    script = "test -c /dev/gpu0 && echo x > /dev/gpu0 && head -c1 /dev/zero | wc -c; ls /dev | grep -c loop"
+    task = shell(script + "; true", edits=edits)
+    assert (await output(isolating, task))[0].strip() == "1"
+
+
+async def test_processes_of_the_host_are_out_of_sight(isolating: Runtime) -> None:
+    [count] = await output(isolating, shell("ls /proc | grep -c '^[0-9]'"))
+    assert int(count) < 8
+
+
+async def test_a_mount_of_nothing_is_refused(isolating: Runtime) -> None:
+    edits = Edits(mounts=(Mount("/no/such/directory", "/data"),))
+    with pytest.raises(StartError, match="/no/such/directory"):
+        await isolating.start(shell("true", edits=edits))
+    assert isolating.attempts("pod-1") == []
+
+
+async def test_oci_runs_hooks_and_adds_groups(tmp_path: Path) -> None:
+    runtime = opened("oci", tmp_path)
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat > {tmp_path}/state\necho $WORD $1 > {tmp_path}/ran\n")
+    hook.chmod(hook.stat().st_mode | stat.S_IXUSR)
+    edits = Edits(
+        hooks=(Hook("createRuntime", str(hook), ("hook", "argument"), ("WORD=said", "PATH=/bin:/usr/bin"), 5),),
+        additionalGids=(4711,),
+    )
+    assert runtime.cannot(shell("true", edits=edits)) == []
+    assert "4711" in (await output(runtime, shell("id -G", edits=edits)))[0].split()
+    assert (tmp_path / "ran").read_text() == "said argument\n"
+    await end(runtime)
+
+
+async def test_what_cannot_be_applied_is_said(tmp_path: Path) -> None:
+    edits = Edits(
+        env=("A=b",),
+        deviceNodes=(DeviceNode("/dev/null"), DeviceNode("/dev/gpu0", "/dev/null")),
+        mounts=(Mount("/usr", "/usr"), Mount("/usr", "/elsewhere", ("noexec",))),
+        hooks=(Hook("poststart", "/bin/true"),),
+        additionalGids=(5,),
+    )
+    task = shell("true", edits=edits, mounts=(Volume("/usr", "/volume"),))
+    said = {name: runtimes.open_runtime(name, tmp_path).cannot(task) for name in ("fake", "process")}
+    said["bwrap"] = BwrapWrapper().cannot(task)
+    said["oci"] = OciWrapper().cannot(task)
+    both = ["additional groups 5", "poststart hook /bin/true"]
+    assert said == {
+        "fake": [],
+        "process": ["device node /dev/gpu0", "mount of /usr at /elsewhere", *both, "volume at /volume"],
+        "bwrap": ["options noexec of the mount at /elsewhere", *both],
+        "oci": [],
+    }
+
+
+def test_auto_is_bwrap_where_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    works = not runtimes.unavailable("bwrap")
+    assert runtimes.open_runtime("auto", tmp_path).name == ("bwrap" if works else "process")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert runtimes.open_runtime("auto", tmp_path).name == "process"
+    with pytest.raises(runtimes.RuntimeUnavailable, match="bwrap is not installed"):
+        runtimes.open_runtime("bwrap", tmp_path)
+    with pytest.raises(runtimes.RuntimeUnavailable, match="expected one of auto, fake, process, bwrap, oci"):
+        runtimes.open_runtime("docker", tmp_path)
+
+
+def guardian_of(directory: Path) -> int:
+    return int(json.loads((directory / "pid.json").read_text())["shim"])
+
+
+def running_with(argument: str) -> bool:
+    """Whether some process has this argument."""
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and argument in (entry / "cmdline").read_text().split("\0"):
+                return True
+        except OSError:
+            continue
+    return False
