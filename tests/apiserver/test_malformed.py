@@ -24,7 +24,7 @@ SLICE = {
 VALID: list[tuple[str, str, str, Any]] = [
     ("GET", "/api/v1/namespaces/default/pods?limit=5&labelSelector=a%3Db&fieldSelector=metadata.name%3Dx", "", None),
     ("GET", f"{CLAIMS}/a?resourceVersion=0&pretty=true", "", None),
-    ("GET", "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.driver%3Dx&resourceVersion=5", "", None),
+    ("GET", "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.driver%3Dx&resourceVersion=1", "", None),
     ("GET", "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=1&allowWatchBookmarks=true", "", None),
     ("GET", "/openapi/v3/apis/resource.k8s.io/v1", "", None),
     ("GET", "/apis/resource.k8s.io", "", None),
@@ -50,6 +50,9 @@ VALID: list[tuple[str, str, str, Any]] = [
         "application/json",
         {"spec": {"audiences": ["x"]}},
     ),
+    ("PUT", f"{CLAIMS}/a/status?dryRun=All", "application/json", claim("a") | {"status": {"devices": []}}),
+    ("PUT", "/apis/apps/v1/namespaces/default/deployments/d/scale", "application/json", {"spec": {"replicas": 1}}),
+    ("DELETE", f"{CLAIMS}?labelSelector=x&dryRun=All", "application/json", {"propagationPolicy": "Orphan"}),
     ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", "application/json", {"spec": {"user": "x"}}),
 ]
 ODD: list[Any] = [
@@ -135,7 +138,7 @@ def malformed(chance: random.Random, token: str) -> bytes:
             name, value = chance.choice(HEADERS)
             headers[name] = value
         case 4:
-            method = chance.choice(["PUT", "PATCH", "DELETE", "POST", "OPTIONS", "HEAD", "TRACE", "CONNECT", "GET"])
+            method = chance.choice(["PUT", "PATCH", "POST", "OPTIONS", "HEAD", "TRACE", "CONNECT", "GET"])
         case _:
             path = mutated_path(chance, path)
     headers["Content-Length"] = str(len(data))
@@ -148,7 +151,7 @@ async def answer(port: int, context: ssl.SSLContext, request: bytes) -> tuple[in
     try:
         writer.write(request)
         # A watch that has lost its timeout goes on for half an hour, as it should: its head is enough.
-        watching = b"watch=true" in request.partition(b"\r\n")[0]
+        watching = b"watch" in request.partition(b"\r\n")[0]
         data = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n") if watching else reader.read(), 10)
         data += await asyncio.wait_for(reader.read(10_000), 10) if watching and b" 200 " not in data[:20] else b""
     finally:

@@ -85,7 +85,7 @@ class Registry:
 
     async def update(self, request: Request) -> Answer:
         body, resource = request.body, request.resource
-        conditional = isinstance(body, dict) and bool((body.get("metadata") or {}).get("resourceVersion"))
+        conditional = isinstance(body, dict) and bool(identity.metadata_of(body).get("resourceVersion"))
         if not conditional and not strategy.allows_unconditional_update(resource, request.version or resource.stored):
             text = "must be specified for an update"
             raise Invalid(resource, request.name, [invalid("metadata.resourceVersion", 0, text)])

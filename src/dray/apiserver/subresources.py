@@ -7,14 +7,14 @@ the registry does them. exec, attach, port-forward and proxy need a way to a nod
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, not_found, required, unsupported
 from dray.api.resources import BY_TYPE
-from dray.api.types import core
+from dray.api.types import core, policy
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import Deletion
@@ -34,6 +34,7 @@ _SCALE = "autoscaling/v1"
 _ATTEMPTS = 8
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
+T = TypeVar("T", core.Binding, policy.Eviction)
 Handler = Callable[[Request], Awaitable[Answer]]
 IssueToken = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
@@ -129,8 +130,8 @@ class Subresources:
 
     async def _evict(self, request: Request) -> Answer:
         """Delete a pod on behalf of somebody who would rather not disturb; nothing here says that it disturbs."""
-        body = request.body if isinstance(request.body, dict) else {}
-        name = (body.get("metadata") or {}).get("name") or request.name
+        body = request.body if request.body is not None else {}
+        name = _convert(body, policy.Eviction).metadata.name or request.name
         if name != request.name:
             raise BadRequest(f"name in URL does not match name in Eviction object: expected {request.name}")
         options = delete_options(request.options, body.get("deleteOptions"))
@@ -204,11 +205,12 @@ def _check_types(policy: Any, grace: Any, conditions: Any, dry_run: Any) -> None
         raise BadRequest('DeleteOptions: dryRun: expected ["All"]')
 
 
-def _convert(body: Any, type_: type[core.Binding]) -> core.Binding:
+def _convert(body: Any, type_: type[T]) -> T:
+    kind = type_.__name__
     try:
         return msgspec.convert(body, type_)
     except msgspec.ValidationError as error:
-        raise BadRequest(f'Binding in version "v1" cannot be handled as a Binding: {error}') from error
+        raise BadRequest(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from error
 
 
 def _cannot_bind(name: str, why: str) -> Conflict:
