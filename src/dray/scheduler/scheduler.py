@@ -17,10 +17,12 @@ from dray.allocator import Features, Index
 from dray.api import podclaims
 from dray.api.errors import ApiError, NotFound
 from dray.api.gates import FeatureGates
+from dray.api.taints import selects, with_rules
 from dray.api.types.core import Namespace, Node, Pod
-from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client, Deltas, PatchKind, SharedInformers
+from dray.client.consumers import Consumers
 from dray.client.events import EventRecorder
 from dray.scheduler.attempt import Placement, Refused
 from dray.scheduler.binding import Binder, Overtaken
@@ -36,7 +38,6 @@ log = logging.getLogger(__name__)
 
 BINDINGS_IN_FLIGHT = 100
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
-BY_CLAIM = "claim"
 NODE_RULES = frozenset(
     {"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"}
 )
@@ -60,7 +61,6 @@ class Scheduler:
         self._profiles = (configuration or Configuration()).profiles
         self._informers = informers or SharedInformers(client)
         self._recorder = EventRecorder(client, "default-scheduler")
-        self._binder = Binder(client)
         self._wake = asyncio.Event()
         self._bindings: set[asyncio.Task[None]] = set()
         self._told: dict[str, str] = {}  # pod uid → the message last written to its condition
@@ -83,13 +83,20 @@ class Scheduler:
         )
         index = Index(features)
         claims = informers.informer(ResourceClaim)
-        self._groups = informers.informer(PodGroup) if gates.enabled("GenericWorkload") else None
-        self.devices = Devices(index, claims, self._group_of, self.table, gates, time.monotonic)
-        self._pods.add_index(BY_CLAIM, _claims_named)
+        sharing = podclaims.Sharing.of(gates)
+        self._consumers = Consumers(informers, groups=sharing.groups)
+        self._binder = Binder(self._client, sharing)
+        self.devices = Devices(index, claims, self._consumers.group_of, self.table, gates, time.monotonic)
+        self._slices = informers.informer(ResourceSlice)
+        self._rules: dict[str, DeviceTaintRule] = {}
         if gates.enabled("DynamicResourceAllocation"):
             claims.add_handler(self._on_claims)
             informers.informer(DeviceClass).add_handler(self._on_classes)
-            informers.informer(ResourceSlice).add_handler(self._on_slices)
+            self._slices.add_handler(self._on_slices)
+        if sharing.groups:
+            informers.informer(PodGroup).add_handler(self._on_groups)
+        if features.device_taints:
+            informers.informer(DeviceTaintRule).add_handler(self._on_rules)
 
     # -- running
 
@@ -161,10 +168,9 @@ class Scheduler:
 
     def _post_filter(self, claims: PodClaims) -> None:
         """Deallocate one claim that is in the way and that nobody uses; preemption would come here too."""
-        for claim in claims.allocated:
-            if not claim.status.reservedFor and claim.metadata.deletionTimestamp is None:
-                self._in_background(self._deallocate(claim))
-                return
+        claim = self.devices.expendable(claims)
+        if claim is not None:
+            self._in_background(self._deallocate(claim))
 
     async def _deallocate(self, claim: ResourceClaim) -> None:
         try:
@@ -285,14 +291,20 @@ class Scheduler:
             claim = new or old
             assert claim is not None
             freed |= self.devices.claim_changed(claim, gone=new is None)
-            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
-            for pod in self._pods.by_index(BY_CLAIM, where):
+            for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
                 self._claim_may_help(pod)
         if freed:
             self._devices_may_help()
 
+    def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
+        for old, new in deltas:
+            group = new or old
+            if group is not None and (old is None or new is None):
+                for pod in self._consumers.members(group.metadata.namespace, group.metadata.name):
+                    self._claim_may_help(pod)
+
     def _claim_may_help(self, pod: Pod) -> None:
-        """A claim of this pod came, went or changed."""
+        """A claim of this pod, or its group, came, went or changed."""
         waiting = self.queue.get(pod.metadata.uid)
         if waiting is not None:
             self._take_in(waiting.pod, waiting.pod)
@@ -314,8 +326,25 @@ class Scheduler:
                 assert old is not None
                 self.devices.index.remove_slice(old.metadata.name)
             else:
-                self.devices.index.upsert_slice(new)
+                self.devices.index.upsert_slice(with_rules(new, self._rules.values()))
         self._devices_may_help()
+
+    def _on_rules(self, deltas: Deltas[DeviceTaintRule]) -> None:
+        """Taint the devices that a rule means anew, and those that it meant before."""
+        changed: list[DeviceTaintRule] = []
+        for old, new in deltas:
+            if old is not None and new is not None and old.spec == new.spec:
+                continue
+            changed += [rule for rule in (old, new) if rule is not None]
+            if new is not None:
+                self._rules[new.metadata.name] = new
+            elif old is not None:
+                self._rules.pop(old.metadata.name, None)
+        for piece in self._slices.list() if changed else ():
+            if any(selects(rule, piece.spec.driver, piece.spec.pool.name) for rule in changed):
+                self.devices.index.upsert_slice(with_rules(piece, self._rules.values()))
+        if changed:
+            self._devices_may_help()
 
     def _devices_may_help(self) -> None:
         self.queue.activate(lambda w: NAME in w.refused_by)
@@ -323,10 +352,6 @@ class Scheduler:
     def _namespace_labels(self, name: str) -> dict[str, str]:
         namespace = self._namespaces.get("", name)
         return namespace.metadata.labels if namespace is not None else {}
-
-    def _group_of(self, pod: Pod) -> PodGroup | None:
-        name = podclaims.group_name(pod)
-        return self._groups.get(pod.metadata.namespace, name) if name and self._groups is not None else None
 
 
 def _node_matters(old: Node, new: Node) -> bool:
@@ -336,9 +361,3 @@ def _node_matters(old: Node, new: Node) -> bool:
         or old.metadata.labels != new.metadata.labels
         or old.status.allocatable != new.status.allocatable
     )
-
-
-def _claims_named(pod: Pod) -> list[str]:
-    if pod.spec.nodeName:
-        return []
-    return [f"{pod.metadata.namespace}/{use.claim}" for use in podclaims.uses_of(pod) if use.claim]

@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 
 from dray.api import podclaims
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.podclaims import Sharing
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.api.types.scheduling import PodGroup
 from dray.client import Client, Controller, Deltas, PatchKind, SharedInformers
+from dray.client.consumers import Consumers
 from dray.client.events import EventRecorder
 from dray.sim import hardware, lifecycle
 
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 LEASE_SECONDS = 10.0
 LEASES_A_SECOND = 20  # many nodes renew less often each, so that a quiet cluster stays quiet
 WORKERS = 16
-BY_CLAIM = "claim"
 
 Key = tuple[str, str]
 
@@ -35,7 +35,13 @@ class SimulatedNodes:
     """`count` nodes with `devices` devices each."""
 
     def __init__(
-        self, client: Client, informers: SharedInformers, count: int, devices: int, *, groups: bool = False
+        self,
+        client: Client,
+        informers: SharedInformers,
+        count: int,
+        devices: int,
+        *,
+        sharing: Sharing = Sharing(),  # noqa: B008 (immutable)
     ) -> None:
         self._client = client
         self._count = count
@@ -43,11 +49,11 @@ class SimulatedNodes:
         self._numbers = {hardware.node_name(n): n for n in range(count)}
         self._pods = informers.informer(Pod)
         self._claims = informers.informer(ResourceClaim)
-        self._groups = informers.informer(PodGroup) if groups else None
+        self._sharing = sharing
+        self._consumers = Consumers(informers, groups=sharing.groups)
         self._recorder = EventRecorder(client, "kubelet")
         self._controller: Controller[Key] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
         self._started: dict[str, float] = {}
-        self._pods.add_index(BY_CLAIM, self._claims_of)
         self._pods.add_handler(self._on_pods)
         self._claims.add_handler(self._on_claims)
 
@@ -105,17 +111,9 @@ class SimulatedNodes:
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for delta in deltas:
-            where = f"{delta.object.metadata.namespace}/{delta.object.metadata.name}"
-            for pod in self._pods.by_index(BY_CLAIM, where):
-                if pod.metadata.uid not in self._started:
+            for pod in self._consumers.of(delta.object.metadata.namespace, delta.object.metadata.name):
+                if pod.metadata.uid not in self._started and pod.spec.nodeName in self._numbers:
                     self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
-
-    def _claims_of(self, pod: Pod) -> list[str]:
-        if pod.spec.nodeName not in self._numbers:
-            return []
-        return [
-            f"{pod.metadata.namespace}/{use.claim}" for use in podclaims.uses_of(pod, self._group_of(pod)) if use.claim
-        ]
 
     # -- one pod
 
@@ -176,19 +174,17 @@ class SimulatedNodes:
 
     def _not_admitted(self, pod: Pod) -> str:
         """Why a real node would not start this pod yet; empty when it would."""
-        group = self._group_of(pod)
-        for use in podclaims.uses_of(pod, group):
+        for use in self._consumers.uses(pod):
             if not use.needed:
                 continue
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
             if claim is None:
                 return f"ResourceClaim of entry {use.entry} does not exist"
-            owner = group if use.by_group else pod
-            if use.generated and (owner is None or not podclaims.is_controlled_by(claim, owner.metadata.uid)):
+            if use.generated and not self._is_made_for(claim, pod):
                 return f"ResourceClaim {claim.metadata.name} was not created for pod {pod.metadata.name}"
             if claim.status.allocation is None:
                 return f"ResourceClaim {claim.metadata.name} is not allocated"
-            if not podclaims.may_use(claim, pod, group):
+            if not podclaims.may_use(claim, pod, self._sharing):
                 return (
                     f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use "
                     f"ResourceClaim {claim.metadata.name} ({claim.metadata.uid})"
@@ -207,9 +203,11 @@ class SimulatedNodes:
     def _address(self, pod: Pod) -> str:
         return hardware.address(self._numbers[pod.spec.nodeName])
 
-    def _group_of(self, pod: Pod) -> PodGroup | None:
-        name = podclaims.group_name(pod)
-        return self._groups.get(pod.metadata.namespace, name) if name and self._groups is not None else None
+    def _is_made_for(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Whether a generated claim is the pod's own or its group's; a group is told by its name."""
+        return podclaims.is_controlled_by(claim, pod.metadata.uid) or podclaims.is_made_for_group(
+            claim, podclaims.group_name(pod)
+        )
 
 
 def timestamp() -> str:
