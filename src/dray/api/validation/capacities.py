@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 
-from dray.api.errors import forbidden, invalid, required, too_many
+from dray.api.errors import duplicate, forbidden, invalid, required, too_many
 from dray.api.quantity import Quantity
 from dray.api.types import resource
-from dray.api.validation.lists import Errors, unique
+from dray.api.validation.lists import Errors
 from dray.api.validation.paths import Path
 
 OPTIONS_MAX = 10
@@ -44,7 +44,11 @@ def _values(options: tuple[str, ...], default: str, whole: Quantity, path: Path)
     for index, amount in enumerate(amounts):
         if amount > whole:
             yield invalid(path / index, str(amount), f"option is larger than capacity value: {whole}")
-    yield from unique([str(amount.value()) for amount in amounts], path, str)
+    seen: set[Fraction] = set()
+    for index, amount in enumerate(amounts):
+        if _exact(amount) in seen:
+            yield duplicate(path / index, str(amount))
+        seen.add(_exact(amount))
     if Quantity.parse(default) not in amounts:
         yield invalid(path, default, "default value is not valid according to the requestPolicy")
 
