@@ -11,22 +11,28 @@ from dray.controllers.context import Context, Factory
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.namespaces import NamespaceController
 from dray.controllers.nodes import NodeGarbage
+from dray.controllers.poolstatus import PoolStatusController
 from dray.controllers.quota import QuotaController
-from dray.controllers.workloads import DaemonSetController, DeploymentController, ReplicaSetController
+from dray.controllers.workloads import DaemonSetController, DeploymentController, JobController, ReplicaSetController
 
 CONTROLLERS: dict[str, Factory] = {
     "daemonset": DaemonSetController,
     "deployment": DeploymentController,
     "garbage-collector": GarbageCollector,
+    "job": JobController,
     "namespace": NamespaceController,
     "node-garbage": NodeGarbage,
     "replicaset": ReplicaSetController,
-    "resourceclaim": lambda c: ClaimController(c.client, c.informers, c.recorder),
+    "resourceclaim": ClaimController,
+    "resourcepoolstatusrequest": PoolStatusController,
     "resourcequota": QuotaController,
     "root-ca-certificate-publisher": RootCertificates,
     "serviceaccount": ServiceAccounts,
 }
-GATES: dict[str, str] = {"resourceclaim": "DynamicResourceAllocation"}
+GATES: dict[str, str] = {
+    "resourceclaim": "DynamicResourceAllocation",
+    "resourcepoolstatusrequest": "DRAResourcePoolStatus",
+}
 """The gate that a controller needs, where it needs one."""
 
 

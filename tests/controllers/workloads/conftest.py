@@ -124,7 +124,12 @@ async def pods(client: Client, labels: str = "") -> list[Pod]:
 
 
 async def events(client: Client, reason: str) -> list[str]:
-    return [e.message for e in (await client.list(Event, NAMESPACE)).items if e.reason == reason]
+    """The messages of events with a reason; they are written in the background, so wait for them."""
+    return sorted(e.message for e in (await client.list(Event, NAMESPACE)).items if e.reason == reason)
+
+
+async def told(client: Client, reason: str) -> int:
+    return len(await events(client, reason))
 
 
 async def becomes(read: Callable[[], Awaitable[Any]], expected: Any, seconds: float = 5.0) -> None:

@@ -12,7 +12,7 @@ from dray.api.types.core import Node, Pod
 from dray.client import Client, ManualClock
 from dray.controllers.workloads import DaemonSetController
 from tests.controllers.conftest import Start, quiet
-from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, events, pods, template
+from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, pods, template, told
 
 
 async def add_node(client: Client, name: str, labels: dict[str, str] | None = None, **spec: Any) -> None:
@@ -216,7 +216,7 @@ async def test_a_pod_that_ends_is_replaced_and_the_second_time_after_a_pause(cli
         assert await _kept(client, {second}) == 1
         await clock.advance(1.5)
         await becomes(lambda: _kept(client, {second}), 0)
-        assert len(await events(client, "FailedDaemonPod")) == 2
+        await becomes(lambda: told(client, "FailedDaemonPod"), 2)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -94,7 +94,9 @@ async def test_a_new_deployment_gets_its_set_its_pods_and_its_status(
         found = await read(client)
         assert found.metadata.annotations[REVISION] == "1"
         assert (found.status.readyReplicas, found.status.unavailableReplicas) == (4, 0)
-        assert await events(client, "ScalingReplicaSet") == [f"Scaled up replica set {one.metadata.name} from 0 to 4"]
+        await becomes(
+            lambda: events(client, "ScalingReplicaSet"), [f"Scaled up replica set {one.metadata.name} from 0 to 4"]
+        )
 
 
 async def test_a_rolling_update_never_has_too_many_or_too_few_pods(

@@ -10,7 +10,7 @@ from dray.api.types.core import Namespace, Pod, ResourceQuota
 from dray.client import Client, ManualClock
 from dray.controllers.workloads import ReplicaSetController
 from tests.controllers.conftest import Start, quiet
-from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, events, pods, template
+from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, events, pods, template, told
 
 
 async def create(client: Client, replicas: int = 3, name: str = "web", **spec: Any) -> ReplicaSet:
@@ -59,11 +59,7 @@ async def test_pods_are_made_named_and_owned_as_in_kubernetes(client: Client, st
         status = (await read(client)).status
         assert (status.observedGeneration, status.terminatingReplicas, status.conditions) == (1, 0, ())
         expected = sorted(f"Created pod: {pod.metadata.name}" for pod in found)
-        await becomes(lambda: _sorted_events(client, "SuccessfulCreate"), expected)
-
-
-async def _sorted_events(client: Client, reason: str) -> list[str]:
-    return sorted(await events(client, reason))
+        await becomes(lambda: events(client, "SuccessfulCreate"), expected)
 
 
 async def test_the_number_of_pods_follows_the_spec(client: Client, start: Start, kubelets: Kubelets) -> None:
@@ -76,7 +72,7 @@ async def test_the_number_of_pods_follows_the_spec(client: Client, start: Start,
         await becomes(lambda: counts(client), (1, 1, 1, 1))
         await becomes(lambda: _count(client), 1)
         assert (await read(client)).status.observedGeneration == 3
-        assert len(await events(client, "SuccessfulDelete")) <= 19
+        await becomes(lambda: told(client, "SuccessfulDelete"), 19)
 
 
 async def _count(client: Client) -> int:
@@ -193,7 +189,11 @@ async def test_a_refused_pod_is_told_in_a_condition_and_an_event(
         await becomes(reasons, [("ReplicaFailure", "True", "FailedCreate")])
         (condition,) = (await read(client)).status.conditions
         assert "exceeded quota" in condition.message
-        assert any(text.startswith("Error creating: ") for text in await events(client, "FailedCreate"))
+
+        async def refusals() -> set[str]:
+            return {text[:16] for text in await events(client, "FailedCreate")}
+
+        await becomes(refusals, {"Error creating: "})
         await client.delete(ResourceQuota, "q", NAMESPACE)
         await becomes(lambda: counts(client), (3, 3, 3, 3))
         await becomes(reasons, [])

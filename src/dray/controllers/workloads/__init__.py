@@ -5,6 +5,7 @@ Each is a small module that reads copies and writes, beside pure modules that de
 
 from dray.controllers.workloads.daemonsets import DaemonSetController
 from dray.controllers.workloads.deployments import DeploymentController
+from dray.controllers.workloads.jobs import JobController
 from dray.controllers.workloads.replicasets import ReplicaSetController
 
-__all__ = ["DaemonSetController", "DeploymentController", "ReplicaSetController"]
+__all__ = ["DaemonSetController", "DeploymentController", "JobController", "ReplicaSetController"]

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from dray.api.types.core import Pod, PodTemplateSpec
+from dray.api.wire import Wire
 from dray.client.clock import parse_timestamp
 from dray.client.interface import Object, Tree
 
@@ -119,8 +120,14 @@ def pod_tree(owner: Object, template: PodTemplateSpec) -> Tree:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {name: value for name, value in metadata.items() if value},
-        "spec": msgspec.to_builtins(template.spec),
+        "spec": tree_of(template.spec),
     }
+
+
+def tree_of(wire: Wire) -> Tree:
+    """A typed object as a tree of dicts and lists that whoever gets it may change."""
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(wire))
+    return tree
 
 
 def controller_reference(owner: Object) -> Tree:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import PodTemplateSpec
 from dray.client import Tree
-from dray.controllers.workloads.pods import controller_reference, creation_time
+from dray.controllers.workloads.pods import controller_reference, creation_time, tree_of
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -116,10 +116,10 @@ def current_hash(deployment: Deployment) -> str:
 def set_tree(deployment: Deployment, replicas: int, annotations: dict[str, str]) -> Tree:
     """The ReplicaSet of the current template, as it is created."""
     spec, hash_label = deployment.spec, {HASH_LABEL: current_hash(deployment)}
-    template: Tree = msgspec.to_builtins(_without_hash(spec.template))
+    template = tree_of(_without_hash(spec.template))
     labels = {**spec.template.metadata.labels, **hash_label}
     template["metadata"] = {**template.get("metadata", {}), "labels": labels}
-    selector: Tree = msgspec.to_builtins(spec.selector)
+    selector = tree_of(spec.selector) if spec.selector is not None else {}
     selector["matchLabels"] = {**selector.get("matchLabels", {}), **hash_label}
     return {
         "apiVersion": "apps/v1",

@@ -12,15 +12,24 @@ import msgspec
 from dray.api.wire import Wire
 from dray.client import Client, Tree
 from dray.client.interface import T
+from dray.controllers.workloads.pods import tree_of
 from dray.controllers.workloads.writes import OwnWrites
 
 
 def difference(old: Wire, new: Wire) -> Tree:
     """The merge patch that makes the one the other; empty when they are equal."""
-    before: Tree = msgspec.to_builtins(old)
-    after: Tree = msgspec.to_builtins(new)
-    changed: Tree = {name: value for name, value in after.items() if before.get(name, msgspec.UNSET) != value}
-    return changed | dict.fromkeys(before.keys() - after.keys())
+    return {} if old == new else _difference(tree_of(old), tree_of(new))
+
+
+def _difference(before: Tree, after: Tree) -> Tree:
+    changed: Tree = dict.fromkeys(before.keys() - after.keys())
+    for name, value in after.items():
+        if name not in before or not isinstance(value, dict):
+            if before.get(name, msgspec.UNSET) != value:
+                changed[name] = value
+        elif part := _difference(before[name], value):
+            changed[name] = part
+    return changed
 
 
 async def write_status(

@@ -1,0 +1,164 @@
+"""Whether a Job is decided, and if not, which pods it needs now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dray.api.types.batch import Job
+from dray.api.types.core import Pod
+from dray.client.clock import parse_timestamp
+from dray.controllers.workloads import indexes
+from dray.controllers.workloads.counting import Tally
+from dray.controllers.workloads.jobpods import (
+    ended_at,
+    failures_before,
+    has_failed,
+    has_succeeded,
+    index_of,
+    is_indexed,
+)
+from dray.controllers.workloads.pods import deletion_order, is_terminating
+
+FAILURE_TARGET = "FailureTarget"
+SUCCESS = "SuccessCriteriaMet"
+# The pause after a failure, doubling with each one in a row. Kubernetes' figures.
+_FIRST_PAUSE_SECONDS = 10.0
+_LAST_PAUSE_SECONDS = 600.0
+
+
+class Verdict(NamedTuple):
+    """How a job ends, before its last pods are gone: the condition that announces the final one."""
+
+    type: str
+    reason: str
+    message: str
+
+    @property
+    def success(self) -> bool:
+        return self.type == SUCCESS
+
+
+def verdict(job: Job, count: Tally, active: Sequence[Pod], now: float) -> Verdict | None:
+    """The end of the job, if it is decided; once announced it does not change."""
+    for condition in job.status.conditions:
+        if condition.type in (FAILURE_TARGET, SUCCESS) and condition.status == "True":
+            return Verdict(condition.type, condition.reason, condition.message)
+    return _failure(job, count, active, now) or _success(job, count, active)
+
+
+def _failure(job: Job, count: Tally, active: Sequence[Pod], now: float) -> Verdict | None:
+    if count.failed_by_policy:
+        return Verdict(FAILURE_TARGET, "PodFailurePolicy", count.failed_by_policy)
+    limit = job.spec.backoffLimit
+    if limit is not None and (count.all_failed > limit or _restarted_too_often(job, active, limit)):
+        return Verdict(FAILURE_TARGET, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    if until_deadline(job, now) == 0.0:
+        return Verdict(FAILURE_TARGET, "DeadlineExceeded", "Job was active longer than specified deadline")
+    if not count.failed_indexes:
+        return None
+    most = job.spec.maxFailedIndexes
+    if most is not None and len(count.failed_indexes) > most:
+        text = "Job has exceeded the specified maximal number of failed indexes"
+        return Verdict(FAILURE_TARGET, "MaxFailedIndexesExceeded", text)
+    if len(count.failed_indexes) + len(count.completed) >= (job.spec.completions or 0):
+        return Verdict(FAILURE_TARGET, "FailedIndexes", "Job has failed indexes")
+    return None
+
+
+def _restarted_too_often(job: Job, active: Sequence[Pod], limit: int) -> bool:
+    """Pods that start again in place do not fail; their restarts count instead."""
+    if job.spec.template.spec.restartPolicy != "OnFailure":
+        return False
+    statuses = (s for pod in active for s in (*pod.status.initContainerStatuses, *pod.status.containerStatuses))
+    restarts = sum(status.restartCount for status in statuses)
+    return restarts >= max(limit, 1)
+
+
+def until_deadline(job: Job, now: float) -> float | None:
+    """Seconds that the job may still take; None without a limit, or before it has started."""
+    seconds, started = job.spec.activeDeadlineSeconds, job.status.startTime
+    if seconds is None or started is None or job.spec.suspend:
+        return None
+    return max(0.0, parse_timestamp(started) + seconds - now)
+
+
+def _success(job: Job, count: Tally, active: Sequence[Pod]) -> Verdict | None:
+    for number, rule in enumerate(job.spec.successPolicy.rules if job.spec.successPolicy is not None else ()):
+        counted = count.completed
+        if rule.succeededIndexes is not None:
+            wanted = indexes.parse(rule.succeededIndexes)
+            counted = counted & wanted
+            enough = len(wanted) if rule.succeededCount is None else rule.succeededCount
+        else:
+            enough = rule.succeededCount or 0
+        if len(counted) >= enough:
+            return Verdict(SUCCESS, "SuccessPolicy", f"Matched rules at index {number}")
+    completions, done = job.spec.completions, count.all_succeeded
+    if (done > 0 and not active) if completions is None else done >= completions:
+        return Verdict(SUCCESS, "CompletionsReached", "Reached expected number of succeeded pods")
+    return None
+
+
+class Need(NamedTuple):
+    """Pods to delete and to create: an index each, None where pods have none."""
+
+    delete: Sequence[Pod] = ()
+    create: Sequence[int | None] = ()
+
+
+def need(job: Job, count: Tally, active: Sequence[Pod], pods: Sequence[Pod], now: float) -> Need:
+    """What brings the number of active pods to what it should be."""
+    if job.spec.suspend:
+        return Need(delete=active)
+    wanted = _wanted(job, count, active)
+    ordered = deletion_order(active, active, now)
+    surplus = _misplaced(job, ordered) if is_indexed(job) else []
+    going = {pod.metadata.uid for pod in surplus}
+    kept = [pod for pod in ordered if pod.metadata.uid not in going]
+    too_many = max(0, len(kept) - wanted)
+    surplus += kept[:too_many]
+    kept = kept[too_many:]
+    ending = [pod for pod in pods if is_terminating(pod)] if job.spec.podReplacementPolicy == "Failed" else []
+    missing = max(0, wanted - len(kept) - len(ending))
+    if not is_indexed(job):
+        return Need(surplus, [None] * missing)
+    taken = {index_of(pod) for pod in (*kept, *ending)} | count.completed | count.failed_indexes
+    free = (index for index in range(job.spec.completions or 0) if index not in taken)
+    return Need(surplus, [index for _, index in zip(range(missing), free, strict=False)])
+
+
+def _wanted(job: Job, count: Tally, active: Sequence[Pod]) -> int:
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    if job.spec.completions is None:  # a work queue: after the first success the others finish what they have
+        return min(len(active), parallelism) if count.all_succeeded else parallelism
+    done = count.all_succeeded + len(count.failed_indexes)
+    return max(0, min(job.spec.completions - done, parallelism))
+
+
+def _misplaced(job: Job, active: Sequence[Pod]) -> list[Pod]:
+    """Pods without a valid index, and all but the best of those that share one; the best comes last in `active`."""
+    seen: set[int] = set()
+    found: list[Pod] = []
+    for pod in reversed(active):
+        index = index_of(pod)
+        if index is None or index >= (job.spec.completions or 0) or index in seen:
+            found.append(pod)
+        else:
+            seen.add(index)
+    return found
+
+
+def pause(job: Job, pods: Sequence[Pod], now: float) -> float:
+    """Seconds to wait before failed pods are replaced, longer with each failure since the last success."""
+    last_success = max((ended_at(pod) for pod in pods if has_succeeded(pod)), default=0.0)
+    failures = [ended for pod in pods if has_failed(job, pod) and (ended := ended_at(pod)) > last_success]
+    if not failures:
+        return 0.0
+    length = min(_FIRST_PAUSE_SECONDS * float(2 ** min(len(failures) - 1, 10)), _LAST_PAUSE_SECONDS)
+    return max(0.0, max(failures) + length - now)
+
+
+def index_failures(job: Job, pods: Sequence[Pod], index: int | None) -> int:
+    """How often an index has failed so far."""
+    return max((failures_before(pod) + 1 for pod in pods if index_of(pod) == index and has_failed(job, pod)), default=0)

@@ -1,0 +1,84 @@
+"""The pods of a Job: how they are made, which index they have, when and how they ended. Pure."""
+
+from __future__ import annotations
+
+from dray.api.types.batch import Job
+from dray.api.types.core import Pod
+from dray.client import Tree
+from dray.client.clock import parse_timestamp
+from dray.controllers.workloads.pods import is_deleting, pod_tree
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+INDEX = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+_HOST_NAME_LIMIT = 63
+
+
+def is_indexed(job: Job) -> bool:
+    return job.spec.completionMode == "Indexed"
+
+
+def is_tracked(pod: Pod) -> bool:
+    """Whether somebody still has to count it."""
+    return TRACKING in pod.metadata.finalizers
+
+
+def index_of(pod: Pod) -> int | None:
+    text = pod.metadata.annotations.get(INDEX, "")
+    return int(text) if text.isdigit() else None
+
+
+def failures_before(pod: Pod) -> int:
+    """How often its index had failed when the pod was made."""
+    text = pod.metadata.annotations.get(INDEX_FAILURES, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def has_succeeded(pod: Pod) -> bool:
+    return pod.status.phase == "Succeeded"
+
+
+def has_failed(job: Job, pod: Pod) -> bool:
+    """Failed, or deleted before it could end: at once where it is replaced at once, else when its node is done."""
+    if pod.status.phase == "Failed":
+        return True
+    if not is_deleting(pod) or has_succeeded(pod):
+        return False
+    at_once = job.spec.podReplacementPolicy != "Failed" and job.spec.podFailurePolicy is None
+    return at_once or pod.metadata.deletionGracePeriodSeconds == 0
+
+
+def ended_at(pod: Pod) -> float:
+    """When its last container ended, or, where nobody says so, when it stopped being ready or was deleted."""
+    ends = [
+        status.state.terminated.finishedAt
+        for status in pod.status.containerStatuses
+        if status.state.terminated is not None and status.state.terminated.finishedAt
+    ]
+    ends = ends or [c.lastTransitionTime for c in pod.status.conditions if c.type == "Ready" and c.lastTransitionTime]
+    ends = ends or [moment for moment in (pod.metadata.deletionTimestamp, pod.metadata.creationTimestamp) if moment]
+    return max(map(parse_timestamp, ends), default=0.0)
+
+
+def job_pod(job: Job, index: int | None, failures: int) -> Tree:
+    """A pod of the job; with an index, it is told to the pod in every way that programs look for it."""
+    tree = pod_tree(job, job.spec.template)
+    metadata, spec = tree["metadata"], tree["spec"]
+    metadata["finalizers"] = [*metadata.get("finalizers", []), TRACKING]
+    if index is None:
+        return tree
+    name = f"{job.metadata.name}-{index}"
+    annotations = {INDEX: str(index)}
+    if job.spec.backoffLimitPerIndex is not None:
+        annotations[INDEX_FAILURES] = str(failures)
+    metadata["generateName"] = f"{name}-"
+    metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
+    metadata["labels"] = {**metadata.get("labels", {}), INDEX: str(index)}
+    spec["hostname"] = name[:_HOST_NAME_LIMIT]
+    variable = {"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}}
+    for container in (*spec.get("initContainers", ()), *spec["containers"]):
+        named = container.setdefault("env", [])
+        if all(entry["name"] != INDEX_VARIABLE for entry in named):
+            named.append(variable)
+    return tree

@@ -1,0 +1,187 @@
+"""Jobs: pods that run until enough of them have succeeded, or too many have failed.
+
+Reads copies, creates and deletes pods, takes finalizers off pods that are counted, writes the status, and deletes jobs
+whose time is up; the decisions are in `counting`, `completion` and `jobstatus`. Left out: jobs that name another manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dray.api.errors import ApiError, Conflict, NotFound
+from dray.api.selectors import label_selector
+from dray.api.types.batch import Job, JobStatus
+from dray.api.types.core import Pod
+from dray.client import Controller, Deltas, Key, PatchKind, key_of
+from dray.controllers.context import Context
+from dray.controllers.workloads.adoption import Adoption, controlled, controller_of
+from dray.controllers.workloads.completion import Need, Verdict, index_failures, need, pause, until_deadline, verdict
+from dray.controllers.workloads.counting import tally
+from dray.controllers.workloads.jobpods import TRACKING, index_of, is_tracked, job_pod
+from dray.controllers.workloads.jobstatus import COMPLETE, FAILED, SUSPENDED, finish, status_of, until_expired
+from dray.controllers.workloads.loop import Loop
+from dray.controllers.workloads.podcontrol import BURST, PodControl, namespace_ends
+from dray.controllers.workloads.pods import is_active, is_deleting
+from dray.controllers.workloads.status import write_status
+
+MANAGER = "kubernetes.io/job-controller"
+
+
+class _Managed(NamedTuple):
+    """What came of bringing the number of pods right: pods made, when to look again, what went wrong."""
+
+    created: int = 0
+    again: float | None = None
+    error: ApiError | None = None
+
+
+class JobController:
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._loop = Loop(context, Job, "job", self._reconcile)
+        self._loop.follow(Pod)
+        self._pods = context.informers.informer(Pod)
+        self._adoption = Adoption(context.client, Pod, self._pods, self._loop.writes, finalizer=TRACKING)
+        self._control = PodControl(context.client, self._loop.recorder, self._loop.writes)
+        self._orphans: Controller[Key] = Controller("job_orphan_pod", self._free, clock=context.clock)
+        self._pods.add_handler(self._on_pods)
+        self._loop.owners.add_handler(self._on_jobs)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._loop.run())
+            group.create_task(self._orphans.run())
+
+    # -- pods whose job is gone
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        for _, new in deltas:
+            if new is not None and is_tracked(new) and self._is_orphan(new):
+                self._orphans.queue.add(key_of(new))
+
+    def _on_jobs(self, deltas: Deltas[Job]) -> None:
+        for old, new in deltas:
+            if new is None and old is not None:
+                for pod in controlled(self._pods, old):
+                    self._orphans.queue.add(key_of(pod))
+
+    def _is_orphan(self, pod: Pod) -> bool:
+        owner = controller_of(pod.metadata)
+        if owner is None:
+            return True
+        job = self._loop.owners.get(pod.metadata.namespace, owner.name) if owner.kind == "Job" else None
+        return owner.kind == "Job" and (job is None or job.metadata.uid != owner.uid)
+
+    async def _free(self, key: Key) -> None:
+        """Let a pod go that nobody will count; the server is asked, since a pod may be known before its job is."""
+        pod = self._pods.get(*key)
+        if pod is None or not is_tracked(pod) or not self._is_orphan(pod):
+            return
+        owner = controller_of(pod.metadata)
+        if owner is not None:
+            try:
+                if (await self._client.get(Job, owner.name, pod.metadata.namespace)).metadata.uid == owner.uid:
+                    return
+            except NotFound:
+                pass
+        await self._strip(pod)
+
+    # -- one job
+
+    async def _reconcile(self, job: Job) -> float | None:
+        if job.spec.managedBy not in (None, MANAGER):
+            return None
+        if finish(job) is not None:
+            return await self._expire(job)
+        pods = await self._adoption.claim(job, label_selector(job.spec.selector))
+        if is_deleting(job):
+            await self._strip_all(job, pods)
+            return None
+        now = self._clock.time()
+        count = tally(job, pods)
+        active = [pod for pod in pods if is_active(pod)]
+        end = verdict(job, count, active, now)
+        if end is None:
+            managed = await self._manage(job, need(job, count, active, pods, now), pods, now)
+        else:
+            managed = await self._end(job, active, end)
+        status = status_of(job, count, pods, active, managed.created, end, now)
+        await write_status(self._client, self._loop.writes, Job, job, status)
+        self._announce(job, status)
+        await self._strip_all(job, count.release)
+        if managed.error is not None and not namespace_ends(managed.error):
+            raise managed.error
+        return min((wait for wait in (managed.again, until_deadline(job, now)) if wait), default=None)
+
+    async def _expire(self, job: Job) -> float | None:
+        wait = until_expired(job, self._clock.time())
+        if wait is None or is_deleting(job):
+            return None
+        if wait:
+            return wait
+        meta = job.metadata
+        await self._client.delete(Job, meta.name, meta.namespace, uid=meta.uid, propagation="Foreground")
+        return None
+
+    async def _manage(self, job: Job, wanted: Need, pods: Sequence[Pod], now: float) -> _Managed:
+        if wanted.delete:
+            return _Managed(error=await self._discard(job, wanted.delete[:BURST]))
+        due, again = _due(job, wanted.create, pods, now)
+        trees = [job_pod(job, index, index_failures(job, pods, index)) for index in due[:BURST]]
+        outcome = await self._control.create(job, trees)
+        return _Managed(outcome.done, again, outcome.error)
+
+    async def _end(self, job: Job, active: Sequence[Pod], end: Verdict) -> _Managed:
+        """Stop what still runs; in a job that fails these pods count as failed."""
+        if end.success:
+            return _Managed(error=await self._discard(job, active))
+        return _Managed(error=(await self._control.delete(job, active)).error)
+
+    async def _discard(self, job: Job, pods: Sequence[Pod]) -> ApiError | None:
+        """Delete pods that count as nothing."""
+        await self._strip_all(job, pods)
+        return (await self._control.delete(job, pods)).error
+
+    async def _strip_all(self, job: Job, pods: Iterable[Pod]) -> None:
+        stripped = await asyncio.gather(*(self._strip(pod) for pod in pods if is_tracked(pod)))
+        for pod in filter(None, stripped):
+            self._loop.writes.wrote(job, pod)
+
+    async def _strip(self, pod: Pod) -> Pod | None:
+        meta = pod.metadata
+        patch = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
+        try:
+            return await self._client.patch(Pod, meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC)
+        except (NotFound, Conflict):
+            return None  # it is gone, or another pod has its name
+
+    def _announce(self, job: Job, status: JobStatus) -> None:
+        """Tell of conditions that were not there before."""
+        before = {(condition.type, condition.status) for condition in job.status.conditions}
+        for condition in status.conditions:
+            if (condition.type, condition.status) in before:
+                continue
+            if condition.type == COMPLETE:
+                self._loop.recorder.record(job, "Completed", "Job completed")
+            elif condition.type == FAILED:
+                self._loop.recorder.warning(job, condition.reason, condition.message)
+            elif condition.type == SUSPENDED:
+                reason = "Suspended" if condition.status == "True" else "Resumed"
+                self._loop.recorder.record(job, reason, condition.message)
+
+
+def _due(
+    job: Job, wanted: Sequence[int | None], pods: Sequence[Pod], now: float
+) -> tuple[Sequence[int | None], float | None]:
+    """Which of the wanted pods may be made now, and when to look again; failures delay their own index, or all."""
+    if not wanted:
+        return (), None
+    if job.spec.backoffLimitPerIndex is None:
+        wait = pause(job, pods, now)
+        return ((), wait) if wait else (wanted, None)
+    waits = {index: pause(job, [pod for pod in pods if index_of(pod) == index], now) for index in wanted}
+    later = [wait for wait in waits.values() if wait]
+    return [index for index, wait in waits.items() if not wait], min(later, default=None)

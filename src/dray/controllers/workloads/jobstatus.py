@@ -1,0 +1,86 @@
+"""What a Job's status says: counts, times, and the conditions from suspended to complete. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api.types.batch import Job, JobCondition, JobStatus
+from dray.api.types.core import Pod
+from dray.client.clock import parse_timestamp, timestamp
+from dray.controllers.workloads import indexes
+from dray.controllers.workloads.completion import Verdict
+from dray.controllers.workloads.counting import Tally
+from dray.controllers.workloads.jobpods import is_indexed
+from dray.controllers.workloads.pods import is_ready, is_terminating
+
+COMPLETE = "Complete"
+FAILED = "Failed"
+SUSPENDED = "Suspended"
+
+Conditions = tuple[JobCondition, ...]
+
+
+def finish(job: Job) -> JobCondition | None:
+    """The condition that says that the job is over."""
+    return next((c for c in job.status.conditions if c.type in (COMPLETE, FAILED) and c.status == "True"), None)
+
+
+def until_expired(job: Job, now: float) -> float | None:
+    """Seconds that a finished job is kept; None if it is kept for good."""
+    end = finish(job)
+    if end is None or end.lastTransitionTime is None or job.spec.ttlSecondsAfterFinished is None:
+        return None
+    return max(0.0, parse_timestamp(end.lastTransitionTime) + job.spec.ttlSecondsAfterFinished - now)
+
+
+def status_of(
+    job: Job, count: Tally, pods: Sequence[Pod], active: Sequence[Pod], created: int, end: Verdict | None, now: float
+) -> JobStatus:
+    """`created` pods were made just now and are not among the others; `end` is how the job ends, if that is decided."""
+    before = job.status
+    conditions = _suspension(job, before.conditions, now)
+    terminating = sum(map(is_terminating, pods))
+    over = end is not None and not active and not terminating and count.settled
+    if end is not None:
+        conditions = _with(conditions, now, end.type, "True", end.reason, end.message)
+    if end is not None and over:
+        conditions = _with(conditions, now, COMPLETE if end.success else FAILED, "True", end.reason, end.message)
+    started = None if job.spec.suspend and end is None else before.startTime or timestamp(now)
+    return JobStatus(
+        active=len(active) + created,
+        ready=sum(map(is_ready, active)),
+        terminating=terminating,
+        succeeded=count.succeeded,
+        failed=count.failed,
+        completedIndexes=indexes.written(count.completed) if is_indexed(job) else "",
+        failedIndexes=_failed_indexes(job, count),
+        uncountedTerminatedPods=count.uncounted,
+        startTime=started,
+        completionTime=timestamp(now) if over and end is not None and end.success else None,
+        conditions=conditions,
+    )
+
+
+def _failed_indexes(job: Job, count: Tally) -> str | None:
+    return indexes.written(count.failed_indexes) if job.spec.backoffLimitPerIndex is not None else None
+
+
+def _suspension(job: Job, conditions: Conditions, now: float) -> Conditions:
+    known = any(c.type == SUSPENDED for c in conditions)
+    if job.spec.suspend:
+        return _with(conditions, now, SUSPENDED, "True", "JobSuspended", "Job suspended")
+    if known:
+        return _with(conditions, now, SUSPENDED, "False", "JobResumed", "Job resumed")
+    return conditions
+
+
+def _with(conditions: Conditions, now: float, type_: str, status: str, reason: str, message: str) -> Conditions:
+    """Set a condition; one that says the same already stays as it is."""
+    for condition in conditions:
+        if condition.type == type_ and condition.status == status:
+            return conditions
+    moment = timestamp(now)
+    condition = JobCondition(
+        type=type_, status=status, reason=reason, message=message, lastProbeTime=moment, lastTransitionTime=moment
+    )
+    return (*(c for c in conditions if c.type != type_), condition)
