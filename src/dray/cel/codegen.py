@@ -174,8 +174,12 @@ class _Generator:
         if overload in _QUANTITY_ORDERS and _kinds(node) == {Kind.STRUCT}:
             left, right = map(self._emit, node.operands)
             return self._compare(left, _QUANTITY_ORDERS[overload](), right)
-        bound = self._environment.functions[node.function].bind(node.overloads)
-        implementation = runtime.BY_OVERLOAD.get(overload, bound)
+        function = self._environment.functions[node.function]
+        bound = function.bind(node.overloads)
+        if overload and all(operand.checked_type.certain for operand in node.operands):
+            implementation = function.unchecked(overload) or bound
+        else:
+            implementation = runtime.BY_FUNCTION.get(node.function, bound)
         constants = [operand.value for operand in node.operands if isinstance(operand, Literal)]
         if len(constants) == len(node.operands):
             try:
@@ -214,7 +218,10 @@ class _Generator:
         return self._call_python(general, left, right)
 
     def _arithmetic(self, node: Call) -> py.expr | None:
-        if _kinds(node) != {Kind.INT}:
+        kinds = _kinds(node)
+        if Kind.LIST in kinds and len(kinds) > 1:
+            raise _Unsupported  # the checker believes such a sum to be of the list's type, which it may not be
+        if kinds != {Kind.INT}:
             return None
         return self._call_python(_INT_ARITHMETIC[node.function], *map(self._emit, node.args))
 
@@ -311,7 +318,9 @@ class _Generator:
     def _generator(self, node: Comprehension, over: py.expr, names: list[str]) -> py.comprehension:
         targets: list[py.expr] = [py.Name(name, py.Store()) for name in names]
         target = targets[0] if len(targets) == 1 else py.Tuple(targets, py.Store())
-        each = runtime.each_pair if node.var2 else runtime.each
+        ranged = node.range.checked_type
+        named = ranged.kind is Kind.MAP and ranged.params[0].kind is Kind.STRING
+        each = runtime.each_pair if node.var2 else runtime.each_name if named else runtime.each
         iterable = self._call_python(each, over, py.Name("deadline", py.Load()))
         return py.comprehension(target, iterable, [], 0)
 

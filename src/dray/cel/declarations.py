@@ -67,6 +67,10 @@ class Function:
             return self._shared(self.run)
         return self._checked(runnable[0]) if len(runnable) == 1 else self._dispatch(runnable)
 
+    def unchecked(self, overload_id: str) -> Run | None:
+        """The implementation for values that are known to fit this overload, if it has one of its own."""
+        return next((overload.run for overload in self.overloads if overload.id == overload_id), None)
+
     def _checked(self, overload: Overload) -> Run:
         run = overload.run
         assert run is not None

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from dray.api.quantity import Quantity
 from dray.api.semver import Semver
 from dray.cel.errors import Interrupted, NoSuchOverload
 from dray.cel.steps import qualify
 from dray.cel.values import INT_MAX, INT_MIN, MAPS, NONE, Optional, Value, keys, map_key
 
 _CHECK_FREQUENCY = 100
+_RANKED = (Quantity, Semver)
 
 T = TypeVar("T")
 
@@ -98,17 +100,24 @@ def multiply_int(left: int, right: int) -> int:
     raise Irregular
 
 
-def newer(left: Value, right: Value) -> bool:
-    """`isGreaterThan` of versions."""
-    if left.__class__ is Semver and right.__class__ is Semver:
-        return right < left
+def is_greater(left: Any, right: Any) -> bool:
+    """`isGreaterThan`, where an attribute turns out to be a version or a quantity."""
+    if left.__class__ is right.__class__ and isinstance(left, _RANKED):
+        return left.compare(right) > 0
     raise NoSuchOverload
 
 
-def older(left: Value, right: Value) -> bool:
-    """`isLessThan` of versions."""
-    if left.__class__ is Semver and right.__class__ is Semver:
-        return left < right
+def is_less(left: Any, right: Any) -> bool:
+    """`isLessThan`, likewise."""
+    if left.__class__ is right.__class__ and isinstance(left, _RANKED):
+        return left.compare(right) < 0
+    raise NoSuchOverload
+
+
+def compare_to(left: Any, right: Any) -> int:
+    """`compareTo`, likewise."""
+    if left.__class__ is right.__class__ and isinstance(left, _RANKED):
+        return left.compare(right)
     raise NoSuchOverload
 
 
@@ -120,6 +129,11 @@ def each(value: Value, deadline: float | None) -> Iterable[Value]:
         mapping: Mapping[Value, Value] = value
         return keys(mapping) if deadline is None else paced(keys(mapping), deadline)
     raise Irregular
+
+
+def each_name(value: Mapping[str, Value], deadline: float | None) -> Iterable[Value]:
+    """What a loop with one variable runs over, if that is a map by names."""
+    return value if deadline is None else paced(value, deadline)
 
 
 def each_pair(value: Value, deadline: float | None) -> Iterable[tuple[Value, Value]]:
@@ -143,7 +157,8 @@ def paced(values: Iterable[T], deadline: float) -> Iterator[T]:
             raise Interrupted
 
 
-BY_OVERLOAD: dict[str, Callable[..., Value]] = {
-    "semver_is_greater_than": newer,
-    "semver_is_less_than": older,
+BY_FUNCTION: dict[str, Callable[..., Value]] = {
+    "isGreaterThan": is_greater,
+    "isLessThan": is_less,
+    "compareTo": compare_to,
 }

@@ -75,6 +75,11 @@ class Type:
         return self.kind is Kind.DYN or self.kind is Kind.ANY
 
     @property
+    def certain(self) -> bool:
+        """Whether a value of this type needs no second look: nothing in it is left to evaluation."""
+        return not self.is_dyn and self.kind is not Kind.PARAM and all(param.certain for param in self.params)
+
+    @property
     def is_optional(self) -> bool:
         """Whether this is `optional_type(T)`."""
         return self.kind is Kind.OPAQUE and self.name == "optional_type"
