@@ -15,7 +15,8 @@ from tests.controllers.conftest import eventually, exists, gone
 
 
 def test_all_controllers_run_unless_told_otherwise(client: Client) -> None:
-    assert [*ControllerManager(client).controllers] == [*CONTROLLERS]
+    everything = FeatureGates.parse("AllAlpha=true,AllBeta=true")
+    assert [*ControllerManager(client, gates=everything).controllers] == [*CONTROLLERS]
     assert [*ControllerManager(client, controllers="namespace, serviceaccount").controllers] == [
         "namespace",
         "serviceaccount",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dray.api.gates import FeatureGates
 from dray.apiserver import security
+from dray.apiserver.admission.pool_status import RequestLimits
 from dray.apiserver.certificates import Keys
 from dray.apiserver.core import ApiServer
 from dray.apiserver.documents import Documents
@@ -35,6 +36,7 @@ class Settings:
     authenticate: bool = True  # otherwise everybody who comes over HTTP is the administrator
     limits: Limits = field(default_factory=Limits)
     token_file: Path | None = None
+    pool_status: RequestLimits = field(default_factory=RequestLimits)
     address: str = ""  # told to clients in discovery
 
 
@@ -48,7 +50,11 @@ class Running:
         self.root_ca = settings.keys.authority.decode() if settings.keys else ""
         storage = Storage(cache)
         guards = security.assemble(
-            storage, settings.keys, token_file=settings.token_file, disabled_plugins=settings.disabled_plugins
+            storage,
+            settings.keys,
+            token_file=settings.token_file,
+            disabled_plugins=settings.disabled_plugins,
+            pool_status=settings.pool_status,
         )
         self._admission = guards.admission
         self.api = ApiServer(

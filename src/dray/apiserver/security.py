@@ -13,7 +13,7 @@ from typing import Any
 
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.plugins import default_chain
-from dray.apiserver.admission.pool_status import PoolStatusLimit
+from dray.apiserver.admission.pool_status import RequestLimits
 from dray.apiserver.authentication import Authenticator, read_users
 from dray.apiserver.authorization import Union
 from dray.apiserver.authorization.node import NodeAuthorizer
@@ -42,7 +42,7 @@ def assemble(
     *,
     token_file: Path | str | None = None,
     disabled_plugins: Iterable[str] = (),
-    pool_status: PoolStatusLimit | None = None,
+    pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
 ) -> Security:
     """Guards for a server with these keys. Raises ValueError for a bad token file or an unknown plugin.
 

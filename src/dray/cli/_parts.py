@@ -45,8 +45,13 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
         user = User(name, groups=(*groups, AUTHENTICATED))
         return InProcess(running.api, user, user_agent=name.removeprefix("system:"))
 
+    def account(name: str) -> Client:
+        return client(f"system:serviceaccount:kube-system:{name}")
+
     listed = [
-        Part("controllers", _controllers(client("system:kube-controller-manager", MASTERS), informers, running)),
+        Part(
+            "controllers", _controllers(client("system:kube-controller-manager", MASTERS), informers, running, account)
+        ),
         Part("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
     ]
     if args.nodes:
@@ -56,10 +61,14 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
     return listed
 
 
-def _controllers(client: Client, informers: SharedInformers, running: Running) -> Callable[[], Awaitable[None]]:
+def _controllers(
+    client: Client, informers: SharedInformers, running: Running, accounts: Callable[[str], Client]
+) -> Callable[[], Awaitable[None]]:
     from dray.controllers import ControllerManager
 
-    return ControllerManager(client, gates=running.gates, informers=informers, root_ca=running.root_ca).run
+    return ControllerManager(
+        client, gates=running.gates, informers=informers, root_ca=running.root_ca, accounts=accounts
+    ).run
 
 
 def _scheduler(
@@ -77,9 +86,10 @@ def _scheduler(
 def _nodes(
     client: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
 ) -> Callable[[], Awaitable[None]]:
+    from dray.api.podclaims import Sharing
     from dray.sim import SimulatedNodes
 
-    nodes = SimulatedNodes(client, informers, args.nodes, args.devices, groups=running.gates.enabled("GenericWorkload"))
+    nodes = SimulatedNodes(client, informers, args.nodes, args.devices, sharing=Sharing.of(running.gates))
 
     async def run() -> None:
         await informers.start()

@@ -50,6 +50,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
     parser.add_argument("--runtime-config", default="", metavar="G/V=false,…", help="turn API versions off or on")
     parser.add_argument("--disable-admission-plugins", default="", metavar="NAME,…", help="leave plugins out")
+    for name, default, help_ in (
+        ("per-minute", 10.0, "ResourcePoolStatusRequests that a user may create in a minute (%(default)g)"),
+        ("burst", 20, "and at once (%(default)s)"),
+        ("cap", None, "and that may exist in the cluster (no limit)"),
+    ):
+        kind = float if isinstance(default, float) else int
+        parser.add_argument(f"--pool-status-{name}", type=kind, default=default, metavar="N", help=help_)
     parser.add_argument("--token-auth-file", type=Path, metavar="FILE", help="more users: token,user,uid,groups a line")
     parser.add_argument("--insecure", action="store_true", help="no TLS and no users; for tests on this machine only")
 
@@ -148,14 +155,16 @@ def _keys(args: argparse.Namespace) -> Keys:
 
 
 def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> Settings:
-    from dray.api.gates import FeatureGates, GateError
+    from dray.api.gates import FeatureGates
+    from dray.apiserver.admission.pool_status import RequestLimits
     from dray.apiserver.assembly import Settings
-    from dray.apiserver.served import RuntimeConfigError, parse_runtime_config
+    from dray.apiserver.served import parse_runtime_config
 
     try:
         gates = FeatureGates.parse(args.feature_gates)
         runtime_config = parse_runtime_config(args.runtime_config)
-    except (GateError, RuntimeConfigError) as error:
+        limits = RequestLimits(args.pool_status_per_minute, args.pool_status_burst, args.pool_status_cap)
+    except ValueError as error:
         raise StartError(str(error)) from error
     return Settings(
         store=f"sqlite:{args.dir / 'state.db'}" if args.store == "sqlite" else args.store,
@@ -165,6 +174,7 @@ def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> Sett
         disabled_plugins=tuple(filter(None, args.disable_admission_plugins.split(","))),
         authenticate=not args.insecure,
         token_file=args.token_auth_file,
+        pool_status=limits,
         address=f"{args.host}:{sock.getsockname()[1]}",
     )
 

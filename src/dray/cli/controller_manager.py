@@ -25,9 +25,16 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     async def work(client: Client, gates: FeatureGates) -> None:
+        from dray.client.http import Http
         from dray.controllers import ControllerManager
 
+        def own_client(_: str) -> Client:
+            assert isinstance(client, Http)
+            return Http(client.config)
+
         root_ca = args.root_ca_file.read_text() if args.root_ca_file else ""
-        await ControllerManager(client, gates=gates, controllers=args.controllers, root_ca=root_ca).run()
+        await ControllerManager(
+            client, gates=gates, controllers=args.controllers, root_ca=root_ca, accounts=own_client
+        ).run()
 
     return run_component("controller-manager", args, work)

@@ -23,6 +23,11 @@ class Context:
     gates: FeatureGates = field(default_factory=FeatureGates)
     clock: Clock = field(default_factory=SystemClock)
     root_ca: str = ""  # PEM of the authority that pods should trust; empty: none is published
+    accounts: Callable[[str], Client] | None = None  # clients of their own for controllers that want one, by account
+
+    def client_for(self, account: str) -> Client:
+        """A client of the controller's own, which may do what its account may; the shared one where there is none."""
+        return self.accounts(account) if self.accounts is not None else self.client
 
 
 class Runnable(Protocol):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from dray.api.gates import FeatureGates
 from dray.client import Client, Clock, EventRecorder, SharedInformers, SystemClock
@@ -31,13 +32,14 @@ class ControllerManager:
         controllers: str = "*",
         informers: SharedInformers | None = None,
         root_ca: str = "",
+        accounts: Callable[[str], Client] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._own_informers = informers is None
         self._informers = informers or SharedInformers(client, clock=clock)
         clock = clock or SystemClock()
         self._recorder = EventRecorder(client, "controller-manager", clock=clock)
-        context = Context(client, self._informers, self._recorder, gates or FeatureGates(), clock, root_ca)
+        context = Context(client, self._informers, self._recorder, gates or FeatureGates(), clock, root_ca, accounts)
         self.controllers: dict[str, Runnable] = {n: CONTROLLERS[n](context) for n in chosen(controllers, context)}
         self.ready = asyncio.Event()
 

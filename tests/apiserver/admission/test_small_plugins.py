@@ -7,7 +7,7 @@ import pytest
 from dray.api.errors import Forbidden, Invalid, TooManyRequests
 from dray.apiserver.admission.admin_access import AdminAccess
 from dray.apiserver.admission.policies import PolicyWarning
-from dray.apiserver.admission.pool_status import PoolStatusLimit
+from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
 from dray.apiserver.user import User
@@ -215,7 +215,7 @@ async def test_user_has_a_burst_and_then_a_pace() -> None:
 
 
 async def test_dry_runs_and_other_writes_do_not_count() -> None:
-    plugin = PoolStatusLimit(Objects(), burst=1)
+    plugin = PoolStatusLimit(Objects(), RequestLimits(burst=1))
     for _ in range(3):
         await create(plugin, pool_request(), dry_run=True)
         await update(plugin, pool_request(), pool_request(), subresource="status")
@@ -224,7 +224,7 @@ async def test_dry_runs_and_other_writes_do_not_count() -> None:
 
 
 async def test_cluster_holds_no_more_than_the_cap() -> None:
-    plugin = PoolStatusLimit(Objects(pool_request("a"), pool_request("b")), cap=2)
+    plugin = PoolStatusLimit(Objects(pool_request("a"), pool_request("b")), RequestLimits(cap=2))
     with pytest.raises(TooManyRequests, match="the cluster holds 2"):
         await create(plugin, pool_request("c"))
 

@@ -14,7 +14,7 @@ from dray.apiserver.admission.admin_access import AdminAccess
 from dray.apiserver.admission.namespaces import NamespaceDefaults, NamespaceLifecycle
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
 from dray.apiserver.admission.policies import PolicyWarning
-from dray.apiserver.admission.pool_status import PoolStatusLimit
+from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.quota import Quota
 from dray.apiserver.admission.roles import RoleEscalation
@@ -35,7 +35,7 @@ def default_chain(
     *,
     root_ca: str = "",
     disabled: Iterable[str] = (),
-    pool_status: PoolStatusLimit | None = None,
+    pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
 ) -> Chain:
     """All plugins but the disabled ones. Raises ValueError for a name that is unknown or cannot be disabled."""
     plugins: list[Plugin] = [
@@ -48,7 +48,7 @@ def default_chain(
         RoleEscalation(authorizer, rbac),
         AdminAccess(reader),
         PolicyWarning(),
-        pool_status or PoolStatusLimit(reader),
+        PoolStatusLimit(reader, pool_status),
         ValidatingWebhooks(reader),
         NamespaceDefaults(reader, root_ca),
         Quota(reader),

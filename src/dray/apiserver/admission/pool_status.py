@@ -9,11 +9,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from dray.api.errors import TooManyRequests
 from dray.api.types.resource import ResourcePoolStatusRequest
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.reader import Reader, many
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """How many requests may be made, and how many there may be."""
+
+    per_minute: float = 10  # by each user, in the long run
+    burst: int = 20  # by each user, at once
+    cap: int | None = None  # by everybody; none: as many as there are
+
+    def __post_init__(self) -> None:
+        for name, least in (("per_minute", 0.001), ("burst", 1), ("cap", 0)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ValueError(f"pool status {name}: expected at least {least}, not {value}")
+
 
 MANY_USERS = 10_000  # buckets kept; full ones are forgotten first
 
@@ -22,20 +39,19 @@ class PoolStatusLimit(Admission):
     """Limits how fast a user, and how much everybody, may ask."""
 
     name = "ResourcePoolStatusLimit"
+    types = (ResourcePoolStatusRequest,)
 
     def __init__(
         self,
         reader: Reader,
+        limits: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
         *,
-        per_minute: float = 10,
-        burst: int = 20,
-        cap: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
-        self._rate = per_minute / 60
-        self._burst = burst
-        self._cap = cap
+        self._rate = limits.per_minute / 60
+        self._burst = limits.burst
+        self._cap = limits.cap
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}  # user → tokens, and when that was so
 

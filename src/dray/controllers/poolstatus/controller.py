@@ -1,0 +1,148 @@
+"""Answers each ResourcePoolStatusRequest once, and deletes those whose time is up.
+
+A request that has an observation time is done. Another one is counted from the shared copies of slices and claims, never
+before both are complete, and its status is written on condition that nobody wrote it meanwhile; what fails is tried again
+with growing delays. The controller has a client and a pace of its own. Left out: counting (`computation`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from dray.api.errors import ApiError, Conflict, Invalid, NotFound
+from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
+from dray.client import Controller, Deltas, Tree
+from dray.client.clock import parse_timestamp, timestamp
+from dray.controllers.context import Context
+from dray.controllers.poolstatus.computation import DEFAULT_LIMIT, answer, complete_status, failed_status
+from dray.controllers.poolstatus.metrics import DURATION, ERRORS, PROCESSED
+from dray.controllers.poolstatus.pace import Pace
+
+log = logging.getLogger(__name__)
+
+ACCOUNT = "resourcepoolstatusrequest-controller"
+# Kubernetes gives a controller 20 calls a second and 30 at once; counting a hundred pools and writing them takes a few
+# milliseconds, so a flood of requests leaves nine tenths of the process to scheduling.
+CALLS_PER_SECOND = 20.0
+CALLS_AT_ONCE = 30
+_BY_DRIVER = "slices by driver"
+_BY_POOL = "claims by pool"
+
+
+class PoolStatusController:
+    """Turns requests into answers."""
+
+    def __init__(self, context: Context, *, per_second: float = CALLS_PER_SECOND, at_once: int = CALLS_AT_ONCE) -> None:
+        self._client = context.client_for(ACCOUNT)
+        self._own_client = self._client is not context.client
+        self._clock = context.clock
+        self._pace = Pace(per_second, at_once, context.clock)
+        self._controller: Controller[str] = Controller(
+            "resourcepoolstatusrequest", self._reconcile, workers=1, clock=context.clock
+        )
+        self._slices = context.informers.informer(ResourceSlice)
+        self._claims = context.informers.informer(ResourceClaim)
+        self._requests = context.informers.informer(ResourcePoolStatusRequest)
+        self._slices.add_index(_BY_DRIVER, lambda one: [one.spec.driver])
+        self._claims.add_index(_BY_POOL, _pools_held)
+        self._requests.add_handler(self._on_requests)
+
+    async def run(self) -> None:
+        await self._slices.synced()
+        await self._claims.synced()
+        try:
+            await self._controller.run()
+        finally:
+            if self._own_client:
+                await self._client.aclose()
+
+    def _on_requests(self, deltas: Deltas[ResourcePoolStatusRequest]) -> None:
+        for _, new in deltas:
+            if new is not None and (not _is_answered(new) or new.spec.ttlSecondsAfterComplete is not None):
+                self._controller.queue.add(new.metadata.name)
+
+    async def _reconcile(self, name: str) -> float | None:
+        request = self._requests.get("", name)
+        if request is None:
+            return None
+        if not _is_answered(request):
+            await self._pace.turn()
+            await self._answer(request)
+            return None
+        left = _seconds_left(request, self._clock.time())
+        if left is None or left > 0:
+            return left
+        await self._pace.turn()
+        await self._delete(request)
+        return None
+
+    # Answering
+
+    async def _answer(self, request: ResourcePoolStatusRequest) -> None:
+        started = time.perf_counter()
+        try:
+            await self._write(request, self._status(request))
+        except NotFound:
+            return  # whoever asked did not wait
+        except Conflict:
+            raise  # the copy was behind; it will be read again
+        except Invalid as error:
+            # Somebody else wrote a status without an observation time. It stands, and trying again would not help.
+            ERRORS.inc()
+            log.warning("request %s cannot be answered: %s", request.metadata.name, error)
+            return
+        except ApiError:
+            ERRORS.inc()
+            raise
+        PROCESSED.inc()
+        DURATION.observe(time.perf_counter() - started)
+
+    def _status(self, request: ResourcePoolStatusRequest) -> Tree:
+        spec, now = request.spec, timestamp(self._clock.time())
+        try:
+            slices = self._slices.by_index(_BY_DRIVER, spec.driver)
+            found = answer(slices, self._claims_of, spec.poolName, spec.limit or DEFAULT_LIMIT)
+        except Exception as error:  # whatever it is, whoever asked must learn of it
+            ERRORS.inc()
+            log.exception("request %s: the computation failed", request.metadata.name)
+            return failed_status(error, now)
+        return complete_status(found, now)
+
+    def _claims_of(self, driver: str, pool: str) -> list[ResourceClaim]:
+        return self._claims.by_index(_BY_POOL, f"{driver}/{pool}")
+
+    async def _write(self, request: ResourcePoolStatusRequest, status: Tree) -> None:
+        meta = request.metadata
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion}, "status": status}
+        await self._client.patch(ResourcePoolStatusRequest, meta.name, patch, subresource="status")
+
+    # Cleaning up
+
+    async def _delete(self, request: ResourcePoolStatusRequest) -> None:
+        try:
+            await self._client.delete(ResourcePoolStatusRequest, request.metadata.name, uid=request.metadata.uid)
+        except (NotFound, Conflict):
+            return  # gone, or another one of the same name
+
+
+def _is_answered(request: ResourcePoolStatusRequest) -> bool:
+    return request.status is not None and request.status.observationTime is not None
+
+
+def _seconds_left(request: ResourcePoolStatusRequest, now: float) -> float | None:
+    """How long an answered request stays; None for ever. Counted from its last condition, good or bad."""
+    ttl, status = request.spec.ttlSecondsAfterComplete, request.status
+    if ttl is None or status is None:
+        return None
+    times = [c.lastTransitionTime for c in status.conditions if c.type in ("Complete", "Failed")]
+    ends = [parse_timestamp(at) for at in (*times, status.observationTime) if at]
+    return max(ends) + ttl - now if ends else None
+
+
+def _pools_held(claim: ResourceClaim) -> set[str]:
+    """The pools of which a claim holds devices."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return set()
+    return {f"{result.driver}/{result.pool}" for result in allocation.devices.results if not result.adminAccess}

@@ -1,0 +1,13 @@
+"""The figures of pool status, under the names of KEP-5677."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Histogram
+
+PROCESSED = Counter("resourcepoolstatus_requests_processed", "Requests that were answered")
+ERRORS = Counter("resourcepoolstatus_request_processing_errors", "Attempts that failed, in counting or in writing")
+DURATION = Histogram(
+    "resourcepoolstatus_request_processing_duration_seconds",
+    "From the start of an attempt to the written answer",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+)
