@@ -10,7 +10,7 @@ deletion of a collection passes here once per object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -22,6 +22,7 @@ from dray.apiserver.authorization import refusal
 from dray.apiserver.user import User
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+Step = Callable[["AdmissionRequest"], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class Admission:
     """A plugin that does nothing: what the plugins inherit so that each says only what it does."""
 
     name = "AlwaysAdmit"
+    types: tuple[type[Wire], ...] = ()  # the kinds of object that it may have a say about; empty: all
 
     async def admit(self, request: AdmissionRequest) -> None:
         return
@@ -102,18 +104,28 @@ class Chain:
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self.plugins = tuple(plugins)
-        # A coroutine that does nothing still costs; most plugins do only one of the two.
-        self._admit = [p.admit for p in plugins if getattr(type(p), "admit", None) is not Admission.admit]
-        self._validate = [p.validate for p in plugins if getattr(type(p), "validate", None) is not Admission.validate]
+        # A coroutine that does nothing still costs; most plugins do only one of the two, for a few kinds of object.
+        self._admit: dict[type[Wire], list[Step]] = {}
+        self._validate: dict[type[Wire], list[Step]] = {}
 
     async def admit(self, request: AdmissionRequest) -> None:
-        for admit in self._admit:
+        for admit in self._steps("admit", self._admit, request.resource.type):
             await admit(request)
+
+    def _steps(self, what: str, known: dict[type[Wire], list[Step]], type_: type[Wire]) -> list[Step]:
+        """What the plugins do about one kind of object, in their order."""
+        steps = known.get(type_)
+        if steps is None:
+            concerned = [p for p in self.plugins if not (types := getattr(p, "types", ())) or type_ in types]
+            idle = getattr(Admission, what)
+            steps = [getattr(p, what) for p in concerned if getattr(type(p), what, None) is not idle]
+            known[type_] = steps
+        return steps
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Raises whatever the first plugin that refuses raises; nothing is held then."""
         try:
-            for validate in self._validate:
+            for validate in self._steps("validate", self._validate, request.resource.type):
                 await validate(request)
         except BaseException:
             await request.held.aclose()

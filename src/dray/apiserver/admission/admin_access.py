@@ -21,6 +21,7 @@ class AdminAccess(Admission):
     """Refuses admin access outside of labelled namespaces."""
 
     name = "DRAAdminAccess"
+    types = (ResourceClaim, ResourceClaimTemplate)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -42,6 +42,7 @@ class NamespaceDefaults(Admission):
     """Furnishes new namespaces."""
 
     name = "NamespaceDefaults"
+    types = (Namespace,)
 
     def __init__(self, reader: Reader, root_ca: str = "") -> None:
         self._reader = reader

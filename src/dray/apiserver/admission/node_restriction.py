@@ -28,6 +28,7 @@ class NodeRestriction(Admission):
     """Confines the users that are nodes."""
 
     name = "NodeRestriction"
+    types = (Pod, Node, ResourceSlice, Lease, ServiceAccount)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -66,6 +67,7 @@ class NodeSlices(Admission):
     """Confines drivers to the slices of the node that they run on."""
 
     name = "NodeSlices"
+    types = (ResourceSlice,)
 
     def __init__(self, authorizer: Union) -> None:
         self._authorizer = authorizer

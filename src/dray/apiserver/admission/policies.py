@@ -10,6 +10,7 @@ class PolicyWarning(Admission):
     """Warns about policies."""
 
     name = "ValidatingAdmissionPolicy"
+    types = (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding)
 
     async def validate(self, request: AdmissionRequest) -> None:
         if request.operation == "DELETE":

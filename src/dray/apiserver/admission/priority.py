@@ -20,6 +20,7 @@ class Priority(Admission):
     """Fills in priorities."""
 
     name = "Priority"
+    types = (Pod, PodGroup, PriorityClass)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

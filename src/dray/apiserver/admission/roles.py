@@ -29,6 +29,7 @@ class RoleEscalation(Admission):
     """Refuses roles and bindings that would give more than the writer has."""
 
     name = "RoleEscalation"
+    types = (*_ROLES, *_BINDINGS)
 
     def __init__(self, authorizer: Union, rbac: Rbac) -> None:
         self._authorizer = authorizer

@@ -28,6 +28,7 @@ class ServiceAccountAdmission(Admission):
     """Gives pods an account and a token."""
 
     name = "ServiceAccount"
+    types = (Pod,)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

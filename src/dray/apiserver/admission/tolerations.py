@@ -15,6 +15,7 @@ class DefaultTolerationSeconds(Admission):
     """Adds tolerations for nodes that are not ready or not reachable."""
 
     name = "DefaultTolerationSeconds"
+    types = (Pod,)
 
     def __init__(self, not_ready: int = 300, unreachable: int = 300) -> None:
         self._seconds = {NOT_READY: not_ready, UNREACHABLE: unreachable}
