@@ -1,0 +1,7 @@
+"""`python -m dray` is the command `dray`."""
+
+import sys
+
+from dray.cli import main
+
+sys.exit(main())
