@@ -1,16 +1,19 @@
 """Which claims a pod uses, and whether it may: the rules that scheduler, controllers and node agent share.
 
 A pod entry names a claim in one of three ways: an existing claim, a template from which the claim controller makes one
-for the pod, or (KEP-5729) a claim of the pod's group. Generated names stand in `status.resourceClaimStatuses`. Pure:
-whoever asks brings the objects.
+for the pod, or (KEP-5729) a claim of the pod's group. Generated names stand in `status.resourceClaimStatuses`. A claim
+is reserved for pods, for groups, or (KEP-5194) for a workload and with it for any pod. Pure: whoever asks brings the
+objects. Left out: finding them (`dray.client.consumers`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 
+from dray.api.gates import FeatureGates
 from dray.api.types.core import Pod, PodResourceClaim
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim
@@ -21,6 +24,17 @@ CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 GROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 RESERVATIONS_LIMIT = 256
 SCHEDULING_GROUP = "scheduling.k8s.io"
+
+
+class Sharing(NamedTuple):
+    """Which ways of sharing a claim a component knows. One that does not know a way acts as if it did not exist."""
+
+    groups: bool = True  # WorkloadPodGroupResourceClaimTemplate: reservations for a PodGroup count for its pods
+    workloads: bool = True  # DRAReservedForWorkloads: `reservedForAnyPod` counts for everybody
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> Sharing:
+        return cls(gates.served("WorkloadPodGroupResourceClaimTemplate"), gates.served("DRAReservedForWorkloads"))
 
 
 class Use(NamedTuple):
@@ -89,6 +103,11 @@ def is_controlled_by(claim: ResourceClaim, uid: str) -> bool:
     return any(ref.controller and ref.uid == uid for ref in claim.metadata.ownerReferences)
 
 
+def is_made_for_group(claim: ResourceClaim, name: str) -> bool:
+    """Whether a claim was generated for a PodGroup of this name, whichever."""
+    return any(ref.controller and ref.kind == "PodGroup" and ref.name == name for ref in claim.metadata.ownerReferences)
+
+
 def pod_reference(pod: Pod) -> dict[str, Any]:
     """How a pod is named in a claim's reservations."""
     return {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
@@ -107,25 +126,57 @@ def is_pod(reference: ResourceClaimConsumerReference) -> bool:
     return reference.resource == "pods" and not reference.apiGroup
 
 
+def is_group(reference: ResourceClaimConsumerReference) -> bool:
+    return reference.resource == "podgroups" and reference.apiGroup == SCHEDULING_GROUP
+
+
 def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
     return any(reference.uid == uid for reference in claim.status.reservedFor)
 
 
-def may_use(claim: ResourceClaim, pod: Pod, group: PodGroup | None = None) -> bool:
-    """Whether an allocated claim is reserved for this pod: by itself, through its group, or for any pod."""
+def may_use(claim: ResourceClaim, pod: Pod, sharing: Sharing = Sharing()) -> bool:  # noqa: B008 (immutable)
+    """Whether an allocated claim is reserved for this pod: by itself, through its group, or for any pod.
+
+    A group is told by its name: its finalizer keeps it from being replaced while it has pods.
+    """
     allocation = claim.status.allocation
     if allocation is None:
         return False
-    if allocation.reservedForAnyPod:
+    if sharing.workloads and allocation.reservedForAnyPod:
         return True
-    if is_reserved_for(claim, pod.metadata.uid):
-        return True
-    return group is not None and is_reserved_for(claim, group.metadata.uid)
+    return covers(claim.status.reservedFor, pod, sharing)
+
+
+def covers(
+    references: Iterable[ResourceClaimConsumerReference],
+    pod: Pod,
+    sharing: Sharing = Sharing(),  # noqa: B008 (immutable)
+) -> bool:
+    """Whether a pod is among these consumers, by itself or through its group."""
+    group = group_name(pod) if sharing.groups else ""
+    return any(r.uid == pod.metadata.uid or (group and r.name == group and is_group(r)) for r in references)
+
+
+def consumer_to_add(claim: ResourceClaim, pod: Pod, group: PodGroup | None, sharing: Sharing) -> dict[str, Any] | None:
+    """Who must join the reservations of an allocated claim before the pod may use it; None when nobody must.
+
+    `group` is given when the pod comes to the claim through it.
+    """
+    allocation = claim.status.allocation
+    if sharing.workloads and allocation is not None and allocation.reservedForAnyPod:
+        return None
+    consumer = pod_reference(pod) if group is None else group_reference(group)
+    return None if is_reserved_for(claim, consumer["uid"]) else consumer
 
 
 def is_finished(pod: Pod) -> bool:
     """Whether a pod will never run a container again."""
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+def holds_devices(pod: Pod) -> bool:
+    """Whether a pod may be using its claims right now: it has a node and is not finished."""
+    return bool(pod.spec.nodeName) and not is_finished(pod)
 
 
 def reference_tree(reference: ResourceClaimConsumerReference) -> dict[str, Any]:

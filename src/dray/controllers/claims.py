@@ -1,59 +1,71 @@
-"""Claims from templates, reservations of pods that are gone, and the end of claims that nobody uses.
+"""Claims from templates, reservations of consumers that are gone, and the end of claims that nobody uses.
 
-Two kinds of keys: a pod, for which claims are made and recorded, and a claim, whose reservations are checked. Nothing
-is remembered between runs: the name of a generated claim follows from its pod (`generated`), and what a claim needs is
-decided from what is there (`upkeep`).
+Three kinds of keys: a pod or a group, for which claims are made and recorded, and a claim, whose reservations are
+checked. Nothing is remembered between runs: the name of a generated claim follows from its owner (`generated`), and what
+a claim needs is decided from what is there (`upkeep`). Left out: keeping groups alive (`groups`), and taking away the
+reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 from dray.api import podclaims
-from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.errors import NotFound
+from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod, PodResourceClaim
-from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
-from dray.client import Client, Controller, Deltas, PatchKind, SharedInformers
-from dray.client.events import EventRecorder
-from dray.controllers import generated
-from dray.controllers.metrics import (
-    ALLOCATED_CLAIMS,
-    CLAIM_CREATE_FAILURES,
-    CLAIM_CREATES,
-    CLAIMS,
-)
-from dray.controllers.upkeep import Upkeep, upkeep
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from dray.api.types.scheduling import PodGroup
+from dray.client import Controller, Deltas, Informer, PatchKind
+from dray.client.consumers import Consumers
+from dray.controllers.context import Context
+from dray.controllers.metrics import ALLOCATED_CLAIMS, CLAIMS
+from dray.controllers.references import BY_CONSUMER, CHECK_SECONDS, References, consumers_named
+from dray.controllers.templates import ClaimMaker
+from dray.controllers.upkeep import Facts, Upkeep, upkeep
 
 log = logging.getLogger(__name__)
 
 WORKERS = 16
-BY_OWNER = "owner"
-BY_CLAIM = "claim"
-BY_TEMPLATE = "template"
+BY_TEMPLATE = "by template"
+
+Kind = Literal["pod", "group", "claim"]
 
 
 class Key(NamedTuple):
-    kind: Literal["pod", "claim"]
+    kind: Kind
     namespace: str
     name: str
 
 
 class ClaimController:
-    """Keeps claims in step with the pods that use them."""
+    """Keeps claims in step with the pods and groups that use them."""
 
-    def __init__(self, client: Client, informers: SharedInformers, recorder: EventRecorder) -> None:
-        self._client = client
-        self._recorder = recorder
+    def __init__(self, context: Context) -> None:
+        informers = context.informers
+        self._client = context.client
+        self._sharing = Sharing.of(context.gates)
+        self._consumers = Consumers(informers, groups=self._sharing.groups)
+        self._references = References(context.client, context.clock)
+        self._controller: Controller[Key] = Controller(
+            "resource_claim", self._reconcile, workers=WORKERS, clock=context.clock
+        )
         self._pods = informers.informer(Pod)
         self._claims = informers.informer(ResourceClaim)
-        self._templates = informers.informer(ResourceClaimTemplate)
-        self._controller: Controller[Key] = Controller("resource_claim", self._reconcile, workers=WORKERS)
-        self._pods.add_index(BY_CLAIM, _claims_used)
+        templates = informers.informer(ResourceClaimTemplate)
+        self._maker = ClaimMaker(context.client, self._claims, templates, context.recorder)
         self._pods.add_index(BY_TEMPLATE, _templates_used)
+        self._claims.add_index(BY_CONSUMER, consumers_named)
+        self._groups: Informer[PodGroup] | None = None
+        if self._sharing.groups:
+            self._groups = informers.informer(PodGroup)
+            self._groups.add_index(BY_TEMPLATE, _templates_used)
+            self._groups.add_handler(self._on_groups)
         self._pods.add_handler(self._on_pods)
         self._claims.add_handler(self._on_claims)
-        self._templates.add_handler(self._on_templates)
+        templates.add_handler(self._on_templates)
 
     async def run(self) -> None:
         await self._controller.run()
@@ -67,136 +79,251 @@ class ClaimController:
             if not pod.spec.resourceClaims:
                 continue
             if new is not None and _pod_matters(old, new):
-                self._add("pod", new.metadata.namespace, new.metadata.name)
+                self._add("pod", new)
             if new is None or podclaims.is_finished(new) or new.metadata.deletionTimestamp is not None:
-                for claim in _claims_used(pod):
-                    self._add("claim", *claim.split("/"))
+                for use in self._consumers.uses(pod):
+                    if use.claim:
+                        self._controller.queue.add(Key("claim", pod.metadata.namespace, use.claim))
+
+    def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
+        for old, new in deltas:
+            group = new or old
+            assert group is not None
+            if new is None:
+                self._look_at(self._claims.by_index(BY_CONSUMER, group.metadata.uid))
+            elif old is None or old.status.resourceClaimStatuses != new.status.resourceClaimStatuses:
+                self._add("group", new)
+            if new is None or old is None:
+                self._add_members(group.metadata.namespace, group.metadata.name)
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for old, new in deltas:
             claim = new or old
             assert claim is not None
-            where = claim.metadata.namespace, claim.metadata.name
             _count(old, -1)
             _count(new, +1)
             if new is not None and _claim_matters(old, new):
-                self._add("claim", *where)
-            if new is None or old is None:  # a pod may wait for it, or has lost it
-                for pod in self._pods.by_index(BY_CLAIM, "/".join(where)):
-                    self._add("pod", pod.metadata.namespace, pod.metadata.name)
+                self._add("claim", new)
+            if new is None or old is None:  # its owner may wait for it, or has lost it
+                self._tell_owner(claim)
+
+    def _tell_owner(self, claim: ResourceClaim) -> None:
+        namespace = claim.metadata.namespace
+        for pod in self._consumers.of(namespace, claim.metadata.name):
+            self._add("pod", pod)
+        for ref in claim.metadata.ownerReferences:
+            if ref.controller and ref.kind == "PodGroup" and self._groups is not None:
+                self._controller.queue.add(Key("group", namespace, ref.name))
+                self._add_members(namespace, ref.name)
 
     def _on_templates(self, deltas: Deltas[ResourceClaimTemplate]) -> None:
         for _, new in deltas:
             if new is not None:
-                for pod in self._pods.by_index(BY_TEMPLATE, f"{new.metadata.namespace}/{new.metadata.name}"):
-                    self._add("pod", pod.metadata.namespace, pod.metadata.name)
+                key = f"{new.metadata.namespace}/{new.metadata.name}"
+                for pod in self._pods.by_index(BY_TEMPLATE, key):
+                    self._add("pod", pod)
+                for group in self._groups.by_index(BY_TEMPLATE, key) if self._groups is not None else ():
+                    self._add("group", group)
 
-    def _add(self, kind: Literal["pod", "claim"], namespace: str, name: str) -> None:
-        self._controller.queue.add(Key(kind, namespace, name))
+    def _add(self, kind: Kind, obj: Pod | PodGroup | ResourceClaim) -> None:
+        self._controller.queue.add(Key(kind, obj.metadata.namespace, obj.metadata.name))
+
+    def _add_members(self, namespace: str, group: str) -> None:
+        for pod in self._consumers.members(namespace, group):
+            if pod.spec.resourceClaims:
+                self._add("pod", pod)
+
+    def _look_at(self, claims: Iterable[ResourceClaim]) -> None:
+        for claim in claims:
+            self._add("claim", claim)
 
     async def _reconcile(self, key: Key) -> float | None:
         if key.kind == "pod":
             pod = self._pods.get(key.namespace, key.name)
             if pod is not None:
                 await self._pod(pod)
+        elif key.kind == "group":
+            group = self._groups.get(key.namespace, key.name) if self._groups is not None else None
+            if group is not None:
+                await self._group(group)
         else:
             claim = self._claims.get(key.namespace, key.name)
             if claim is not None:
-                await self._claim(claim)
+                return await self._claim(claim)
         return None
+
+    # -- groups
+
+    async def _group(self, group: PodGroup) -> None:
+        """Make the claims of a group; its pods are told when they come."""
+        if group.metadata.deletionTimestamp is not None:
+            return
+        recorded = {status.name: status.resourceClaimName for status in group.status.resourceClaimStatuses}
+        made: dict[str, str] = {}
+        for entry in group.spec.resourceClaims:
+            if entry.resourceClaimTemplateName is not None:
+                name = await self._maker.ensure(group, entry.name, entry.resourceClaimTemplateName)
+                if recorded.get(entry.name) != name:
+                    made[entry.name] = name
+        if made:
+            await self._record(group, made)
 
     # -- pods
 
     async def _pod(self, pod: Pod) -> None:
         if podclaims.is_finished(pod) or pod.metadata.deletionTimestamp is not None:
             return
-        made: dict[str, str | None] = {}
+        group = self._consumers.group_of(pod)
+        if group is None and self._sharing.groups and podclaims.group_name(pod):
+            return  # without the group nobody can say whose its entries are
+        made: dict[str, str] = {}
         for entry in pod.spec.resourceClaims:
-            if entry.resourceClaimTemplateName is not None:
-                try:
-                    name = await self._claim_for(pod, entry)
-                except ApiError as error:
-                    text = f"PodResourceClaim {entry.name}: {_create_problem(entry, error)}"
-                    self._recorder.warning(pod, "FailedResourceClaimCreation", text)
-                    raise
-                if name is not None:
-                    made[entry.name] = name
+            name = await self._name_for(pod, entry, group)
+            if name:
+                made[entry.name] = name
         if made:
-            statuses = [{"name": entry, "resourceClaimName": name} for entry, name in made.items()]
-            patch: dict[str, Any] = {
-                "metadata": {"uid": pod.metadata.uid},
-                "status": {"resourceClaimStatuses": statuses},
-            }
-            await self._client.patch(
-                Pod, pod.metadata.name, patch, pod.metadata.namespace, kind=PatchKind.STRATEGIC, subresource="status"
-            )
+            await self._record(pod, made)
         if pod.spec.nodeName:
-            await self._reserve_placed(pod)
+            await self._reserve_placed(pod, group)
 
-    async def _claim_for(self, pod: Pod, entry: PodResourceClaim) -> str | None:
-        """Make the claim of an entry unless it is there; the name, if the pod's status does not say it yet."""
-        use = podclaims.use_of(pod, entry)
-        if not use.needed:
-            return None
-        if use.claim is not None and self._claims.get(pod.metadata.namespace, use.claim) is not None:
-            return None
-        assert entry.resourceClaimTemplateName is not None
-        template = await self._template(pod.metadata.namespace, entry.resourceClaimTemplateName)
-        for attempt in range(generated.NAMES_TRIED):
-            name = generated.claim_name(pod, entry.name, attempt)
-            if await self._create(pod, entry.name, template, name):
-                return name if name != use.claim else None
-        raise Conflict(f"every name tried for the claim of entry {entry.name} is taken by another object")
+    async def _name_for(self, pod: Pod, entry: PodResourceClaim, group: PodGroup | None) -> str:
+        """The claim to record for an entry; empty when there is nothing new to say."""
+        use = podclaims.use_of(pod, entry, group)
+        shared = podclaims.group_entry(entry, group)
+        source = shared or entry
+        if source.resourceClaimTemplateName is None or not use.needed:
+            return ""
+        if shared is not None and group is not None:
+            if pod.spec.nodeName and use.claim:
+                return ""  # it was placed with what it has
+            name = self._maker.made(group, shared.name)
+        else:
+            name = await self._maker.ensure(pod, entry.name, source.resourceClaimTemplateName)
+        return name if name != use.claim else ""
 
-    async def _create(self, pod: Pod, entry: str, template: ResourceClaimTemplate, name: str) -> bool:
-        """Create a claim; True when it is there now and ours, also when it was there before."""
-        CLAIM_CREATES.inc()
-        try:
-            await self._client.create(ResourceClaim, generated.claim_tree(pod, entry, template, name))
-        except AlreadyExists:
-            there = await self._client.get(ResourceClaim, name, pod.metadata.namespace)
-            return podclaims.is_controlled_by(there, pod.metadata.uid)
-        except ApiError:
-            CLAIM_CREATE_FAILURES.inc()
-            raise
-        log.debug("created claim %s/%s for entry %s of pod %s", pod.metadata.namespace, name, entry, pod.metadata.name)
-        return True
+    async def _record(self, owner: Pod | PodGroup, made: dict[str, str]) -> None:
+        patch: dict[str, Any] = {
+            "metadata": {"uid": owner.metadata.uid},
+            "status": {
+                "resourceClaimStatuses": [{"name": entry, "resourceClaimName": name} for entry, name in made.items()]
+            },
+        }
+        meta = owner.metadata
+        await self._client.patch(
+            type(owner), meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
+        )
 
-    async def _template(self, namespace: str, name: str) -> ResourceClaimTemplate:
-        template = self._templates.get(namespace, name)
-        return template or await self._client.get(ResourceClaimTemplate, name, namespace)
-
-    async def _reserve_placed(self, pod: Pod) -> None:
+    async def _reserve_placed(self, pod: Pod, group: PodGroup | None) -> None:
         """A pod that got its node without the scheduler still needs its reservations, where that is possible."""
-        for use in podclaims.uses_of(pod):
+        for use in podclaims.uses_of(pod, group):
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
-            if claim is None or claim.status.allocation is None or podclaims.may_use(claim, pod):
+            if claim is None or claim.status.allocation is None or claim.metadata.deletionTimestamp is not None:
                 continue
-            if use.generated and not podclaims.is_controlled_by(claim, pod.metadata.uid):
+            through = group if use.by_group else None
+            if use.generated and not podclaims.is_controlled_by(claim, (through or pod).metadata.uid):
                 continue
-            reservations = [podclaims.reference_tree(r) for r in claim.status.reservedFor]
-            patch = {
-                "metadata": {"resourceVersion": claim.metadata.resourceVersion},
-                "status": {"reservedFor": [*reservations, podclaims.pod_reference(pod)]},
-            }
-            await self._client.patch(
-                ResourceClaim, claim.metadata.name, patch, claim.metadata.namespace, subresource="status"
-            )
+            consumer = podclaims.consumer_to_add(claim, pod, through, self._sharing)
+            if consumer is not None:
+                reservations = [podclaims.reference_tree(r) for r in claim.status.reservedFor]
+                await self._patch_status(claim, {"reservedFor": [*reservations, consumer]})
 
     # -- claims
 
-    async def _claim(self, claim: ResourceClaim) -> None:
-        gone = [
-            r
-            for r in claim.status.reservedFor
-            if podclaims.is_pod(r) and not await self._still_uses(claim, r.name, r.uid)
-        ]
-        owner_gone = await self._owner_is_done(claim)
-        await self._carry_out(claim, upkeep(claim, {r.uid for r in gone}, owner_gone))
+    async def _claim(self, claim: ResourceClaim) -> float | None:
+        facts = await self._facts(claim)
+        await self._carry_out(claim, upkeep(claim, facts))
+        kept = [r for r in claim.status.reservedFor if r.uid not in facts.gone]
+        return CHECK_SECONDS if any(self._is_judged(r) for r in kept) else None
 
-    async def _still_uses(self, claim: ResourceClaim, name: str, uid: str) -> bool:
-        pod = await self._current_pod(claim.metadata.namespace, name, uid)
+    async def _facts(self, claim: ResourceClaim) -> Facts:
+        references = claim.status.reservedFor
+        finished = {r.uid for r in references if podclaims.is_pod(r) and not await self._still_uses(claim, r)}
+        lost = [r for r in references if await self._is_lost(claim, r)]
+        gone = finished | {r.uid for r in lost}
+        remaining = [r for r in references if r.uid not in gone]
+        abandoned = not references and self._is_for_workload(claim)
+        occupied = bool(lost or abandoned) and await self._is_occupied(claim, remaining, lost)
+        if occupied:
+            gone = finished
+        missing = await self._missing(claim, [r for r in references if r.uid not in gone])
+        return Facts(
+            gone=gone,
+            owner_done=await self._owner_is_done(claim),
+            abandoned=abandoned,
+            occupied=occupied,
+            missing=tuple(missing),
+            for_any_pod=bool(missing) and self._is_for_workload(claim),
+        )
+
+    async def _still_uses(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
+        pod = await self._current_pod(claim.metadata.namespace, reference.name, reference.uid)
         return pod is not None and not _will_never_run(pod)
+
+    def _is_judged(self, reference: ResourceClaimConsumerReference) -> bool:
+        """Whether it is ours to find out that the consumer is gone; without the gate a reference is left alone."""
+        if podclaims.is_pod(reference):
+            return False
+        return self._sharing.groups if podclaims.is_group(reference) else self._sharing.workloads
+
+    async def _is_lost(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
+        if not self._is_judged(reference):
+            return False
+        namespace, suspicious = claim.metadata.namespace, False
+        if podclaims.is_group(reference) and self._groups is not None:
+            group = self._groups.get(namespace, reference.name)
+            if group is not None and group.metadata.uid == reference.uid:
+                return False
+            suspicious = True
+        return await self._references.is_gone(namespace, reference, suspicious=suspicious)
+
+    def _is_for_workload(self, claim: ResourceClaim) -> bool:
+        allocation = claim.status.allocation
+        if not self._sharing.workloads or allocation is None:
+            return False
+        return claim.spec.reservedFor is not None or bool(allocation.reservedForAnyPod)
+
+    async def _is_occupied(
+        self,
+        claim: ResourceClaim,
+        remaining: list[ResourceClaimConsumerReference],
+        lost: list[ResourceClaimConsumerReference],
+    ) -> bool:
+        """Whether a pod that may be using the devices would be left without any reservation."""
+        namespace, name = claim.metadata.namespace, claim.metadata.name
+        any_pod = self._is_for_workload(claim) and any(not podclaims.is_pod(r) for r in remaining)
+        lost_groups = {r.name for r in lost if podclaims.is_group(r)}
+
+        def leans_on_it(pod: Pod) -> bool:
+            if not podclaims.holds_devices(pod) or any_pod or podclaims.covers(remaining, pod, self._sharing):
+                return False
+            orphaned = podclaims.group_name(pod) in lost_groups  # its entries cannot be resolved any more
+            uses = self._consumers.uses(pod)
+            return any(use.claim == name or (orphaned and use.by_group and use.claim is None) for use in uses)
+
+        if any(leans_on_it(pod) for pod in self._consumers.of(namespace, name)):
+            return True
+        # The copies may lag behind: the server is asked before devices are freed.
+        return any(leans_on_it(pod) for pod in (await self._client.list(Pod, namespace)).items)
+
+    async def _missing(
+        self, claim: ResourceClaim, remaining: list[ResourceClaimConsumerReference]
+    ) -> list[dict[str, Any]]:
+        """Reservations that a scheduler with a gate off did not write: it listed the pods instead."""
+        allocation = claim.status.allocation
+        if allocation is None or not remaining or claim.metadata.deletionTimestamp is not None:
+            return []
+        found: dict[str, dict[str, Any]] = {}
+        wanted = claim.spec.reservedFor if self._sharing.workloads and not allocation.reservedForAnyPod else None
+        if wanted is not None and not await self._references.is_gone(claim.metadata.namespace, wanted):
+            found[wanted.uid] = podclaims.reference_tree(wanted)
+        for reference in remaining if self._groups is not None else ():
+            pod = self._pods.get(claim.metadata.namespace, reference.name) if podclaims.is_pod(reference) else None
+            group = self._consumers.group_of(pod) if pod is not None else None
+            if pod is None or group is None or group.metadata.deletionTimestamp is not None:
+                continue
+            if any(use.by_group and use.claim == claim.metadata.name for use in podclaims.uses_of(pod, group)):
+                found[group.metadata.uid] = podclaims.group_reference(group)
+        return [tree for uid, tree in found.items() if not podclaims.is_reserved_for(claim, uid)]
 
     async def _owner_is_done(self, claim: ResourceClaim) -> bool:
         """Whether the pod that a claim was generated for is finished; one that is gone is the garbage collector's."""
@@ -220,8 +347,7 @@ class ClaimController:
     async def _carry_out(self, claim: ResourceClaim, todo: Upkeep) -> None:
         name, namespace = claim.metadata.name, claim.metadata.namespace
         if todo.status is not None:
-            patch = {"metadata": {"resourceVersion": claim.metadata.resourceVersion}, "status": todo.status}
-            claim = await self._client.patch(ResourceClaim, name, patch, namespace, subresource="status")
+            claim = await self._patch_status(claim, todo.status)
         if todo.finalizers is not None:
             patch = {"metadata": {"resourceVersion": claim.metadata.resourceVersion, "finalizers": todo.finalizers}}
             await self._client.patch(ResourceClaim, name, patch, namespace)
@@ -230,6 +356,11 @@ class ClaimController:
                 await self._client.delete(ResourceClaim, name, namespace, uid=claim.metadata.uid)
             except NotFound:
                 return
+
+    async def _patch_status(self, claim: ResourceClaim, status: dict[str, Any]) -> ResourceClaim:
+        meta = claim.metadata
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion}, "status": status}
+        return await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource="status")
 
 
 def _will_never_run(pod: Pod) -> bool:
@@ -243,7 +374,6 @@ def _pod_matters(old: Pod | None, new: Pod) -> bool:
         old is None
         or old.status.resourceClaimStatuses != new.status.resourceClaimStatuses
         or old.spec.nodeName != new.spec.nodeName
-        or old.spec.resourceClaims is not new.spec.resourceClaims
     )
 
 
@@ -254,25 +384,12 @@ def _claim_matters(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     return old is None or bool(old.status.reservedFor)
 
 
-def _claims_used(pod: Pod) -> list[str]:
-    """The claims of a pod by namespace and name; those not created yet are missing."""
-    namespace = pod.metadata.namespace
-    return [f"{namespace}/{use.claim}" for use in podclaims.uses_of(pod) if use.claim]
-
-
-def _templates_used(pod: Pod) -> list[str]:
+def _templates_used(obj: Pod | PodGroup) -> list[str]:
     return [
-        f"{pod.metadata.namespace}/{entry.resourceClaimTemplateName}"
-        for entry in pod.spec.resourceClaims
+        f"{obj.metadata.namespace}/{entry.resourceClaimTemplateName}"
+        for entry in obj.spec.resourceClaims
         if entry.resourceClaimTemplateName
     ]
-
-
-def _create_problem(entry: PodResourceClaim, error: ApiError) -> str:
-    template = entry.resourceClaimTemplateName
-    if isinstance(error, NotFound):
-        return f'resource claim template "{template}": {error.message}'
-    return f"create resource claim: {error.message}"
 
 
 def _count(claim: ResourceClaim | None, sign: int) -> None:

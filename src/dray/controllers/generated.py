@@ -19,12 +19,11 @@ from dray.api.types.scheduling import PodGroup
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes, as generated names are everywhere
 SUFFIX = 5
 NAME_LIMIT = 253
-NAMES_TRIED = 8  # how many names are tried when a stranger has the first
 
 
-def claim_name(owner: Pod | PodGroup, entry: str, attempt: int = 0) -> str:
-    """`<owner>-<entry>-xxxxx`, always the same for the same owner, entry and attempt."""
-    digest = hashlib.sha256(f"{owner.metadata.uid}/{entry}/{attempt}".encode()).digest()
+def claim_name(owner: Pod | PodGroup, entry: str) -> str:
+    """`<owner>-<entry>-xxxxx`, always the same for the same owner and entry."""
+    digest = hashlib.sha256(f"{owner.metadata.uid}/{entry}".encode()).digest()
     suffix = "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:SUFFIX])
     return prefix_of(owner.metadata.name, entry) + suffix
 
@@ -38,10 +37,14 @@ def prefix_of(owner: str, entry: str) -> str:
     return f"{owner}-{entry}-"
 
 
+def annotation_for(owner: Pod | PodGroup) -> str:
+    """The annotation that says for which entry a claim was made."""
+    return podclaims.GROUP_CLAIM_ANNOTATION if isinstance(owner, PodGroup) else podclaims.POD_CLAIM_ANNOTATION
+
+
 def claim_tree(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> dict[str, Any]:
     """The claim for an entry of a pod or group, as it is created."""
     meta = template.spec.metadata
-    annotation = podclaims.GROUP_CLAIM_ANNOTATION if isinstance(owner, PodGroup) else podclaims.POD_CLAIM_ANNOTATION
     reference = {
         "apiVersion": owner.apiVersion,
         "kind": owner.kind,
@@ -58,7 +61,7 @@ def claim_tree(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplat
             "generateName": prefix_of(owner.metadata.name, entry),
             "namespace": owner.metadata.namespace,
             "labels": dict(meta.labels),
-            "annotations": {**meta.annotations, annotation: entry},
+            "annotations": {**meta.annotations, annotation_for(owner): entry},
             # The scheduler would add it at allocation, with a write of its own.
             "finalizers": [podclaims.CLAIM_FINALIZER],
             "ownerReferences": [reference],

@@ -1,8 +1,8 @@
-"""What a claim needs right now, decided purely from the claim and who is known to be gone.
+"""What a claim needs right now, decided purely from the claim and from what is known about its consumers.
 
-The states: pending, allocated, reserved; deleting in each of them. Reservations of pods that are gone are removed; the
-last one takes the allocation along; a claim without allocation needs no finalizer; a generated claim whose pod is done
-is deleted once nobody uses it.
+The states: pending, allocated, reserved; deleting in each of them. Reservations of consumers that are gone are removed;
+the last one takes the allocation along; a claim without allocation needs no finalizer; a generated claim whose pod is
+done is deleted once nobody uses it. Consumers that a component with a gate off failed to add are added.
 """
 
 from __future__ import annotations
@@ -14,6 +14,17 @@ from dray.api import podclaims
 from dray.api.types.resource import ResourceClaim
 
 
+class Facts(NamedTuple):
+    """What is known about the consumers of a claim."""
+
+    gone: Set[str] = frozenset()  # uids of reservations that nobody needs any more
+    owner_done: bool = False  # the pod that the claim was generated for is finished or gone
+    abandoned: bool = False  # the claim was for a workload, whose owner took its reservation away
+    occupied: bool = False  # a pod would be left without reservation while it uses the devices
+    missing: tuple[dict[str, Any], ...] = ()  # reservations that should be there
+    for_any_pod: bool = False  # `reservedForAnyPod` should be set
+
+
 class Upkeep(NamedTuple):
     """What to write, in this order; None where nothing changes."""
 
@@ -22,22 +33,22 @@ class Upkeep(NamedTuple):
     delete: bool = False
 
 
-def upkeep(claim: ResourceClaim, gone: Set[str], owner_done: bool) -> Upkeep:
-    """`gone` are the uids of consumers that will not use the claim any more."""
-    remaining = [r for r in claim.status.reservedFor if r.uid not in gone]
-    allocation = claim.status.allocation
+def upkeep(claim: ResourceClaim, facts: Facts) -> Upkeep:
+    remaining = [r for r in claim.status.reservedFor if r.uid not in facts.gone]
     released = len(remaining) < len(claim.status.reservedFor)
-    unused = not remaining
+    unused = not remaining and not facts.missing and not facts.occupied
     deleting = claim.metadata.deletionTimestamp is not None
-    deallocate = allocation is not None and unused and (released or deleting)
+    deallocate = claim.status.allocation is not None and unused and (released or deleting or facts.abandoned)
     status: dict[str, Any] | None = None
-    if released:
-        status = {"reservedFor": [podclaims.reference_tree(r) for r in remaining] or None}
     if deallocate:
         status = {"reservedFor": None, "allocation": None, "devices": None}
+    elif released or facts.missing:
+        status = {"reservedFor": [*map(podclaims.reference_tree, remaining), *facts.missing] or None}
+        if facts.for_any_pod:
+            status["allocation"] = {"reservedForAnyPod": True}
     # A pending claim may carry the finalizer because a scheduler is about to allocate it; it is left alone until deleted.
-    bare = deallocate or (deleting and unused and allocation is None)
+    bare = deallocate or (deleting and unused and claim.status.allocation is None)
     finalizers = None
     if bare and podclaims.CLAIM_FINALIZER in claim.metadata.finalizers:
         finalizers = [f for f in claim.metadata.finalizers if f != podclaims.CLAIM_FINALIZER]
-    return Upkeep(status, finalizers, delete=owner_done and unused)
+    return Upkeep(status, finalizers, delete=facts.owner_done and unused)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import msgspec
-
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
+from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.client import Client
@@ -31,8 +30,9 @@ class Overtaken(Exception):
 class Binder:
     """Writes decisions."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, sharing: Sharing = Sharing()) -> None:  # noqa: B008 (immutable)
         self._client = client
+        self._sharing = sharing
 
     async def bind(self, promise: Promise) -> None:
         """Claims first, then the pod; on failure the reservations are taken back and the error goes on."""
@@ -62,26 +62,31 @@ class Binder:
 
     async def _settle(self, promise: Promise, use: ClaimUse) -> ResourceClaim | None:
         """Make one claim allocated and reserved; the claim, where the pod's own reservation was added."""
-        claim = use.claim
+        claim, own = use.claim, False
         for _ in range(CONFLICTS_ENDURED):
             try:
-                return await self._write(promise, use, claim)
+                if self._is_settled(promise, use, claim):
+                    return claim if own else None
+                # What was written is looked at again: a server without a gate drops what it does not know.
+                claim, own = await self._write(promise, use, claim)
             except Conflict:
-                claim = await self._read_again(promise, claim)
+                claim = await self._read_again(promise, use.claim)
         raise Overtaken(f'resourceclaim "{claim.metadata.name}" keeps changing')
 
-    async def _write(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> ResourceClaim | None:
-        pod, group = promise.claims.pod, promise.claims.group if use.by_group else None
-        allocation = promise.allocation_of(claim) if claim.status.allocation is None else None
-        if claim.status.allocation is not None and podclaims.may_use(claim, pod, group):
-            return None
+    def _is_settled(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> bool:
+        if claim.status.allocation is None:
+            return False
+        claims = promise.claims
+        return podclaims.consumer_to_add(claim, claims.pod, claims.through(use), self._sharing) is None
+
+    async def _write(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> tuple[ResourceClaim, bool]:
+        """Add what is missing; whether the pod's own reservation was in it."""
         if podclaims.CLAIM_FINALIZER not in claim.metadata.finalizers:
             claim = await self._patch(
                 claim, {"metadata": {"finalizers": [*claim.metadata.finalizers, podclaims.CLAIM_FINALIZER]}}
             )
-        status, own = reservation(promise, use, claim, allocation)
-        claim = await self._patch(claim, {"status": status}, subresource="status")
-        return claim if own else None
+        status, own = reservation(promise, use, claim, self._sharing)
+        return await self._patch(claim, {"status": status}, subresource="status"), own
 
     async def _patch(self, claim: ResourceClaim, patch: dict[str, Any], subresource: str = "") -> ResourceClaim:
         meta = claim.metadata
@@ -99,10 +104,9 @@ class Binder:
             raise Overtaken(f'resourceclaim "{name}" was deleted and created again')
         if current.metadata.deletionTimestamp is not None:
             raise Overtaken(f'resourceclaim "{name}" is being deleted')
-        decided = promise.allocation_of(claim)
-        if decided is not None and current.status.allocation is not None:
+        if promise.allocation_of(claim) is not None and current.status.allocation is not None:
             raise Overtaken(f'resourceclaim "{name}" was allocated by another scheduler')
-        if decided is None and current.status.allocation != claim.status.allocation:
+        if promise.allocation_of(claim) is None and not _same_devices(current, claim):
             raise Overtaken(f'resourceclaim "{name}" is allocated differently now')
         return current
 
@@ -124,24 +128,30 @@ class Binder:
 
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Clear an allocation that is in the way and that nobody uses."""
-        await self._patch(claim, {"status": {"allocation": None, "devices": None}}, subresource="status")
+        status = {"allocation": None, "devices": None, "reservedFor": None}
+        await self._patch(claim, {"status": status}, subresource="status")
 
 
-def reservation(
-    promise: Promise, use: ClaimUse, claim: ResourceClaim, allocation: dict[str, Any] | None
-) -> tuple[dict[str, Any], bool]:
+def reservation(promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing) -> tuple[dict[str, Any], bool]:
     """The status to write, and whether the pod's own reservation is in it."""
-    pod, group = promise.claims.pod, promise.claims.group
-    current = [podclaims.reference_tree(r) for r in claim.status.reservedFor]
-    if use.by_group and group is not None:
-        consumer, own = podclaims.group_reference(group), False
-    else:
-        consumer, own = podclaims.pod_reference(pod), True
+    claims = promise.claims
     status: dict[str, Any] = {}
-    if allocation is not None:
-        status["allocation"] = allocation
-        if claim.spec.reservedFor is not None and promise.claims.reserve_for_workloads:
-            consumer, own = msgspec.to_builtins(claim.spec.reservedFor), False
-            status["allocation"] = {**allocation, "reservedForAnyPod": True}
-    status["reservedFor"] = [*(r for r in current if r["uid"] != consumer["uid"]), consumer]
-    return status, own
+    if claim.status.allocation is None:
+        status["allocation"] = promise.allocation_of(claim)
+        if claim.spec.reservedFor is not None and sharing.workloads:
+            status["allocation"] = {**(status["allocation"] or {}), "reservedForAnyPod": True}
+            status["reservedFor"] = [podclaims.reference_tree(claim.spec.reservedFor)]
+            return status, False
+    group = claims.through(use)
+    consumer = podclaims.pod_reference(claims.pod) if group is None else podclaims.group_reference(group)
+    others = [podclaims.reference_tree(r) for r in claim.status.reservedFor if r.uid != consumer["uid"]]
+    status["reservedFor"] = [*others, consumer]
+    return status, group is None
+
+
+def _same_devices(current: ResourceClaim, seen: ResourceClaim) -> bool:
+    """Whether an allocation is the one that was decided on; that it is open to any pod now does not matter."""
+    now, then = current.status.allocation, seen.status.allocation
+    return (
+        now is not None and then is not None and now.devices == then.devices and now.nodeSelector == then.nodeSelector
+    )

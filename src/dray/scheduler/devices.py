@@ -14,6 +14,7 @@ from typing import Any
 from dray.allocator import Allocated, DeviceId, Failed, Fits, GaveUp, Index, Unallocatable
 from dray.api import podclaims
 from dray.api.gates import FeatureGates
+from dray.api.podclaims import Sharing
 from dray.api.selectors import node_selector_matches
 from dray.api.types.core import NodeSelector, Pod
 from dray.api.types.resource import ResourceClaim
@@ -25,6 +26,7 @@ NAME = "DynamicResources"
 CANNOT_ALLOCATE = "cannot allocate all claims"
 ELSEWHERE = "resourceclaim not available on the node"
 TIMED_OUT = "timed out trying to allocate devices"
+SELECTORS_KEPT = 256  # different selectors of shared allocations at a time
 
 
 class Refusal(Exception):
@@ -53,7 +55,10 @@ class PodClaims:
     pending: list[ResourceClaim] = field(default_factory=list)  # to be allocated, in the order of the pod's entries
     allocated: list[ResourceClaim] = field(default_factory=list)
     fits: Fits | None = None  # which nodes can serve the pending ones, once that was asked
-    reserve_for_workloads: bool = False  # whether `spec.reservedFor` is honoured (KEP-5194)
+
+    def through(self, use: ClaimUse) -> PodGroup | None:
+        """The group, where the pod comes to a claim through it."""
+        return self.group if use.by_group else None
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,8 @@ class Devices:
         self._group_of = group_of
         self._table = table
         self._gates = gates
+        self.sharing = Sharing.of(gates)
+        self._kept = KeptNodes(table)
 
     # -- before a cycle
 
@@ -162,8 +169,8 @@ class Devices:
         return state
 
     def _check_room(self, state: PodClaims, use: ClaimUse) -> None:
-        claim, pod = use.claim, state.pod
-        if podclaims.may_use(claim, pod, state.group if use.by_group else None):
+        claim = use.claim
+        if podclaims.consumer_to_add(claim, state.pod, state.through(use), self.sharing) is None:
             return
         if claim.metadata.deletionTimestamp is not None:
             raise Refusal(f'resourceclaim "{claim.metadata.name}" is being deleted')
@@ -173,11 +180,13 @@ class Devices:
             )
 
     def _uses(self, pod: Pod) -> PodClaims:
-        state = PodClaims(
-            pod, self._group_of(pod), reserve_for_workloads=self._gates.enabled("DRAReservedForWorkloads")
-        )
+        state = PodClaims(pod)
         if not pod.spec.resourceClaims or not self._gates.enabled("DynamicResourceAllocation"):
             return state
+        if self.sharing.groups and (name := podclaims.group_name(pod)):
+            state.group = self._group_of(pod)
+            if state.group is None:
+                raise Refusal(f'podgroup "{name}" not found')
         for use in podclaims.uses_of(pod, state.group):
             if not use.needed:
                 continue
@@ -186,17 +195,23 @@ class Devices:
             claim = self._claims.get(pod.metadata.namespace, use.claim)
             if claim is None:
                 raise Refusal(f'resourceclaim "{use.claim}" not found')
+            found = ClaimUse(claim, use.by_group and self.sharing.groups)
             if use.generated:
-                self._check_owner(state, claim, by_group=use.by_group)
-            state.uses.append(ClaimUse(claim, use.by_group))
+                self._check_owner(state, found)
+            state.uses.append(found)
         return state
 
-    def _check_owner(self, state: PodClaims, claim: ResourceClaim, *, by_group: bool) -> None:
-        if by_group:
+    def _check_owner(self, state: PodClaims, use: ClaimUse) -> None:
+        claim, pod = use.claim, state.pod
+        if use.by_group:
             if state.group is None or not podclaims.is_controlled_by(claim, state.group.metadata.uid):
                 raise Refusal(f'resourceclaim "{claim.metadata.name}" was not created for the PodGroup of the pod')
-        elif not podclaims.is_controlled_by(claim, state.pod.metadata.uid):
+        elif not podclaims.is_controlled_by(claim, pod.metadata.uid) and not self._is_as_good_as_own(claim, pod):
             raise Refusal(f'resourceclaim "{claim.metadata.name}" was not created for the pod')
+
+    def _is_as_good_as_own(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Without the gate for groups, what was made for the pod's group passes for the pod's own."""
+        return not self.sharing.groups and podclaims.is_made_for_group(claim, podclaims.group_name(pod))
 
     # -- in a cycle
 
@@ -239,11 +254,20 @@ class Devices:
         if name is not None:
             info = self._table.get(name)
             return 1 << info.position if info is not None and info.node is not None else 0
-        return sum(
-            1 << info.position
-            for info in self._table
-            if info.node and node_selector_matches(selector, info.node.metadata.labels, info.name)
-        )
+        return self._kept.matching(selector)
+
+    def expendable(self, state: PodClaims) -> ResourceClaim | None:
+        """An allocation that is in the pod's way and that nobody else uses.
+
+        A reservation for anything but a pod, and a claim for any pod, may be in use by pods that are not listed.
+        """
+        for claim in state.allocated:
+            allocation = claim.status.allocation
+            if claim.metadata.deletionTimestamp is not None or allocation is None or allocation.reservedForAnyPod:
+                continue
+            if all(reference.uid == state.pod.metadata.uid for reference in claim.status.reservedFor):
+                return claim
+        return None
 
     def preference(self, state: PodClaims, info: NodeInfo) -> float:
         """How good the alternatives are that a node would give, after KEP-4816."""
@@ -291,6 +315,28 @@ class Devices:
         if gone:
             self.ledger.forget(claim.metadata.uid)
         return self.ledger.written(claim.metadata.uid, devices)
+
+
+class KeptNodes:
+    """The nodes that match the selectors of shared allocations, kept until a node changes: thousands of pods ask."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._seen = -1
+        self._sets: dict[NodeSelector, int] = {}
+
+    def matching(self, selector: NodeSelector) -> int:
+        if self._seen != self._table.object_changes.end or len(self._sets) >= SELECTORS_KEPT:
+            self._sets.clear()
+            self._seen = self._table.object_changes.end
+        found = self._sets.get(selector)
+        if found is None:
+            found = self._sets[selector] = sum(
+                1 << info.position
+                for info in self._table
+                if info.node and node_selector_matches(selector, info.node.metadata.labels, info.name)
+            )
+        return found
 
 
 def single_node(selector: NodeSelector) -> str | None:

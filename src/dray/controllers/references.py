@@ -1,0 +1,65 @@
+"""Whether the object behind a reservation that is no pod is gone, or was replaced by another of the same name.
+
+Nobody watches these objects: a Job, a PodGroup, whatever a claim's author named. They are asked for at most every thirty
+seconds, and only what the server says about this very object counts. A kind that cannot be read (unknown here, not
+served, not allowed) says nothing, and its reservation waits for its owner.
+"""
+
+from __future__ import annotations
+
+from dray.api.errors import ApiError, NotFound
+from dray.api.resources import BY_NAME, Resource
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
+from dray.client import Client, Clock, type_of
+
+CHECK_SECONDS = 30.0
+REMEMBERED = 10_000
+BY_CONSUMER = "claims by consumer"
+
+
+def consumers_named(claim: ResourceClaim) -> list[str]:
+    """The uids in a claim's reservations; the function of the index `BY_CONSUMER`."""
+    return [reference.uid for reference in claim.status.reservedFor]
+
+
+class References:
+    """Looks behind references; remembers for a while that an object was there."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._seen: dict[str, float] = {}
+
+    async def is_gone(
+        self, namespace: str, reference: ResourceClaimConsumerReference, *, suspicious: bool = False
+    ) -> bool:
+        """Whether the object does not exist any more. `suspicious` asks even if it was there a moment ago."""
+        resource = _resource(reference)
+        if resource is None:
+            return False
+        now = self._clock.monotonic()
+        if not suspicious and now - self._seen.get(reference.uid, -CHECK_SECONDS) < CHECK_SECONDS:
+            return False
+        if await self._is_missing(resource, namespace, reference):
+            self._seen.pop(reference.uid, None)
+            return True
+        if len(self._seen) >= REMEMBERED:
+            self._seen.clear()
+        self._seen[reference.uid] = now
+        return False
+
+    async def _is_missing(self, resource: Resource, namespace: str, reference: ResourceClaimConsumerReference) -> bool:
+        try:
+            found = await self._client.get(type_of(resource), reference.name, namespace)
+        except NotFound as error:
+            # Without a name in the answer the whole resource is missing, which says nothing about the object.
+            return bool(error.details.get("name"))
+        except ApiError:
+            return False
+        return found.metadata.uid != reference.uid
+
+
+def _resource(reference: ResourceClaimConsumerReference) -> Resource | None:
+    """The resource that is meant, if its objects can be read and live in namespaces, as consumers do."""
+    resource = BY_NAME.get((reference.apiGroup, reference.resource))
+    return resource if resource is not None and resource.namespaced and "get" in resource.verbs else None

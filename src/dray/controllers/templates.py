@@ -1,0 +1,92 @@
+"""Makes the claims that templates stand for: one an entry, for a pod or for a group.
+
+The name follows from the owner (`generated`), so there is nothing to remember, and whoever comes second finds the claim
+made. Left out: when to make one, and where its name is recorded (`claims`).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from dray.api import podclaims
+from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
+from dray.api.types.scheduling import PodGroup
+from dray.client import Client, EventRecorder, Informer
+from dray.controllers import generated
+from dray.controllers.metrics import CLAIM_CREATE_FAILURES, CLAIM_CREATES
+
+log = logging.getLogger(__name__)
+
+BY_OWNER = "claims by owner"
+
+
+class ClaimMaker:
+    """Creates claims from templates."""
+
+    def __init__(
+        self,
+        client: Client,
+        claims: Informer[ResourceClaim],
+        templates: Informer[ResourceClaimTemplate],
+        recorder: EventRecorder,
+    ) -> None:
+        self._client = client
+        self._claims = claims
+        self._templates = templates
+        self._recorder = recorder
+        claims.add_index(BY_OWNER, _owners)
+
+    def made(self, owner: Pod | PodGroup, entry: str) -> str:
+        """The name of the claim that was made for an entry, as far as the copies know; empty when there is none."""
+        annotation = generated.annotation_for(owner)
+        for claim in self._claims.by_index(BY_OWNER, owner.metadata.uid):
+            if claim.metadata.annotations.get(annotation) == entry:
+                return claim.metadata.name
+        return ""
+
+    async def ensure(self, owner: Pod | PodGroup, entry: str, template: str) -> str:
+        """The name of the claim of an entry, which exists now; tells the owner what is wrong before it raises."""
+        if made := self.made(owner, entry):
+            return made
+        name = generated.claim_name(owner, entry)
+        try:
+            await self._create(owner, entry, await self._template(owner.metadata.namespace, template), name)
+        except ApiError as error:
+            kind = "PodGroupResourceClaim" if isinstance(owner, PodGroup) else "PodResourceClaim"
+            text = f"{kind} {entry}: {_problem(template, error)}"
+            self._recorder.warning(owner, "FailedResourceClaimCreation", text)
+            raise
+        return name
+
+    async def _create(self, owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> None:
+        CLAIM_CREATES.inc()
+        namespace = owner.metadata.namespace
+        try:
+            await self._client.create(ResourceClaim, generated.claim_tree(owner, entry, template, name))
+        except AlreadyExists:
+            there = await self._client.get(ResourceClaim, name, namespace)
+            if not podclaims.is_controlled_by(there, owner.metadata.uid):
+                CLAIM_CREATE_FAILURES.inc()
+                # Another name would do, but then two controllers could choose differently and make two claims.
+                raise Conflict(f'the name "{name}" is taken by a claim of somebody else') from None
+        except ApiError:
+            CLAIM_CREATE_FAILURES.inc()
+            raise
+        else:
+            log.debug("created claim %s/%s for entry %s of %s", namespace, name, entry, owner.metadata.name)
+
+    async def _template(self, namespace: str, name: str) -> ResourceClaimTemplate:
+        template = self._templates.get(namespace, name)
+        return template or await self._client.get(ResourceClaimTemplate, name, namespace)
+
+
+def _owners(claim: ResourceClaim) -> list[str]:
+    return [ref.uid for ref in claim.metadata.ownerReferences if ref.controller]
+
+
+def _problem(template: str, error: ApiError) -> str:
+    if isinstance(error, NotFound):
+        return f'resource claim template "{template}": {error.message}'
+    return f"create resource claim: {error.message}"
