@@ -1,0 +1,102 @@
+"""A claim as a driver sees it: its own devices, each with the configuration that applies to it. Pure.
+
+A claim may hold devices of several drivers, and configuration for all of them; here is only what concerns one. Each
+configuration says whether it comes from a class (an administrator wrote it) or from the claim (a user did).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dray.api.types.resource import DeviceAllocationConfiguration, DeviceRequestAllocationResult, ResourceClaim
+
+FROM_CLASS = "FromClass"
+FROM_CLAIM = "FromClaim"
+
+
+@dataclass(frozen=True)
+class ClaimReference:
+    """Which claim is meant; the uid tells it from another one that had the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class DeviceConfig:
+    """Parameters that were written for this driver, and by whom."""
+
+    source: str  # FROM_CLASS or FROM_CLAIM
+    parameters: Any
+
+    @property
+    def from_class(self) -> bool:
+        return self.source == FROM_CLASS
+
+
+@dataclass(frozen=True)
+class AllocatedDevice:
+    """One device that the scheduler gave to a request of the claim."""
+
+    request: str  # with its alternative, if it has any: gpu/large
+    pool: str
+    name: str
+    configs: tuple[DeviceConfig, ...] = ()  # those of the class come first; what comes later has precedence
+    admin_access: bool = False
+    share_id: str = ""
+    consumed_capacity: Mapping[str, str] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells this device from the others of its claim."""
+        return self.request, self.pool, self.name, self.share_id
+
+
+@dataclass(frozen=True)
+class AllocatedClaim:
+    """A claim that is to be prepared, and the driver's devices in it."""
+
+    reference: ClaimReference
+    devices: tuple[AllocatedDevice, ...]
+    object: ResourceClaim
+
+    @property
+    def uid(self) -> str:
+        return self.reference.uid
+
+
+def allocated(claim: ResourceClaim, driver: str) -> AllocatedClaim:
+    """The part of an allocated claim that concerns a driver."""
+    allocation = claim.status.allocation
+    assert allocation is not None, "the caller has checked that the claim is allocated"
+    configs = [c for c in allocation.devices.config if c.opaque is not None and c.opaque.driver == driver]
+    devices = tuple(_device(result, configs) for result in allocation.devices.results if result.driver == driver)
+    metadata = claim.metadata
+    return AllocatedClaim(ClaimReference(metadata.namespace, metadata.name, metadata.uid), devices, claim)
+
+
+def _device(result: DeviceRequestAllocationResult, configs: list[DeviceAllocationConfiguration]) -> AllocatedDevice:
+    return AllocatedDevice(
+        request=result.request,
+        pool=result.pool,
+        name=result.device,
+        configs=tuple(
+            DeviceConfig(config.source, config.opaque.parameters)
+            for config in configs
+            if config.opaque is not None and _applies(config.requests, result.request)
+        ),
+        admin_access=bool(result.adminAccess),
+        share_id=result.shareID or "",
+        consumed_capacity=result.consumedCapacity or None,
+    )
+
+
+def _applies(requests: tuple[str, ...], request: str) -> bool:
+    """No names mean all requests; the name of a request covers its alternatives."""
+    return not requests or request in requests or request.partition("/")[0] in requests

@@ -1,0 +1,68 @@
+"""An example of a driver for devices of a node: GPUs that exist only here, and environment variables for containers.
+
+A real driver differs in two places: `_found` looks at the hardware, and `prepare` does something to it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dray.driver import AllocatedClaim, ClaimReference, DeviceHealth, Edits, Pool, PreparedDevice, Version, device
+from dray.driver.example.options import options
+from dray.driver.pools import Pools, Tree
+
+DRIVER = "gpu.example.com"
+_MEMORY = {"a100": "40Gi", "h100": "80Gi"}
+
+
+class GpuDriver:
+    name = DRIVER
+
+    def __init__(self, node: str, count: int = 8, file: Path | None = None) -> None:
+        self._node = node
+        self._count = count
+        self._file = file  # names of the GPUs that are there, one a line; edit it, and they come and go
+
+    async def devices(self) -> Pools:
+        return {self._node: Pool([_gpu(name) for name in self._found()])}
+
+    async def prepare(self, claim: AllocatedClaim) -> list[PreparedDevice]:
+        prepared = []
+        for one in claim.devices:
+            chosen = options(one.configs)
+            env = {f"GPU_DEVICE_{_number(one.name)}": one.name, "GPU_SHARING": chosen.sharing, **chosen.env}
+            if chosen.persistence:
+                env["GPU_PERSISTENCE"] = "true"
+            prepared.append(PreparedDevice(one, Edits(env=env)))
+        return prepared
+
+    async def unprepare(self, claim: ClaimReference) -> None:
+        """Environment variables need no undoing."""
+
+    async def health(self) -> list[DeviceHealth]:
+        there = set(self._found())
+        return [DeviceHealth(self._node, name, name in there) for name in {*there, *self._all()}]
+
+    def _found(self) -> list[str]:
+        return self._file.read_text().split() if self._file is not None else self._all()
+
+    def _all(self) -> list[str]:
+        return [f"gpu-{number}" for number in range(self._count)]
+
+
+def _gpu(name: str) -> Tree:
+    number = _number(name)
+    model = "h100" if number % 4 == 3 else "a100"
+    attributes = {
+        "model": model,
+        "index": number,
+        "driverVersion": Version("1.0.0"),
+        # A real driver adds what sysfs says: **pci_attributes("0000:1f:00.0")
+        "resource.kubernetes.io/pcieRoot": f"pci0000:{number // 4:02x}",
+    }
+    return device(name, attributes, {"memory": _MEMORY[model]})
+
+
+def _number(name: str) -> int:
+    digits = name.rpartition("-")[2]
+    return int(digits) if digits.isdecimal() else 0

@@ -1,0 +1,134 @@
+"""Which slices to delete, update and create so that a pool is published as it should be. Pure.
+
+A reader must never take a mixture of old and new slices for a whole pool. So the generation is raised whenever more than
+one write is needed, and every slice of the pool is then written; a change that fits into one write keeps it. Names
+follow from driver, node, pool and position: whoever publishes the same pool, after a restart or as the second instance
+during a rolling update, comes to the same names. Left out: doing it (`publisher`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from dray.api import decode
+from dray.api.errors import BadRequest
+from dray.api.resources import BY_TYPE
+from dray.api.types.resource import ResourceSlice, ResourceSliceSpec
+
+Tree = dict[str, Any]
+Accepted = Mapping[str, tuple[ResourceSliceSpec, ResourceSliceSpec]]
+"""By name: what was sent, and what the server made of it (it leaves out fields whose feature is off)."""
+
+_SLICES = BY_TYPE[ResourceSlice]
+_NODE_CHARACTERS = 150  # of a node's name in a slice's; the hash tells apart what is cut off
+
+
+@dataclass
+class Plan:
+    """Writes, in the order in which they are to be done: what is gone first, so that nobody allocates it."""
+
+    delete: list[ResourceSlice] = field(default_factory=list)
+    update: list[Tree] = field(default_factory=list)
+    create: list[Tree] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.delete or self.update or self.create)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The node whose end is also the end of its slices."""
+
+    name: str
+    uid: str
+
+    def reference(self) -> Tree:
+        return {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": self.uid, "controller": True}
+
+
+def slice_name(index: int, driver: str, node: str, pool: str) -> str:
+    """Begins with the position, since the scheduler takes slices in the order of their names."""
+    digest = hashlib.sha256("\0".join((driver, node, pool)).encode()).hexdigest()[:8]
+    where = node[:_NODE_CHARACTERS].rstrip("-.") or "network"
+    return f"{index:05x}-{driver}-{where}-{digest}"
+
+
+def plan(
+    specs: Sequence[Tree],
+    existing: Sequence[ResourceSlice],
+    node: str = "",
+    owner: Owner | None = None,
+    accepted: Accepted | None = None,
+) -> Plan:
+    """How to get from the slices that are there to those that should be; `specs` is empty when the pool is gone."""
+    names = [slice_name(i, spec["driver"], node, spec["pool"]["name"]) for i, spec in enumerate(specs)]
+    there = {one.metadata.name: one for one in existing}
+    generation = max((one.spec.pool.generation for one in existing), default=0)
+
+    def wanted(generation: int) -> dict[str, Tree]:
+        pairs = zip(names, specs, strict=True)
+        return {name: _tree(name, spec, generation, owner, there.get(name)) for name, spec in pairs}
+
+    trees = wanted(generation)
+    changed = [name for name in names if name in there and _differs(there[name], trees[name], accepted or {})]
+    missing = [name for name in names if name not in there]
+    if missing or len(changed) > 1:
+        trees = wanted(generation + 1)
+        changed = [name for name in names if name in there]
+    return Plan(
+        delete=[one for one in existing if one.metadata.name not in trees],
+        update=[trees[name] for name in changed],
+        create=[trees[name] for name in missing],
+    )
+
+
+def typed(tree: Tree) -> ResourceSlice:
+    """What the API server makes of a slice; BadRequest says where the driver's devices are not of the API's form."""
+    copy: Tree = msgspec.json.decode(msgspec.json.encode(tree))
+    complaints = decode.check(_SLICES, _SLICES.stored, copy)
+    if complaints:
+        raise BadRequest(f"slice {tree['metadata']['name']}: {', '.join(complaints)}")
+    return msgspec.convert(copy, ResourceSlice)
+
+
+def _tree(name: str, spec: Tree, generation: int, owner: Owner | None, old: ResourceSlice | None) -> Tree:
+    """The slice to write; an update is conditional on what was seen, and keeps the labels and annotations of others."""
+    metadata: Tree = msgspec.to_builtins(old.metadata) if old else {}
+    metadata["name"] = name
+    if owner:
+        metadata["ownerReferences"] = [owner.reference()]
+    spec = {**spec, "pool": {**spec["pool"], "generation": generation}}
+    if old is not None and "devices" in spec:
+        spec["devices"] = _with_taint_dates(spec["devices"], old.spec)
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
+
+
+def _differs(old: ResourceSlice, tree: Tree, accepted: Accepted) -> bool:
+    new = typed(tree)
+    if new.metadata.ownerReferences != old.metadata.ownerReferences:
+        return True
+    return new.spec != old.spec and accepted.get(old.metadata.name) != (new.spec, old.spec)
+
+
+def _with_taint_dates(devices: Sequence[Tree], before: ResourceSliceSpec) -> list[Tree]:
+    """The server dates taints; a taint that has not changed keeps its date."""
+    dates = {
+        (one.name, taint.key, taint.value, taint.effect): taint.timeAdded
+        for one in before.devices
+        for taint in one.taints
+        if taint.timeAdded
+    }
+
+    def dated(name: str, taint: Tree) -> Tree:
+        date = dates.get((name, taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")))
+        return {"timeAdded": date, **taint} if date else taint
+
+    return [
+        {**one, "taints": [dated(one["name"], taint) for taint in one["taints"]]} if one.get("taints") else one
+        for one in devices
+    ]

@@ -1,0 +1,194 @@
+"""The gRPC side of a driver: registration, DRA in versions v1 and v1beta1, health.
+
+Both versions of DRA are the same on the wire but for their names, and so are those of the health stream; one
+implementation serves all. Left out: what the calls do (`preparation`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, TypeAlias
+
+import grpc.aio
+from google.protobuf.message_factory import GetMessageClass
+
+from dray.driver.claims import ClaimReference
+from dray.driver.contract import DeviceHealth, Driver, HealthReporter
+from dray.driver.preparation import ClaimNotFound, Preparation
+from dray.driver.prepared import Answer
+from dray.driver.sockets import Sockets, SocketServer
+from dray.rpc import HEALTH_SERVICES, PLUGIN_SERVICES, dra_v1_pb2, dra_v1beta1_pb2, health_pb2, registration_pb2
+
+log = logging.getLogger(__name__)
+
+PLUGIN_TYPE = "DRAPlugin"
+_GRACE_SECONDS = 5.0
+# A node agent takes devices for unknown that it has not heard of for 30 seconds.
+_HEALTH_SECONDS = 10.0
+_HEALTH = {True: health_pb2.HEALTHY, False: health_pb2.UNHEALTHY, None: health_pb2.UNKNOWN}
+
+Context: TypeAlias = Any  # grpc.aio.ServicerContext; grpc has no types
+
+
+class Plugin:
+    """The servers of one instance of a driver. DRA is there before the registration that tells of it."""
+
+    def __init__(self, driver: Driver, preparation: Preparation, sockets: Sockets) -> None:
+        self._driver = driver
+        self._preparation = preparation
+        self._sockets = sockets
+        self._health = _Health(driver) if isinstance(driver, HealthReporter) else None
+        self._plugin = SocketServer(sockets.plugin, self._add_plugin)
+        self._registration = SocketServer(sockets.registration, self._add_registration)
+        self.registered: bool | None = None  # what the node agent said last
+
+    async def start(self) -> None:
+        await self._plugin.start()
+        try:
+            await self._registration.start()
+        except BaseException:
+            await self._plugin.stop(0)
+            raise
+
+    async def stop(self) -> None:
+        """Unregister first, so that the node agent asks no more; then finish what was asked."""
+        if self._health is not None:
+            self._health.close()
+        await self._registration.stop(0)
+        await self._plugin.stop(_GRACE_SECONDS)
+
+    def _add_plugin(self, server: grpc.aio.Server) -> None:
+        for messages in (dra_v1_pb2, dra_v1beta1_pb2):
+            _add(server, messages.DESCRIPTOR.services_by_name["DRAPlugin"], _Dra(messages, self._preparation))
+        if self._health is not None:
+            self._health.add_to(server)
+
+    def _add_registration(self, server: grpc.aio.Server) -> None:
+        _add(server, registration_pb2.DESCRIPTOR.services_by_name["Registration"], self)
+
+    async def GetInfo(self, request: registration_pb2.InfoRequest, context: Context) -> registration_pb2.PluginInfo:
+        services = PLUGIN_SERVICES + (HEALTH_SERVICES if self._health is not None else ())
+        return registration_pb2.PluginInfo(
+            type=PLUGIN_TYPE,
+            name=self._driver.name,
+            endpoint=str(self._sockets.plugin),
+            supported_versions=services,
+        )
+
+    async def NotifyRegistrationStatus(
+        self, request: registration_pb2.RegistrationStatus, context: Context
+    ) -> registration_pb2.RegistrationStatusResponse:
+        self.registered = request.plugin_registered
+        if request.plugin_registered:
+            log.info("driver %s is registered with the node agent", self._driver.name)
+        else:
+            log.error("the node agent refused driver %s: %s", self._driver.name, request.error)
+        return registration_pb2.RegistrationStatusResponse()
+
+
+class _Dra:
+    """NodePrepareResources and NodeUnprepareResources, with the messages of one version."""
+
+    def __init__(self, messages: Any, preparation: Preparation) -> None:
+        self._messages = messages
+        self._preparation = preparation
+
+    async def NodePrepareResources(self, request: Any, context: Context) -> Any:
+        outcomes = await self._preparation.prepare(_references(request))
+        unknown = [str(outcome) for outcome in outcomes.values() if isinstance(outcome, ClaimNotFound)]
+        if unknown and len(unknown) == len(outcomes):
+            await context.abort(grpc.StatusCode.NOT_FOUND, "; ".join(unknown))
+        respond = self._messages.NodePrepareResourceResponse
+        return self._messages.NodePrepareResourcesResponse(
+            claims={
+                uid: respond(error=str(outcome))
+                if isinstance(outcome, Exception)
+                else respond(devices=[self._device(answer) for answer in outcome])
+                for uid, outcome in outcomes.items()
+            }
+        )
+
+    async def NodeUnprepareResources(self, request: Any, context: Context) -> Any:
+        outcomes = await self._preparation.unprepare(_references(request))
+        respond = self._messages.NodeUnprepareResourceResponse
+        return self._messages.NodeUnprepareResourcesResponse(
+            claims={uid: respond(error="" if outcome is None else str(outcome)) for uid, outcome in outcomes.items()}
+        )
+
+    def _device(self, answer: Answer) -> Any:
+        return self._messages.Device(
+            request_names=[answer.request],
+            pool_name=answer.pool,
+            device_name=answer.device,
+            cdi_device_ids=answer.cdi_ids,
+        )
+
+
+class _Health:
+    """Streams the health of all devices to whoever watches, at intervals."""
+
+    def __init__(self, driver: HealthReporter) -> None:
+        self._driver = driver
+        self._closed = asyncio.Event()
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        handler = grpc.unary_stream_rpc_method_handler(
+            self.watch,
+            request_deserializer=health_pb2.NodeWatchResourcesRequest.FromString,
+            response_serializer=health_pb2.NodeWatchResourcesResponse.SerializeToString,
+        )
+        for service in HEALTH_SERVICES:
+            methods = {"NodeWatchResources": handler}
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+
+    async def watch(
+        self, request: health_pb2.NodeWatchResourcesRequest, context: Context
+    ) -> AsyncIterator[health_pb2.NodeWatchResourcesResponse]:
+        while not self._closed.is_set():
+            try:
+                yield _health_response(await self._driver.health())
+            except Exception as error:
+                log.exception("the health of devices cannot be told")
+                await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+            try:
+                await asyncio.wait_for(self._closed.wait(), _HEALTH_SECONDS)
+            except TimeoutError:
+                continue
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+def _add(server: grpc.aio.Server, service: Any, servicer: object) -> None:
+    """Serve the methods of a service with the servicer's coroutines of the same names."""
+    handlers = {
+        method.name: grpc.unary_unary_rpc_method_handler(
+            getattr(servicer, method.name),
+            request_deserializer=GetMessageClass(method.input_type).FromString,
+            response_serializer=GetMessageClass(method.output_type).SerializeToString,
+        )
+        for method in service.methods
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
+
+
+def _references(request: Any) -> list[ClaimReference]:
+    return [ClaimReference(claim.namespace, claim.name, claim.uid) for claim in request.claims]
+
+
+def _health_response(devices: Iterable[DeviceHealth]) -> health_pb2.NodeWatchResourcesResponse:
+    now = int(time.time())
+    return health_pb2.NodeWatchResourcesResponse(
+        devices=[
+            health_pb2.DeviceHealth(
+                device=health_pb2.DeviceIdentifier(pool_name=one.pool, device_name=one.device),
+                health=_HEALTH[one.healthy],
+                last_updated_time=now,
+                message=one.message,
+            )
+            for one in devices
+        ]
+    )

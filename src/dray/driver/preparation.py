@@ -1,0 +1,180 @@
+"""Prepares and unprepares claims for the node agent: what is the same for all drivers around the author's few lines.
+
+Each claim is handled by one call at a time, different claims in parallel. A call that its caller gave up goes on, so
+that the next one finds the work done. Errors belong to a claim and never to its neighbours in the same call. Left out:
+gRPC (`plugin`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from dray.api.errors import ApiError, NotFound
+from dray.api.types.resource import ResourceClaim
+from dray.client import Client, Clock, SystemClock
+from dray.client.backoff import Backoff
+from dray.driver.cdi import CdiDirectory, CdiError
+from dray.driver.claims import AllocatedClaim, ClaimReference, allocated
+from dray.driver.contract import Driver, PreparedDevice, PrepareError
+from dray.driver.prepared import Answer, PreparedClaims
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,127}")  # it becomes part of file names
+
+
+class ClaimNotFound(PrepareError):
+    """The claim does not exist, or one of that name is another one."""
+
+
+class Preparation:
+    """The claims of one driver on one node."""
+
+    def __init__(
+        self, driver: Driver, client: Client, prepared: PreparedClaims, cdi: CdiDirectory, *, clock: Clock | None = None
+    ) -> None:
+        self._driver = driver
+        self._client = client
+        self._prepared = prepared
+        self._cdi = cdi
+        self._clock = clock or SystemClock()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._running: set[asyncio.Task[object]] = set()
+
+    async def prepare(self, claims: Sequence[ClaimReference]) -> dict[str, tuple[Answer, ...] | PrepareError]:
+        """The devices of each claim, or why there are none, by uid."""
+        return await self._each(claims, self._prepare)
+
+    async def unprepare(self, claims: Sequence[ClaimReference]) -> dict[str, PrepareError | None]:
+        """None for each claim that is unprepared now, by uid."""
+        return await self._each(claims, self._unprepare)
+
+    def clean_specs(self) -> None:
+        """Remove CDI specs of claims that nobody knows; there is always an entry before there is a spec."""
+        known = {entry.uid for entry in self._prepared}
+        for uid in self._cdi.claims():
+            if uid not in known:
+                self._cdi.remove(uid)
+
+    async def clean(self) -> None:
+        """Unprepare what is left of claims that ended while no driver ran."""
+        backoff = Backoff(self._clock)
+        pending = [entry.reference for entry in self._prepared]
+        while pending:
+            pending = [claim for claim in pending if not await self._clean(claim)]
+            if pending:
+                await backoff.pause()
+
+    async def aclose(self) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    # -- one claim
+
+    async def _prepare(self, reference: ClaimReference) -> tuple[Answer, ...]:
+        entry = self._prepared.finished(reference.uid)
+        if entry is not None and entry.answers is not None and entry.own_specs <= self._cdi.exists(reference.uid):
+            return entry.answers
+        claim = await self._read(reference)
+        await self._check_present(claim)
+        self._prepared.begin(reference)
+        devices = [*await self._driver.prepare(claim)]
+        _check_complete(claim, devices)
+        names = [f"{index}-{one.device.name}" for index, one in enumerate(devices)]
+        ids = self._cdi.write(claim.uid, {name: one.edits for name, one in zip(names, devices, strict=True)})
+        answers = tuple(_answer(one, ids.get(name)) for name, one in zip(names, devices, strict=True))
+        self._prepared.finish(reference, answers, own_specs=bool(ids))
+        return answers
+
+    async def _unprepare(self, reference: ClaimReference) -> None:
+        if self._prepared.find(reference.uid) is not None:
+            await self._driver.unprepare(reference)
+        self._cdi.remove(reference.uid)
+        self._prepared.forget(reference.uid)
+
+    async def _read(self, reference: ClaimReference) -> AllocatedClaim:
+        try:
+            claim = await self._client.get(ResourceClaim, reference.name, reference.namespace)
+        except NotFound as error:
+            raise ClaimNotFound(f"ResourceClaim {reference} does not exist") from error
+        except ApiError as error:
+            raise PrepareError(f"ResourceClaim {reference} cannot be read: {error}") from error
+        if claim.metadata.uid != reference.uid:
+            found = claim.metadata.uid
+            raise ClaimNotFound(f"ResourceClaim {reference} has uid {found}, not {reference.uid}: it was replaced")
+        if claim.status.allocation is None:
+            raise PrepareError(f"ResourceClaim {reference} is not allocated")
+        return allocated(claim, self._driver.name)
+
+    async def _check_present(self, claim: AllocatedClaim) -> None:
+        """The scheduler may have seen an older state of the pools; a device that comes back serves the next try."""
+        pools = await self._driver.devices()
+        for one in claim.devices:
+            pool = pools.get(one.pool)
+            if pool is None or not pool.has(one.name):
+                raise PrepareError(f"device {one.name} of pool {one.pool} is not there")
+
+    async def _clean(self, claim: ClaimReference) -> bool:
+        """Unprepare a claim that is gone; whether it needs no further look."""
+        try:
+            found = await self._client.get(ResourceClaim, claim.name, claim.namespace)
+            if found.metadata.uid == claim.uid and found.status.allocation is not None:
+                return True
+        except NotFound:
+            pass
+        except ApiError as error:
+            log.warning("whether claim %s still exists is unknown: %s", claim, error)
+            return False
+        log.info("claim %s is gone, cleaning up after it", claim)
+        return (await self.unprepare([claim]))[claim.uid] is None
+
+    # -- all claims of a call
+
+    async def _each(
+        self, claims: Iterable[ClaimReference], work: Callable[[ClaimReference], Awaitable[T]]
+    ) -> dict[str, T | PrepareError]:
+        tasks = {claim.uid: asyncio.create_task(self._guarded(claim, work)) for claim in claims}
+        for task in tasks.values():
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        # Shielded: the caller's deadline ends its waiting, not our work.
+        return {uid: await asyncio.shield(task) for uid, task in tasks.items()}
+
+    async def _guarded(self, claim: ClaimReference, work: Callable[[ClaimReference], Awaitable[T]]) -> T | PrepareError:
+        """Do the work for a claim, alone, and turn whatever goes wrong into words."""
+        if not _UID.fullmatch(claim.uid):
+            return PrepareError(f"{claim.uid!r} is not the uid of a claim")
+        try:
+            async with self._locks.setdefault(claim.uid, asyncio.Lock()):
+                return await work(claim)
+        except PrepareError as error:
+            log.info("claim %s: %s", claim, error)
+            return error
+        except (CdiError, OSError) as error:
+            log.warning("claim %s: %s", claim, error)
+            return PrepareError(str(error))
+        except Exception as error:
+            log.exception("claim %s: the driver failed", claim)
+            return PrepareError(f"{type(error).__name__}: {error}")
+
+
+def _check_complete(claim: AllocatedClaim, devices: Sequence[PreparedDevice]) -> None:
+    """A driver that forgets a device, or invents one, is told so instead of the container's user."""
+    prepared = {one.device.key for one in devices}
+    missing = [one.name for one in claim.devices if one.key not in prepared]
+    if missing:
+        raise PrepareError(f"the driver did not prepare {', '.join(missing)}")
+    foreign = [one.device.name for one in devices if one.device.key not in {own.key for own in claim.devices}]
+    if foreign:
+        raise PrepareError(f"the driver prepared {', '.join(foreign)}, which the claim does not have")
+
+
+def _answer(one: PreparedDevice, cdi_id: str | None) -> Answer:
+    ids = one.cdi_ids + ((cdi_id,) if cdi_id else ())
+    return Answer(one.device.request, one.device.pool, one.device.name, ids)

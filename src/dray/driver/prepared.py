@@ -1,0 +1,98 @@
+"""Remembers which claims are prepared, across restarts of the driver: one small file a claim.
+
+The entry is there before anything is done for a claim and goes after everything is undone, so nothing that was begun is
+ever forgotten. Two instances that overlap during a rolling update read the same files. Left out: what preparing means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from dray.driver.cdi import write_atomically
+from dray.driver.claims import ClaimReference
+
+log = logging.getLogger(__name__)
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_VERSION = 1
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One prepared device, as the node agent is told."""
+
+    request: str
+    pool: str
+    device: str
+    cdi_ids: tuple[str, ...] = ()
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What is known of one claim; without `answers` its preparation was begun and not finished."""
+
+    version: int
+    namespace: str
+    name: str
+    uid: str
+    boot: str
+    answers: tuple[Answer, ...] | None = None
+    own_specs: bool = False  # whether a CDI file of ours belongs to it
+
+    @property
+    def reference(self) -> ClaimReference:
+        return ClaimReference(self.namespace, self.name, self.uid)
+
+
+class PreparedClaims:
+    """The entries of one driver on one node."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._boot = _boot_id()
+
+    def begin(self, claim: ClaimReference) -> None:
+        self._write(Entry(_VERSION, claim.namespace, claim.name, claim.uid, self._boot))
+
+    def finish(self, claim: ClaimReference, answers: tuple[Answer, ...], own_specs: bool) -> None:
+        self._write(Entry(_VERSION, claim.namespace, claim.name, claim.uid, self._boot, answers, own_specs))
+
+    def find(self, uid: str) -> Entry | None:
+        try:
+            return msgspec.json.decode(self._path(uid).read_bytes(), type=Entry)
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            # Preparing again is always right; what is lost is only the chance to skip it.
+            log.warning("%s cannot be read (the claim counts as not prepared): %s", self._path(uid), error)
+            return None
+
+    def finished(self, uid: str) -> Entry | None:
+        """The entry of a claim that is prepared; a reboot undoes what was done to the hardware."""
+        entry = self.find(uid)
+        return entry if entry is not None and entry.answers is not None and entry.boot == self._boot else None
+
+    def forget(self, uid: str) -> None:
+        self._path(uid).unlink(missing_ok=True)
+
+    def __iter__(self) -> Iterator[Entry]:
+        for path in sorted(self._directory.glob("*.json")):
+            entry = self.find(path.stem)
+            if entry is not None:
+                yield entry
+
+    def _write(self, entry: Entry) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._path(entry.uid), msgspec.json.encode(entry))
+
+    def _path(self, uid: str) -> Path:
+        return self._directory / f"{uid}.json"
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""

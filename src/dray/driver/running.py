@@ -1,0 +1,116 @@
+"""Runs a driver: the one call that an author makes.
+
+On a node it serves the node agent and publishes the node's own pools. Without a node it publishes the network-attached
+pools and serves nothing; one such instance is enough for a cluster. Left out: processes, signals and command lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+
+from dray.client import Client
+from dray.driver.cdi import CdiDirectory
+from dray.driver.contract import Driver
+from dray.driver.plugin import Plugin
+from dray.driver.preparation import Preparation
+from dray.driver.prepared import PreparedClaims
+from dray.driver.publisher import OnError, Publisher
+from dray.driver.sockets import Sockets
+
+log = logging.getLogger(__name__)
+
+KUBELET_DIR = Path("/var/lib/kubelet")
+CDI_DIR = Path("/var/run/cdi")
+REFRESH_SECONDS = 5.0
+
+
+class Runner:
+    """A driver that runs: `async with Runner(driver, client, …)`; `run` is the short form of it."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        client: Client,
+        *,
+        node: str = "",
+        kubelet_dir: Path = KUBELET_DIR,
+        cdi_dir: Path = CDI_DIR,
+        instance: str = "",
+        refresh: float = REFRESH_SECONDS,
+        withdraw: bool = False,
+        on_error: OnError | None = None,
+    ) -> None:
+        self._driver = driver
+        self._refresh = refresh
+        self._withdraw = withdraw
+        self.publisher = Publisher(client, driver.name, node, on_error=on_error)
+        self._preparation: Preparation | None = None
+        self._plugin: Plugin | None = None
+        if node:
+            data = kubelet_dir / "plugins" / driver.name
+            cdi = CdiDirectory(cdi_dir, driver.name)
+            self._preparation = Preparation(driver, client, PreparedClaims(data / "claims"), cdi)
+            self._plugin = Plugin(driver, self._preparation, Sockets.below(kubelet_dir, driver.name, instance))
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Runner:
+        self.publisher.publish(await self._driver.devices())
+        if self._plugin is not None and self._preparation is not None:
+            self._preparation.clean_specs()
+            await self._plugin.start()
+            self._start(self._preparation.clean())
+        self._start(self.publisher.run())
+        self._start(self._look())
+        return self
+
+    async def __aexit__(self, *reason: object) -> None:
+        if self._plugin is not None and self._preparation is not None:
+            await self._plugin.stop()
+            await self._preparation.aclose()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._withdraw:
+            await self.publisher.withdraw()
+
+    async def forever(self) -> None:
+        """Wait; ends only with an error in a part that should never end."""
+        await asyncio.gather(*self._tasks)
+        await asyncio.Event().wait()
+
+    async def _look(self) -> None:
+        """Ask the driver again and again what there is; what has not changed costs nothing."""
+        while True:
+            await asyncio.sleep(self._refresh)
+            try:
+                self.publisher.publish(await self._driver.devices())
+            except Exception:
+                log.exception("driver %s cannot say what devices there are; the last answer counts", self._driver.name)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+
+async def run(
+    driver: Driver,
+    client: Client,
+    *,
+    node: str = "",
+    kubelet_dir: Path = KUBELET_DIR,
+    cdi_dir: Path = CDI_DIR,
+    instance: str = "",
+    withdraw: bool = False,
+) -> None:
+    """Run a driver until cancelled.
+
+    `instance` is a uid that tells this process from the one it replaces in a rolling update. `withdraw` deletes the
+    slices at the end: for a driver that will not come back; the node agent removes those of a driver that disappears.
+    """
+    runner = Runner(
+        driver, client, node=node, kubelet_dir=kubelet_dir, cdi_dir=cdi_dir, instance=instance, withdraw=withdraw
+    )
+    async with runner:
+        await runner.forever()

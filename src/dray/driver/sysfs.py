@@ -1,0 +1,52 @@
+"""Standard attributes of PCI devices, read from sysfs: by them claims ask for devices that sit close together.
+
+Left out: finding a driver's devices, which is the driver's business.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
+PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
+SYSFS = Path("/sys")
+_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_ROOT = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")
+
+
+class SysfsError(ValueError):
+    """sysfs does not say what was asked; the text says why."""
+
+
+def pci_attributes(address: str, sysfs: Path = SYSFS) -> dict[str, str]:
+    """Both attributes of a PCI device, ready for `dray.driver.device`."""
+    return {PCI_BUS_ID: address, PCIE_ROOT: pcie_root(address, sysfs)}
+
+
+def pci_address(device: Path) -> str:
+    """The address of the PCI device behind an entry of sysfs, such as /sys/class/drm/card0 or /sys/class/net/eth0.
+
+    Virtual devices lie below the function that they belong to; the nearest PCI function upwards is it.
+    """
+    target = Path(os.path.realpath(device / "device" if (device / "device").exists() else device))
+    for part in reversed(target.parts):
+        if _ADDRESS.fullmatch(part):
+            return part
+    raise SysfsError(f"{device} is not a PCI device: it leads to {target}")
+
+
+def pcie_root(address: str, sysfs: Path = SYSFS) -> str:
+    """The root complex above a PCI device, as in pci0000:00: the first step of its path below /sys/devices."""
+    if not _ADDRESS.fullmatch(address):
+        raise SysfsError(f"{address!r} is not a PCI address such as 0000:1f:00.0")
+    link = sysfs / "bus/pci/devices" / address
+    if not link.exists():
+        raise SysfsError(f"there is no PCI device {address}: {link} does not exist")
+    target = Path(os.path.realpath(link))
+    devices = Path(os.path.realpath(sysfs / "devices"))
+    root = target.relative_to(devices).parts[0] if target.is_relative_to(devices) else ""
+    if not _ROOT.fullmatch(root) or target.name != address:
+        raise SysfsError(f"{link} leads to {target}, which is not below a PCIe root of {devices}")
+    return root
