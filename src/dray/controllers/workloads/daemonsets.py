@@ -46,16 +46,16 @@ class _Pauses:
 
 class DaemonSetController:
     def __init__(self, context: Context) -> None:
-        self._client = context.client
         self._clock = context.clock
         self._pauses = _Pauses()
-        self._loop = Loop(context, DaemonSet, "daemonset", self._reconcile)
+        self._loop = Loop(context, DaemonSet, "daemonset", self._reconcile, account="daemon-set-controller")
+        self._client = self._loop.client
         self._loop.follow(Pod)
         self._nodes = context.informers.informer(Node)
         self._nodes.add_handler(self._on_nodes)
         pods = context.informers.informer(Pod)
-        self._adoption = Adoption(context.client, Pod, pods, self._loop.writes)
-        self._control = PodControl(context.client, self._loop.recorder, self._loop.writes)
+        self._adoption = Adoption(self._client, Pod, pods, self._loop.writes)
+        self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
 
     async def run(self) -> None:
         await self._loop.run()

@@ -39,14 +39,14 @@ class _Found(NamedTuple):
 
 class DeploymentController:
     def __init__(self, context: Context) -> None:
-        self._client = context.client
         self._clock = context.clock
         self._loop = Loop(context, Deployment, "deployment", self._reconcile)
+        self._client = self._loop.client
         self._loop.follow(ReplicaSet)
         self._pods = context.informers.informer(Pod)
         index_by_controller(self._pods)
         sets = context.informers.informer(ReplicaSet)
-        self._adoption = Adoption(context.client, ReplicaSet, sets, self._loop.writes)
+        self._adoption = Adoption(self._client, ReplicaSet, sets, self._loop.writes)
 
     async def run(self) -> None:
         await self._loop.run()

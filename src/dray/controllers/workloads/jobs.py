@@ -39,13 +39,13 @@ class _Managed(NamedTuple):
 
 class JobController:
     def __init__(self, context: Context) -> None:
-        self._client = context.client
         self._clock = context.clock
         self._loop = Loop(context, Job, "job", self._reconcile)
+        self._client = self._loop.client
         self._loop.follow(Pod)
         self._pods = context.informers.informer(Pod)
-        self._adoption = Adoption(context.client, Pod, self._pods, self._loop.writes, finalizer=TRACKING)
-        self._control = PodControl(context.client, self._loop.recorder, self._loop.writes)
+        self._adoption = Adoption(self._client, Pod, self._pods, self._loop.writes, finalizer=TRACKING)
+        self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
         self._orphans: Controller[Key] = Controller("job_orphan_pod", self._free, clock=context.clock)
         self._pods.add_handler(self._on_pods)
         self._loop.owners.add_handler(self._on_jobs)

@@ -26,9 +26,12 @@ Reconcile = Callable[[T], Awaitable[float | None]]
 
 
 class Loop(Generic[T]):
-    """Runs `reconcile` for the objects of one type that own others."""
+    """Runs `reconcile` for the objects of one type that own others; writes are made as the controller's account."""
 
-    def __init__(self, context: Context, type_: type[T], name: str, reconcile: Reconcile[T]) -> None:
+    def __init__(
+        self, context: Context, type_: type[T], name: str, reconcile: Reconcile[T], *, account: str = ""
+    ) -> None:
+        self.client = context.client_for(account or f"{name}-controller")
         self.owners = context.informers.informer(type_)
         self.owners.add_index(BY_NAMESPACE, lambda owner: [owner.metadata.namespace])
         self.owners.add_handler(self._on_owners)

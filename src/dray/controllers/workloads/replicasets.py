@@ -21,15 +21,15 @@ from dray.controllers.workloads.status import write_status
 
 class ReplicaSetController:
     def __init__(self, context: Context) -> None:
-        self._client = context.client
         self._clock = context.clock
         self._loop = Loop(context, ReplicaSet, "replicaset", self._reconcile)
+        self._client = self._loop.client
         self._loop.follow(Pod)
         self._pods = context.informers.informer(Pod)
         self._sets = self._loop.owners
         index_by_controller(self._sets)
-        self._adoption = Adoption(context.client, Pod, self._pods, self._loop.writes, adoptable=is_active)
-        self._control = PodControl(context.client, self._loop.recorder, self._loop.writes)
+        self._adoption = Adoption(self._client, Pod, self._pods, self._loop.writes, adoptable=is_active)
+        self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
 
     async def run(self) -> None:
         await self._loop.run()
