@@ -1,0 +1,233 @@
+"""A cluster within the process of a test: API server, controllers, scheduler, simulated nodes, and an audit of them.
+
+Each part has a user, a client and informers of its own, as it would in a process of its own, and can be stopped and
+started again, with other gates. The audit runs through every test; its findings fail the test at the next wait, or at the
+end. Left out: processes and HTTP, which tests of the commands use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from dray.api.errors import NotFound
+from dray.api.gates import FeatureGates
+from dray.api.podclaims import Sharing
+from dray.api.types.core import Event, Pod
+from dray.api.types.resource import ResourceClaim
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.user import ADMIN, AUTHENTICATED, MASTERS, User
+from dray.client import Client, InProcess, Object, SharedInformers
+from dray.controllers import ControllerManager
+from dray.scheduler import Scheduler
+from dray.scheduler.configuration import Configuration
+from dray.sim import SimulatedNodes
+from tests.e2e.audit import Audit, Complaints
+
+CONTROLLERS, SCHEDULER, NODES = "controllers", "scheduler", "nodes"
+SECOND_SCHEDULER = "second scheduler"
+PARTS = (CONTROLLERS, SCHEDULER, NODES)
+NAMESPACE = "default"
+SECONDS = 10.0  # that a test waits at most, on a busy machine
+
+T = TypeVar("T")
+O = TypeVar("O", bound=Object)  # noqa: E741  (an object of the API)
+
+
+@dataclass
+class Part:
+    """Something that runs, with what it watches through."""
+
+    task: asyncio.Task[None]
+    informers: SharedInformers
+    work: Any  # the scheduler, the controllers or the nodes, for tests that look inside
+
+
+@dataclass
+class Cluster:
+    """What a test holds in its hands."""
+
+    running: Running
+    nodes: int
+    devices: int
+    configuration: Configuration | None = None
+    parts: dict[str, Part] = field(default_factory=dict)
+    gates: FeatureGates = field(default_factory=FeatureGates)
+
+    def __post_init__(self) -> None:
+        self.client: Client = InProcess(self.running.api, ADMIN)
+        self.audit = Audit(self.client)
+
+    # -- parts
+
+    async def start(self, name: str, gates: str | None = None) -> None:
+        """Start a part that does not run, and wait until it has seen the cluster."""
+        assert name not in self.parts, f"{name} runs already"
+        client = self.client_of(name)
+        informers = SharedInformers(client)
+        chosen = self.gates if gates is None else FeatureGates.parse(gates)
+        work = self._make(name, client, informers, chosen)
+        task = asyncio.create_task(work.run(), name=name)
+        self.parts[name] = Part(task, informers, work)
+        await informers.start()
+        await asyncio.wait_for(informers.synced(), SECONDS)
+
+    def _make(self, name: str, client: Client, informers: SharedInformers, gates: FeatureGates) -> Any:
+        if name == CONTROLLERS:
+            return ControllerManager(client, gates=gates, informers=informers, root_ca=self.running.root_ca or "CA")
+        if name == NODES:
+            return SimulatedNodes(client, informers, self.nodes, self.devices, sharing=Sharing.of(gates))
+        return Scheduler(client, gates, self.configuration, informers=informers)
+
+    def client_of(self, name: str) -> Client:
+        user = {
+            CONTROLLERS: User("system:kube-controller-manager", groups=(MASTERS, AUTHENTICATED)),
+            NODES: User("system:simulated-nodes", groups=(MASTERS, AUTHENTICATED)),
+        }.get(name, User("system:kube-scheduler", groups=(AUTHENTICATED,)))
+        return InProcess(self.running.api, user, user_agent=user.name.removeprefix("system:"))
+
+    async def stop(self, *names: str) -> None:
+        """Stop parts as abruptly as a task can be stopped."""
+        for name in names or tuple(self.parts):
+            part = self.parts.pop(name)
+            part.task.cancel()
+            await asyncio.gather(part.task, return_exceptions=True)
+            await part.informers.stop()
+
+    async def restart(self, name: str, gates: str | None = None) -> None:
+        await self.stop(name)
+        await self.start(name, gates)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        work = self.parts[SCHEDULER].work
+        assert isinstance(work, Scheduler)
+        return work
+
+    def check(self) -> None:
+        """Fail if the audit found something or a part ended by itself."""
+        for name, part in self.parts.items():
+            if part.task.done():
+                raise AssertionError(f"{name} ended") from part.task.exception()
+        assert not self.audit.findings, "\n".join(self.audit.findings)
+
+    # -- waiting and looking
+
+    async def eventually(self, look: Callable[[], Awaitable[T]], seconds: float = SECONDS) -> T:
+        """Wait until looking gives something that counts as true, and return it."""
+        return await eventually(look, seconds, self.check)
+
+    async def pod(self, name: str, namespace: str = NAMESPACE) -> Pod:
+        return await self.client.get(Pod, name, namespace)
+
+    async def claim(self, name: str, namespace: str = NAMESPACE) -> ResourceClaim:
+        return await self.client.get(ResourceClaim, name, namespace)
+
+    async def claims(self, namespace: str = NAMESPACE) -> Sequence[ResourceClaim]:
+        return (await self.client.list(ResourceClaim, namespace)).items
+
+    async def create(self, type_: type[O], *trees: dict[str, Any]) -> O:
+        """Create objects; the last one is returned."""
+        assert trees
+        for tree in trees:
+            made = await self.client.create(type_, tree)
+        return made
+
+    async def delete(self, type_: type[Object], name: str, namespace: str = NAMESPACE, **options: Any) -> None:
+        await self.client.delete(type_, name, namespace, **options)
+
+    async def runs(self, *names: str, namespace: str = NAMESPACE, phase: str = "Running") -> Pod:
+        """Wait until pods run (or are in another phase); the last of them."""
+        for name in names:
+
+            async def there(name: str = name) -> Pod | None:
+                pod = await self.pod(name, namespace)
+                return pod if pod.status.phase == phase else None
+
+            found = await self.eventually(there)
+        return found
+
+    async def gone(self, type_: type[Object], name: str, namespace: str = NAMESPACE) -> None:
+        async def absent() -> bool:
+            try:
+                await self.client.get(type_, name, namespace)
+            except NotFound:
+                return True
+            return False
+
+        await self.eventually(absent)
+
+    async def told(self, name: str, reason: str, text: str = "", namespace: str = NAMESPACE) -> str:
+        """Wait until an event with this reason and text is recorded for a pod; its message."""
+
+        async def look() -> str:
+            events = (await self.client.list(Event, namespace, fields=f"involvedObject.name={name}")).items
+            return next((e.message for e in events if e.reason == reason and text in e.message), "")
+
+        return await self.eventually(look)
+
+    async def waits(self, name: str, text: str = "", namespace: str = NAMESPACE) -> str:
+        """Wait until a pod's condition says that it cannot be scheduled, with this text; the message."""
+
+        async def look() -> str:
+            conditions = (await self.pod(name, namespace)).status.conditions
+            found = next((c for c in conditions if c.type == "PodScheduled"), None)
+            refused = found is not None and (found.status, found.reason) == ("False", "Unschedulable")
+            return found.message if found is not None and refused and text in found.message else ""
+
+        return await self.eventually(look)
+
+    async def quiet(self, seconds: float = 0.2) -> None:
+        """Give parts time to do something that they should not do."""
+        await asyncio.sleep(seconds)
+        self.check()
+
+
+async def eventually(
+    look: Callable[[], Awaitable[T]], seconds: float = SECONDS, check: Callable[[], None] = lambda: None
+) -> T:
+    """Wait until looking gives something that counts as true; says what it gave last otherwise."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = await look()
+        check()
+        if found:
+            return found
+        assert time.monotonic() < deadline, (
+            f"not so after {seconds} s: {getattr(look, '__qualname__', look)}: {found!r}"
+        )
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def cluster(
+    nodes: int = 3,
+    devices: int = 2,
+    *,
+    gates: str = "",
+    parts: Sequence[str] = PARTS,
+    configuration: Configuration | None = None,
+    **settings: Any,
+) -> AsyncIterator[Cluster]:
+    """A cluster until the block ends; then everything that was found is told."""
+    chosen = FeatureGates.parse(gates)
+    running = await Running.open(Settings(gates=chosen, **settings))
+    made = Cluster(running, nodes, devices, configuration, gates=chosen)
+    complaints = Complaints(made.audit.findings)
+    logging.getLogger("dray").addHandler(complaints)
+    try:
+        await made.audit.start()
+        for name in sorted(parts, key=(NODES, CONTROLLERS, SCHEDULER).index):
+            await made.start(name)
+        yield made
+        made.check()
+    finally:
+        await made.stop()
+        await made.audit.stop()
+        logging.getLogger("dray").removeHandler(complaints)
+        await running.close()
