@@ -28,6 +28,7 @@ class BwrapWrapper:
     """Puts bubblewrap's options before the command line."""
 
     name = "bwrap"
+    mounts_volumes = True
 
     def __init__(self, program: str = "bwrap") -> None:
         self._program = program

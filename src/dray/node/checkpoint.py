@@ -42,17 +42,22 @@ class DriverShare(msgspec.Struct, frozen=True):
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):
-    """A claim that drivers were asked to prepare, and the uids of the pods that want it."""
+    """A claim that drivers were asked to prepare.
+
+    `pods` are the uids of those that want it, each with the entries of its spec that the claim stands for. A pod stays
+    until the claim is unprepared, or another pod takes over; `leaving` says that unprepare has begun.
+    """
 
     uid: str
     namespace: str
     name: str
-    pods: tuple[str, ...]
+    pods: dict[str, tuple[str, ...]]
     shares: tuple[DriverShare, ...]
+    leaving: bool = False
 
     @property
     def prepared(self) -> bool:
-        return all(share.devices is not None for share in self.shares)
+        return not self.leaving and all(share.devices is not None for share in self.shares)
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -89,7 +94,7 @@ class Checkpoint:
         return checkpoint, ""
 
     def put(self, *claims: PreparedClaim) -> None:
-        """Add or replace entries and write the file; entries without pods are as good as any others."""
+        """Add or replace entries and write the file."""
         self._write(self.claims | {claim.uid: claim for claim in claims})
 
     def remove(self, *uids: str) -> None:

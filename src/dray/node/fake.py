@@ -24,6 +24,7 @@ class FakeRuntime:
 
     name = "fake"
     needs_command = False
+    mounts_volumes = False
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()

@@ -54,6 +54,7 @@ class OciWrapper:
     """Writes a bundle and runs it with runc."""
 
     name = "oci"
+    mounts_volumes = True
 
     def __init__(self, program: str = "runc") -> None:
         self._program = program

@@ -21,6 +21,7 @@ class ProcessWrapper:
     """Adds nothing but the environment and a working directory."""
 
     name = "process"
+    mounts_volumes = False
 
     def unavailable(self) -> str:
         return ""

@@ -81,6 +81,11 @@ class Runtime(Protocol):
         """Whether a container must say what to run, since no image does."""
         ...
 
+    @property
+    def mounts_volumes(self) -> bool:
+        """Whether `Task.mounts` are made; otherwise they need not exist."""
+        ...
+
     def cannot(self, task: Task) -> list[str]:
         """The parts of a task that this runtime cannot give to a container, in words."""
         ...

@@ -50,6 +50,9 @@ class Wrapper(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def mounts_volumes(self) -> bool: ...
+
     def unavailable(self) -> str:
         """Why this machine cannot run it; empty when it can."""
         ...
@@ -80,6 +83,10 @@ class Supervised:
     @property
     def name(self) -> str:
         return self._wrapper.name
+
+    @property
+    def mounts_volumes(self) -> bool:
+        return self._wrapper.mounts_volumes
 
     def cannot(self, task: Task) -> list[str]:
         return self._wrapper.cannot(task)

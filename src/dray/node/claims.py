@@ -1,0 +1,293 @@
+"""Claims of pods on this node: who may use them, prepared before the first pod and unprepared after the last.
+
+What is known is in the checkpoint, written before and after each call, so a restart repeats no call that succeeded and
+forgets none that may have; to unprepare, nothing but the checkpoint is needed. Each method makes one try: whoever calls
+waits and tries again. Left out: which devices a runtime can bring into a container.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from dray.api import podclaims
+from dray.api.errors import ApiError, NotFound
+from dray.api.types.core import Container, Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.client import Client
+from dray.node import preparation
+from dray.node.checkpoint import Checkpoint, PreparedClaim, PreparedDevice
+from dray.node.drivers import ClaimId, Driver, DriverError, Prepared
+from dray.node.metrics import ClaimsInUse
+from dray.node.plugins import Plugins
+
+
+class ClaimsError(Exception):
+    """Why a pod cannot have its claims prepared or unprepared now; the text is for an event."""
+
+
+class Granted(NamedTuple):
+    """A device that a container gets."""
+
+    driver: str
+    claim: str  # the entry of the pod's spec
+    request: str  # that the container names; empty for none
+    device: PreparedDevice
+
+
+class _Wanted(NamedTuple):
+    """A claim that a pod uses, through these entries, with devices of these drivers."""
+
+    identity: ClaimId
+    entries: tuple[str, ...]
+    drivers: tuple[str, ...]
+
+
+class Claims:
+    """All claims on this node."""
+
+    def __init__(self, client: Client, checkpoint: Checkpoint, plugins: Plugins, sharing: podclaims.Sharing) -> None:
+        self._client = client
+        self._sharing = sharing
+        self._checkpoint = checkpoint
+        self._plugins = plugins
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody holds one
+        self._in_use = ClaimsInUse()
+        self._show()
+
+    def pods(self) -> set[str]:
+        """The uids of pods that hold claims."""
+        return {pod for claim in self._checkpoint.claims.values() for pod in claim.pods}
+
+    def holds(self, pod: str) -> bool:
+        return any(pod in claim.pods for claim in self._checkpoint.claims.values())
+
+    def is_prepared(self, pod: Pod) -> bool:
+        """Whether everything the pod uses is prepared for it; needs no API server."""
+        ready = {
+            entry
+            for claim in self._checkpoint.claims.values()
+            if claim.prepared
+            for entry in claim.pods.get(pod.metadata.uid, ())
+        }
+        return all(entry.name in ready or not podclaims.use_of(pod, entry).needed for entry in pod.spec.resourceClaims)
+
+    def granted(self, pod: str, container: Container) -> list[Granted]:
+        """The devices of a container, in the order in which it names claims."""
+        found = []
+        for reference in container.resources.claims:
+            for claim in self._checkpoint.claims.values():
+                if reference.name in claim.pods.get(pod, ()):
+                    found += [
+                        Granted(share.driver, reference.name, reference.request, device)
+                        for share in claim.shares
+                        for device in share.devices or ()
+                        if device.serves(reference.request)
+                    ]
+        return found
+
+    # Preparing
+
+    async def prepare(self, pod: Pod) -> None:
+        """Prepare what is not prepared yet, one call a driver; `ClaimsError` when something is missing or fails."""
+        if self.is_prepared(pod):
+            return
+        wanted = await self._verified(pod)
+        async with self._holding(w.identity.uid for w in wanted):
+            self._begin(pod, wanted)
+            claims = [self._checkpoint.claims[w.identity.uid] for w in wanted]
+            todo = _unprepared_shares(claims)
+            answers = await asyncio.gather(*(self._prepare(driver, ids) for driver, ids in todo.items()))
+            self._note(dict(zip(todo, answers, strict=True)))
+        _raise([text for answer in answers for text in answer.values() if isinstance(text, str)])
+
+    def _begin(self, pod: Pod, wanted: Sequence[_Wanted]) -> None:
+        """Write down that drivers are about to be asked; refused before that, a pod leaves nothing behind."""
+        for want in wanted:
+            self._check_incarnation(want.identity)
+            for driver in want.drivers:
+                self._driver(driver)
+        entries = [
+            preparation.wanted(
+                self._checkpoint.claims.get(w.identity.uid), w.identity, w.drivers, pod.metadata.uid, w.entries
+            )
+            for w in wanted
+        ]
+        self._checkpoint.put(*entries)
+        self._show()
+
+    async def _prepare(self, name: str, ids: Sequence[ClaimId]) -> dict[str, Prepared | str]:
+        """Ask one driver; by uid what it prepared or why not."""
+        try:
+            answer = await self._driver(name).prepare(ids)
+        except (DriverError, ClaimsError) as error:
+            return dict.fromkeys((i.uid for i in ids), str(error))
+        names = {i.uid: i.name for i in ids}
+        return {
+            uid: f"ResourceClaim {names[uid]}: DRA driver {name}: {said}" if isinstance(said, str) else said
+            for uid, said in answer.items()
+        }
+
+    def _note(self, answers: dict[str, dict[str, Prepared | str]]) -> None:
+        changed = []
+        for uid in {uid for answer in answers.values() for uid in answer}:
+            done = {
+                driver: said
+                for driver, answer in answers.items()
+                if uid in answer and not isinstance(said := answer[uid], str)
+            }
+            changed.append(preparation.answered(self._checkpoint.claims[uid], done))
+        self._checkpoint.put(*changed)
+
+    async def _verified(self, pod: Pod) -> list[_Wanted]:
+        """The claims of a pod, read anew: they exist, are allocated, and the pod may use them."""
+        try:
+            group = await self._group(pod)
+            found: dict[str, tuple[ResourceClaim, list[str]]] = {}
+            for use in podclaims.uses_of(pod, group):
+                if use.needed:
+                    claim = await self._claim(pod, use)
+                    found.setdefault(claim.metadata.uid, (claim, []))[1].append(use.entry)
+        except ApiError as error:
+            raise ClaimsError(str(error)) from error
+        return [
+            _Wanted(ClaimId(c.metadata.namespace, c.metadata.name, c.metadata.uid), tuple(entries), _drivers(c))
+            for c, entries in found.values()
+        ]
+
+    async def _claim(self, pod: Pod, use: podclaims.Use) -> ResourceClaim:
+        if use.claim is None:
+            raise ClaimsError(f"the ResourceClaim for entry {use.entry} does not exist yet")
+        try:
+            claim = await self._client.get(ResourceClaim, use.claim, pod.metadata.namespace)
+        except NotFound as error:
+            raise ClaimsError(f'resourceclaim "{use.claim}" not found') from error
+        name, uid = claim.metadata.name, claim.metadata.uid
+        if use.generated and not _is_made_for(claim, pod, use):
+            raise ClaimsError(f"ResourceClaim {name} was not created for pod {pod.metadata.name}")
+        if claim.status.allocation is None:
+            raise ClaimsError(f"ResourceClaim {name} is not allocated")
+        if not podclaims.may_use(claim, pod, self._sharing):
+            who = f"pod {pod.metadata.name} ({pod.metadata.uid})"
+            raise ClaimsError(f"{who} is not allowed to use ResourceClaim {name} ({uid})")
+        return claim
+
+    async def _group(self, pod: Pod) -> PodGroup | None:
+        name = podclaims.group_name(pod)
+        if not (name and pod.spec.resourceClaims and self._sharing.groups):
+            return None
+        try:
+            return await self._client.get(PodGroup, name, pod.metadata.namespace)
+        except NotFound:
+            return None
+
+    def _check_incarnation(self, claim: ClaimId) -> None:
+        for other in self._checkpoint.claims.values():
+            if (other.namespace, other.name) == claim[:2] and other.uid != claim.uid:
+                raise ClaimsError(
+                    f"old ResourceClaim with same name {claim.name} and different UID {other.uid} still exists"
+                )
+
+    # Unpreparing
+
+    async def unprepare(self, pod: str) -> None:
+        """Let go of a pod's claims, and unprepare those that no other pod uses; `ClaimsError` when some remain."""
+        held = [claim.uid for claim in self._checkpoint.claims.values() if pod in claim.pods]
+        if not held:
+            return
+        async with self._holding(held):
+            self._checkpoint.put(*(preparation.left(self._checkpoint.claims[uid], pod) for uid in held))
+            leaving = [claim for uid in held if (claim := self._checkpoint.claims[uid]).leaving]
+            todo = _unprepared_shares(leaving)
+            answers = await asyncio.gather(*(self._unprepare(driver, ids) for driver, ids in todo.items()))
+            self._note_unprepared(leaving, dict(zip(todo, answers, strict=True)))
+            self._show()
+        _raise([text for answer in answers for text in answer.values() if text])
+
+    async def _unprepare(self, name: str, ids: Sequence[ClaimId]) -> dict[str, str]:
+        try:
+            answer = await self._driver(name).unprepare(ids)
+        except (DriverError, ClaimsError) as error:
+            text = str(error)
+            if isinstance(error, DriverError) and error.not_found:
+                return {i.uid: "" if await self._vanished(i) else text for i in ids}
+            return dict.fromkeys((i.uid for i in ids), text)
+        names = {i.uid: i.name for i in ids}
+        return {
+            uid: f"ResourceClaim {names[uid]}: DRA driver {name}: {said}" if said else ""
+            for uid, said in answer.items()
+        }
+
+    def _note_unprepared(self, claims: Iterable[PreparedClaim], answers: dict[str, dict[str, str]]) -> None:
+        kept, gone = [], []
+        for claim in claims:
+            done = [driver for driver, answer in answers.items() if answer.get(claim.uid) == ""]
+            rest = preparation.unprepared(claim, done)
+            if rest is None:
+                gone.append(claim.uid)
+            else:
+                kept.append(rest)
+        self._checkpoint.put(*kept)
+        self._checkpoint.remove(*gone)
+
+    async def _vanished(self, identity: ClaimId) -> bool:
+        """Whether a claim that a driver does not know does not exist either, so that nothing is left to undo."""
+        try:
+            claim = await self._client.get(ResourceClaim, identity.name, identity.namespace)
+        except NotFound:
+            return True
+        except ApiError:
+            return False
+        return claim.metadata.uid != identity.uid
+
+    # Both
+
+    def _driver(self, name: str) -> Driver:
+        driver = self._plugins.find(name)
+        if driver is None:
+            raise ClaimsError(f"DRA driver {name} is not registered")
+        return driver
+
+    @asynccontextmanager
+    async def _holding(self, uids: Iterable[str]) -> AsyncIterator[None]:
+        """Keep others off some claims; in one order everywhere, so that nobody waits for each other."""
+        async with AsyncExitStack() as stack:
+            for uid in sorted(set(uids)):
+                lock = self._locks.get(uid)
+                if lock is None:
+                    lock = self._locks[uid] = asyncio.Lock()
+                await stack.enter_async_context(lock)
+            yield
+
+    def _show(self) -> None:
+        self._in_use.show([{share.driver for share in claim.shares} for claim in self._checkpoint.claims.values()])
+
+
+def _is_made_for(claim: ResourceClaim, pod: Pod, use: podclaims.Use) -> bool:
+    if use.by_group:
+        return podclaims.is_made_for_group(claim, podclaims.group_name(pod))
+    return podclaims.is_controlled_by(claim, pod.metadata.uid)
+
+
+def _drivers(claim: ResourceClaim) -> tuple[str, ...]:
+    assert claim.status.allocation is not None
+    return tuple(dict.fromkeys(result.driver for result in claim.status.allocation.devices.results))
+
+
+def _unprepared_shares(claims: Iterable[PreparedClaim]) -> dict[str, list[ClaimId]]:
+    """Which claims to name in the call to each driver, to prepare them or to be sure that they are not prepared."""
+    todo: dict[str, list[ClaimId]] = {}
+    for claim in claims:
+        for share in claim.shares:
+            if share.devices is None:
+                todo.setdefault(share.driver, []).append(ClaimId(claim.namespace, claim.name, claim.uid))
+    return todo
+
+
+def _raise(problems: Sequence[str]) -> None:
+    if problems:
+        raise ClaimsError("; ".join(dict.fromkeys(problems)))

@@ -1,0 +1,154 @@
+"""One registered driver: the calls that a node makes to it, and whether it is there.
+
+Both versions of the interface have the same messages, so callers need not know which one a driver speaks. Left out: how
+drivers are found (`plugins`), when they are called and what is done about failures (`claims`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, NamedTuple
+
+import grpc
+import grpc.aio
+
+from dray.node.checkpoint import PreparedDevice
+from dray.node.metrics import OPERATIONS
+from dray.rpc import dra_health_pb2, dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
+
+DEADLINE_SECONDS = 45.0  # of a prepare or unprepare, as the kubelet's
+V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
+HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1beta1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+# Go servers refuse the authority that gRPC makes of a socket's path. A channel must not fall asleep, or nobody would
+# notice that a driver has gone; and a driver that comes back should be noticed soon.
+CHANNEL_OPTIONS = (
+    ("grpc.default_authority", "localhost"),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.client_idle_timeout_ms", 2**31 - 1),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_SOCKET_PATH_BYTES = 107  # the kernel's limit
+
+_INTERFACES: dict[str, tuple[Any, Any]] = {
+    V1: (dra_v1_pb2, dra_v1_pb2_grpc.DRAPluginStub),
+    V1BETA1: (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc.DRAPluginStub),
+}
+
+
+class ClaimId(NamedTuple):
+    """What a driver is told about a claim."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class DriverError(Exception):
+    """A call failed as a whole."""
+
+    def __init__(self, message: str, *, not_found: bool = False) -> None:
+        super().__init__(message)
+        self.not_found = not_found
+
+
+Prepared = tuple[PreparedDevice, ...]
+
+
+def open_channel(socket: str) -> grpc.aio.Channel:
+    if len(socket.encode()) > _SOCKET_PATH_BYTES:
+        raise DriverError(f"socket path {socket} has more than {_SOCKET_PATH_BYTES} bytes")
+    return grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
+
+
+class Driver:
+    """A connection to one instance of a driver."""
+
+    def __init__(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self.version = V1 if V1 in versions else V1BETA1
+        self.health_service = next((service for service in HEALTH_SERVICES if service in versions), "")
+        self.connected = False
+        self._channel = open_channel(endpoint)
+        self._messages, stub = _INTERFACES[self.version]
+        self._stub = stub(self._channel)
+
+    async def aclose(self) -> None:
+        await self._channel.close()
+
+    async def follow_connection(self, told: Callable[[bool], None]) -> None:
+        """Tell about every change of the connection, until cancelled; a lost one is made again."""
+        state = self._channel.get_state(try_to_connect=True)
+        while True:
+            self.connected = state is grpc.ChannelConnectivity.READY
+            told(self.connected)
+            await self._channel.wait_for_state_change(state)
+            state = self._channel.get_state(try_to_connect=True)
+
+    async def prepare(self, claims: Sequence[ClaimId]) -> dict[str, Prepared | str]:
+        """Prepare claims; by uid the devices, or what went wrong. A claim that the answer leaves out went wrong."""
+        request = self._messages.NodePrepareResourcesRequest(claims=self._claims(claims))
+        answer = await self._call("NodePrepareResources", request)
+        return {claim.uid: self._outcome(answer, claim.uid) for claim in claims}
+
+    async def unprepare(self, claims: Sequence[ClaimId]) -> dict[str, str]:
+        """Unprepare claims; by uid what went wrong, empty for nothing."""
+        request = self._messages.NodeUnprepareResourcesRequest(claims=self._claims(claims))
+        answer = await self._call("NodeUnprepareResources", request)
+        return {
+            claim.uid: answer.claims[claim.uid].error if claim.uid in answer.claims else _left_out(self.name)
+            for claim in claims
+        }
+
+    async def watch_health(self) -> AsyncIterator[list[Any]]:
+        """Follow what the driver says of its devices: each time a whole list of DeviceHealth messages."""
+        call = self._channel.unary_stream(
+            f"/{self.health_service}/NodeWatchResources",
+            request_serializer=dra_health_pb2.NodeWatchResourcesRequest.SerializeToString,
+            response_deserializer=dra_health_pb2.NodeWatchResourcesResponse.FromString,
+        )(dra_health_pb2.NodeWatchResourcesRequest())
+        try:
+            async for answer in call:
+                yield list(answer.devices)
+        except grpc.aio.AioRpcError as error:
+            raise DriverError(_text(error), not_found=error.code() is grpc.StatusCode.UNIMPLEMENTED) from error
+        finally:
+            call.cancel()
+
+    def _claims(self, claims: Sequence[ClaimId]) -> list[Any]:
+        return [self._messages.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
+
+    def _outcome(self, answer: Any, uid: str) -> Prepared | str:
+        if uid not in answer.claims:
+            return _left_out(self.name)
+        share = answer.claims[uid]
+        if share.error:
+            return str(share.error)
+        return tuple(
+            PreparedDevice(tuple(d.request_names), d.pool_name, d.device_name, tuple(d.cdi_device_ids))
+            for d in share.devices
+        )
+
+    async def _call(self, method: str, request: Any) -> Any:
+        begun, code = time.perf_counter(), grpc.StatusCode.OK
+        try:
+            return await getattr(self._stub, method)(request, timeout=DEADLINE_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            code = error.code()
+            raise DriverError(
+                f"DRA driver {self.name}: {method}: {_text(error)}", not_found=code is grpc.StatusCode.NOT_FOUND
+            ) from error
+        finally:
+            path = f"/{self._messages.DESCRIPTOR.package}.DRAPlugin/{method}"
+            OPERATIONS.labels(self.name, path, code.name).observe(time.perf_counter() - begun)
+
+
+def _left_out(driver: str) -> str:
+    return f"DRA driver {driver} did not answer for the claim"
+
+
+def _text(error: grpc.aio.AioRpcError) -> str:
+    return f"{error.code().name}: {error.details()}"

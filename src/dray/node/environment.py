@@ -1,0 +1,169 @@
+"""The environment of a container as its spec says, and the references in its command line.
+
+Values come from the spec itself, from the pod (the downward API), and from config maps and secrets. Left out: what
+devices add (the runtime merges it on top), `resourceFieldRef` and `fileKeyRef`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dray.api.errors import ApiError, NotFound
+from dray.api.types.core import ConfigMap, Container, EnvFromSource, EnvVar, Pod, Secret
+from dray.client import Client
+from dray.client.interface import T
+
+_REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
+
+
+class ConfigProblem(Exception):
+    """Something that a container's spec refers to is missing or not supported; the text names it."""
+
+
+@dataclass
+class Sources:
+    """The config maps and secrets of a pod, each read once: a container that restarts needs no API server."""
+
+    client: Client
+    namespace: str
+    _config_maps: dict[str, dict[str, bytes] | None] = field(default_factory=dict)
+    _secrets: dict[str, dict[str, bytes] | None] = field(default_factory=dict)
+
+    async def config_map(self, name: str) -> dict[str, bytes] | None:
+        """Its data; None when there is no such config map."""
+        if self._config_maps.get(name) is None:
+            found = await self._get(ConfigMap, name)
+            self._config_maps[name] = None if found is None else _data(found)
+        return self._config_maps[name]
+
+    async def secret(self, name: str) -> dict[str, bytes] | None:
+        if self._secrets.get(name) is None:
+            found = await self._get(Secret, name)
+            self._secrets[name] = (
+                None if found is None else {key: base64.b64decode(value) for key, value in found.data.items()}
+            )
+        return self._secrets[name]
+
+    async def _get(self, type_: type[T], name: str) -> T | None:
+        try:
+            return await self.client.get(type_, name, self.namespace)
+        except NotFound:
+            return None
+        except ApiError as error:
+            raise ConfigProblem(str(error)) from error
+
+
+def _data(found: ConfigMap) -> dict[str, bytes]:
+    texts = {key: value.encode() for key, value in found.data.items()}
+    return texts | {key: base64.b64decode(value) for key, value in found.binaryData.items()}
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the downward API tells of where a pod runs."""
+
+    node: str
+    host_address: str
+    pod_address: str
+
+
+def pod_field(pod: Pod, path: str, place: Place) -> str:
+    """A field of the pod by its path in the downward API."""
+    meta = pod.metadata
+    known: dict[str, Callable[[], str]] = {
+        "metadata.name": lambda: meta.name,
+        "metadata.namespace": lambda: meta.namespace,
+        "metadata.uid": lambda: meta.uid,
+        "metadata.labels": lambda: _listed(meta.labels),
+        "metadata.annotations": lambda: _listed(meta.annotations),
+        "spec.nodeName": lambda: place.node,
+        "spec.serviceAccountName": lambda: pod.spec.serviceAccountName,
+        "status.hostIP": lambda: place.host_address,
+        "status.hostIPs": lambda: place.host_address,
+        "status.podIP": lambda: place.pod_address,
+        "status.podIPs": lambda: place.pod_address,
+    }
+    if path in known:
+        return known[path]()
+    if match := _KEYED.fullmatch(path):
+        table = meta.labels if match[1] == "labels" else meta.annotations
+        return table.get(match[2], "")
+    raise ConfigProblem(f"fieldPath {path!r} is not supported")
+
+
+def _listed(table: Mapping[str, str]) -> str:
+    return "\n".join(f'{key}="{value}"' for key, value in sorted(table.items()))
+
+
+async def environment(pod: Pod, container: Container, sources: Sources, place: Place) -> dict[str, str]:
+    """All variables, in order; later ones may refer to earlier ones."""
+    env: dict[str, str] = {}
+    for source in container.envFrom:
+        env |= await _all_of(source, sources)
+    for variable in container.env:
+        value = await _value(pod, variable, sources, place)
+        if value is not None:
+            env[variable.name] = expand(value, env) if variable.valueFrom is None else value
+    return env
+
+
+async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
+    if source.configMapRef is not None:
+        what, data, optional = (
+            "configmap",
+            await sources.config_map(source.configMapRef.name),
+            source.configMapRef.optional,
+        )
+        name = source.configMapRef.name
+    elif source.secretRef is not None:
+        what, data, optional = "secret", await sources.secret(source.secretRef.name), source.secretRef.optional
+        name = source.secretRef.name
+    else:
+        return {}
+    if data is None and not optional:
+        raise ConfigProblem(f'{what} "{name}" not found')
+    return {source.prefix + key: value.decode(errors="replace") for key, value in (data or {}).items()}
+
+
+async def _value(pod: Pod, variable: EnvVar, sources: Sources, place: Place) -> str | None:
+    source = variable.valueFrom
+    if source is None:
+        return variable.value
+    if source.fieldRef is not None:
+        return pod_field(pod, source.fieldRef.fieldPath, place)
+    if source.configMapKeyRef is not None:
+        reference = source.configMapKeyRef
+        data = await sources.config_map(reference.name)
+        return _chosen(data, "configmap", reference.name, reference.key, bool(reference.optional))
+    if source.secretKeyRef is not None:
+        secret = source.secretKeyRef
+        data = await sources.secret(secret.name)
+        return _chosen(data, "secret", secret.name, secret.key, bool(secret.optional))
+    raise ConfigProblem(f"env {variable.name}: only fieldRef, configMapKeyRef and secretKeyRef are supported")
+
+
+def _chosen(data: dict[str, bytes] | None, what: str, name: str, key: str, optional: bool) -> str | None:
+    if data is not None and key in data:
+        return data[key].decode(errors="replace")
+    if optional:
+        return None
+    raise ConfigProblem(f'{what} "{name}" not found' if data is None else f"couldn't find key {key} in {what} {name}")
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """Replace `$(NAME)` by its value; `$$` is a dollar, and what is not known stays as it is."""
+
+    def replacement(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        return env.get(match[1], match[0])
+
+    return _REFERENCE.sub(replacement, text)
+
+
+def command_line(container: Container, env: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(expand(word, env) for word in (*container.command, *container.args))

@@ -1,0 +1,85 @@
+"""What drivers say about the health of their devices, where they offer to.
+
+A driver streams whole lists; a device that it has not spoken of for a while is unknown. Left out: doing anything about
+it: the health stands in the pod's status, and taints are the driver's business.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dray.client import Clock
+from dray.node.drivers import Driver, DriverError
+from dray.rpc.dra_health_pb2 import DeviceHealth as Message
+
+log = logging.getLogger(__name__)
+
+HEALTHY, UNHEALTHY, UNKNOWN = "Healthy", "Unhealthy", "Unknown"
+_WORDS = {0: UNKNOWN, 1: HEALTHY, 2: UNHEALTHY}
+_TIMEOUT_SECONDS = 30.0  # after which silence means "unknown", unless the driver says otherwise
+_RETRY_SECONDS = 5.0
+_MESSAGE_CHARACTERS = 1024
+
+
+class Condition(NamedTuple):
+    health: str
+    message: str = ""
+
+
+class _Entry(NamedTuple):
+    condition: Condition
+    until: float
+
+
+class DeviceHealth:
+    """The last word on every device. `changed` is called when one changes."""
+
+    def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._entries: dict[tuple[str, str, str], _Entry] = {}  # driver, pool, device
+        self._speaking: set[str] = set()
+
+    def of(self, driver: str, pool: str, device: str) -> Condition | None:
+        """The condition of a device; None for drivers that do not report any."""
+        if driver not in self._speaking:
+            return None
+        entry = self._entries.get((driver, pool, device))
+        if entry is None or entry.until <= self._clock.monotonic():
+            return Condition(UNKNOWN)
+        return entry.condition
+
+    async def follow(self, driver: Driver) -> None:
+        """Listen to a driver until cancelled, or until it says that it has nothing to say."""
+        while driver.health_service:
+            try:
+                async for devices in driver.watch_health():
+                    self._take(driver.name, devices)
+            except DriverError as error:
+                if error.not_found:
+                    return
+                log.debug("health of %s: %s", driver.name, error)
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    def _take(self, driver: str, devices: list[Message]) -> None:
+        now = self._clock.monotonic()
+        self._speaking.add(driver)
+        before = {key: entry.condition for key, entry in self._entries.items() if key[0] == driver}
+        told: dict[tuple[str, str, str], _Entry] = {}
+        for device in devices:
+            key, entry = _read(driver, device, now)
+            told[key] = entry
+            self._clock.call_later(entry.until - now, self._changed)
+        kept = {key: entry for key, entry in self._entries.items() if key not in told}
+        self._entries = kept | told
+        if any(before.get(key) != entry.condition for key, entry in told.items()):
+            self._changed()
+
+
+def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str], _Entry]:
+    timeout = device.health_check_timeout_seconds
+    until = now + (timeout if timeout > 0 else _TIMEOUT_SECONDS)
+    condition = Condition(_WORDS.get(device.health, UNKNOWN), device.message[:_MESSAGE_CHARACTERS])
+    return (driver, device.device.pool_name, device.device.device_name), _Entry(condition, until)

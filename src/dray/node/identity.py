@@ -1,0 +1,178 @@
+"""The node as the API sees it: its object, its conditions, and the lease that says that it lives.
+
+Left out: anything that runs on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.types.coordination import Lease
+from dray.api.types.core import Node
+from dray.client import Client, Clock, PatchKind
+from dray.client.backoff import Backoff
+from dray.client.clock import micro_timestamp, timestamp
+
+log = logging.getLogger(__name__)
+
+VERSION = "v1.37.0+dray"
+LEASES_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40  # after which the node counts as dead; renewed four times in that time, as Kubernetes does
+STATUS_SECONDS = 300.0  # a status without changes is written this often
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a node says of itself."""
+
+    name: str
+    address: str
+    runtime: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=dict)  # in place of what the machine has
+    log_port: int = 0
+
+    def node_tree(self) -> Tree:
+        labels = {
+            "kubernetes.io/hostname": self.name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": _architecture(),
+        }
+        metadata = {"name": self.name, "labels": labels | dict(self.labels)}
+        return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}}
+
+    def status_tree(self, now: float) -> Tree:
+        capacity = machine_capacity() | dict(self.capacity)
+        status: Tree = {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "addresses": [
+                {"type": "InternalIP", "address": self.address},
+                {"type": "Hostname", "address": self.name},
+            ],
+            "conditions": [
+                _condition("Ready", "True", now, "KubeletReady", "the node agent is ready"),
+                _condition("MemoryPressure", "False", now, "KubeletHasSufficientMemory", ""),
+                _condition("DiskPressure", "False", now, "KubeletHasNoDiskPressure", ""),
+                _condition("PIDPressure", "False", now, "KubeletHasSufficientPID", ""),
+            ],
+            "nodeInfo": _node_info(self.runtime),
+        }
+        if self.log_port:
+            status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self.log_port}}
+        return status
+
+    def lease_spec(self, now: float) -> Tree:
+        return {
+            "holderIdentity": self.name,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": micro_timestamp(now),
+        }
+
+
+class Heartbeat:
+    """Registers the node and keeps it alive in the API."""
+
+    def __init__(self, client: Client, identity: Identity, clock: Clock) -> None:
+        self._client = client
+        self._identity = identity
+        self._clock = clock
+
+    async def register(self) -> None:
+        """Create or refresh the node and its lease, however often that takes."""
+        backoff = Backoff(self._clock, initial=0.2, limit=10.0)
+        while True:
+            try:
+                await self._register()
+                await self._renew()
+            except ApiError as error:
+                log.warning("node %s cannot be registered yet: %s", self._identity.name, error)
+                await backoff.pause()
+            else:
+                return
+
+    async def run(self) -> None:
+        """Renew until cancelled. A node that somebody deleted comes back."""
+        told = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(LEASE_SECONDS / 4)
+            try:
+                await self._renew()
+                if self._clock.monotonic() - told >= STATUS_SECONDS:
+                    told = self._clock.monotonic()
+                    await self._register()
+            except (NotFound, Conflict):
+                await self.register()
+            except ApiError as error:
+                log.debug("node %s: %s", self._identity.name, error)
+
+    async def _register(self) -> None:
+        tree, name = self._identity.node_tree(), self._identity.name
+        try:
+            await self._client.create(Node, tree)
+        except AlreadyExists:
+            labels = {"metadata": {"labels": tree["metadata"]["labels"]}}
+            await self._client.patch(Node, name, labels, kind=PatchKind.STRATEGIC)
+        node = await self._client.get(Node, name)
+        status = self._identity.status_tree(self._clock.time())
+        before = {condition.type: condition for condition in node.status.conditions}
+        for condition in status["conditions"]:
+            known = before.get(condition["type"])
+            if known is not None and known.status == condition["status"] and known.lastTransitionTime:
+                condition["lastTransitionTime"] = known.lastTransitionTime
+        await self._client.patch(Node, name, {"status": status}, kind=PatchKind.STRATEGIC, subresource="status")
+
+    async def _renew(self) -> None:
+        spec, name = self._identity.lease_spec(self._clock.time()), self._identity.name
+        try:
+            await self._client.patch(Lease, name, {"spec": spec}, LEASES_NAMESPACE)
+        except NotFound:
+            tree = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec}
+            await self._client.create(Lease, tree, namespace=LEASES_NAMESPACE)
+
+
+def machine_capacity() -> dict[str, str]:
+    """What this machine has. Processes are not kept from using more; the figures serve the scheduler."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {"cpu": str(os.cpu_count() or 1), "memory": f"{pages // 1024}Ki", "pods": "110"}
+
+
+def _architecture() -> str:
+    machine = platform.machine()
+    return _ARCHITECTURES.get(machine, machine)
+
+
+def _node_info(runtime: str) -> Tree:
+    return {
+        "architecture": _architecture(),
+        "operatingSystem": "linux",
+        "kernelVersion": platform.release(),
+        "kubeletVersion": VERSION,
+        "containerRuntimeVersion": f"{runtime}://{VERSION}",
+        "osImage": platform.platform(terse=True),
+        "bootID": "",
+        "machineID": "",
+        "systemUUID": "",
+        "kubeProxyVersion": "",
+    }
+
+
+def _condition(type_: str, status: str, now: float, reason: str, message: str) -> Tree:
+    stamp = timestamp(now)
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": stamp,
+        "lastTransitionTime": stamp,
+    }

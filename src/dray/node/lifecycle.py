@@ -1,0 +1,166 @@
+"""What to do next about a pod's containers. Pure: the pod and what is known of its containers in, a decision out.
+
+Init containers run one after the other, sidecars (init containers that are always restarted) beside what follows, then
+all containers; whatever ends is restarted as the pod's policy says, later each time. Left out: starting and stopping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dray.api.types.core import Container, Pod
+from dray.node.runtime import Attempt
+
+Histories = Mapping[str, Sequence[Attempt]]
+
+# A container that ran this long was all right: its next end is the first one again. As in Kubernetes.
+STEADY_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class RestartDelays:
+    """The pauses before a container is started again: none, then `first` seconds, doubling up to `last`."""
+
+    first: float = 10.0
+    last: float = 300.0
+
+    def before(self, quick_ends: int) -> float:
+        if quick_ends <= 1:
+            return 0.0
+        return float(min(self.first * 2 ** min(quick_ends - 2, 32), self.last))
+
+
+class Waiting(NamedTuple):
+    """Why a container does not run."""
+
+    reason: str
+    message: str = ""
+
+
+@dataclass
+class Decision:
+    """What to start, what to stop, when to look again; `phase` is set once the pod is over."""
+
+    start: list[str] = field(default_factory=list)
+    stop: list[str] = field(default_factory=list)
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    again: float | None = None  # seconds from now
+    initialized: bool = False
+    phase: str = ""  # Succeeded or Failed
+
+    def look_after(self, seconds: float) -> None:
+        self.again = seconds if self.again is None else min(self.again, seconds)
+
+
+def is_sidecar(container: Container) -> bool:
+    return container.restartPolicy == "Always"
+
+
+def last(histories: Histories, name: str) -> Attempt | None:
+    attempts = histories.get(name, ())
+    return attempts[-1] if attempts else None
+
+
+def quick_ends(attempt: Attempt | None) -> int:
+    """How many attempts in a row ended soon, up to and with this one."""
+    if attempt is None:
+        return 0
+    if attempt.finished - attempt.started >= STEADY_SECONDS:
+        return 1
+    return attempt.quick_ends + 1
+
+
+def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays) -> Decision:
+    """The next steps of a pod that is to run."""
+    decision = Decision()
+    if _decide_init(pod, histories, now, delays, decision):
+        decision.initialized = True
+        _decide_main(pod, histories, now, delays, decision)
+    return decision
+
+
+def _decide_init(pod: Pod, histories: Histories, now: float, delays: RestartDelays, decision: Decision) -> bool:
+    """Whether all init containers are done, so that the others may run."""
+    mains_begun = any(histories.get(container.name) for container in pod.spec.containers)
+    for container in pod.spec.initContainers:
+        attempt = last(histories, container.name)
+        if is_sidecar(container):
+            if attempt is None or not attempt.running:
+                _restart(pod, container, attempt, now, delays, decision)
+                if attempt is None:
+                    return False  # what follows waits until it has started
+        elif mains_begun or (attempt is not None and attempt.exit_code == 0):
+            continue
+        elif attempt is None or not attempt.running:
+            if attempt is not None and pod.spec.restartPolicy == "Never":
+                _finish(pod, histories, decision, failed=True)
+                return False
+            _restart(pod, container, attempt, now, delays, decision)
+            return False
+        else:
+            return False
+    return True
+
+
+def _decide_main(pod: Pod, histories: Histories, now: float, delays: RestartDelays, decision: Decision) -> None:
+    attempts = {container.name: last(histories, container.name) for container in pod.spec.containers}
+    if all(
+        a is not None and not _runs_again(pod, c, a)
+        for c, a in zip(pod.spec.containers, attempts.values(), strict=True)
+    ):
+        failed = any(attempt is not None and attempt.exit_code != 0 for attempt in attempts.values())
+        _finish(pod, histories, decision, failed=failed)
+        return
+    for container in pod.spec.containers:
+        attempt = attempts[container.name]
+        if attempt is None or (not attempt.running and _runs_again(pod, container, attempt)):
+            _restart(pod, container, attempt, now, delays, decision)
+
+
+def _runs_again(pod: Pod, container: Container, attempt: Attempt) -> bool:
+    """Whether a container runs, or will after it ended like this."""
+    if attempt.exit_code is None:
+        return True
+    policy = container.restartPolicy or pod.spec.restartPolicy
+    return policy in ("", "Always") or (policy == "OnFailure" and attempt.exit_code != 0)
+
+
+def _restart(
+    pod: Pod, container: Container, attempt: Attempt | None, now: float, delays: RestartDelays, decision: Decision
+) -> None:
+    """Start a container, now or when its time has come."""
+    ends = quick_ends(attempt)
+    delay = delays.before(ends)
+    left = 0.0 if attempt is None else attempt.finished + delay - now
+    if left <= 0:
+        decision.start.append(container.name)
+        return
+    meta = pod.metadata
+    decision.waiting[container.name] = Waiting(
+        "CrashLoopBackOff",
+        f"back-off {delay:g}s restarting failed container={container.name} "
+        f"pod={meta.name}_{meta.namespace}({meta.uid})",
+    )
+    decision.look_after(left)
+
+
+def _finish(pod: Pod, histories: Histories, decision: Decision, *, failed: bool) -> None:
+    """The pod is over, once the sidecars have ended too."""
+    decision.start.clear()
+    decision.waiting.clear()
+    decision.again = None
+    decision.stop = next_to_stop(pod, histories)
+    if not decision.stop:
+        decision.phase = "Failed" if failed else "Succeeded"
+
+
+def next_to_stop(pod: Pod, histories: Histories) -> list[str]:
+    """Which containers to stop first when a pod is to end: all but sidecars, then sidecars from the last to the first."""
+    running = [name for name in histories if (attempt := last(histories, name)) is not None and attempt.running]
+    sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
+    others = [name for name in running if name not in sidecars]
+    if others:
+        return others
+    return [name for name in reversed(sidecars) if name in running][:1]

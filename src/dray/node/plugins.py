@@ -1,0 +1,246 @@
+"""Which drivers are there: sockets appear in a directory, introduce themselves, and go again.
+
+Each socket is looked after by a task of its own, so one that hangs delays nobody. Several instances of a driver may be
+registered while it is updated: the latest is called, and when it goes, the one before. When the last has taken its
+socket away, or none could be reached for a while, the driver's slices are removed. Left out: what is asked of drivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from dray.api import names
+from dray.client import Clock
+from dray.client.backoff import Backoff
+from dray.client.clock import Timer
+from dray.node.drivers import V1, V1BETA1, Driver, DriverError, open_channel
+from dray.rpc import registration_pb2, registration_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+DRA_PLUGIN = "DRAPlugin"
+LOOK_SECONDS = 0.1  # how often the directory is read; a look costs some microseconds
+PATIENCE_SECONDS = 10.0  # with a socket that does not answer
+AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed
+
+_STUB: Any = registration_pb2_grpc.RegistrationStub  # generated without types
+_Identity = tuple[int, int]  # inode and change time: a socket that was made anew is another one
+
+
+class State(Enum):
+    """How a driver stands with the node."""
+
+    ABSENT = "absent"
+    PRESENT = "present"
+    AWAY = "away"  # registered, and cannot be reached
+    GIVEN_UP = "given up"  # away for so long that its slices were removed
+
+
+class Event(Enum):
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"  # the last connection is lost
+    UNREGISTERED = "unregistered"  # the last socket was taken away
+    TIMED_OUT = "timed out"
+
+
+_REMOVES_SLICES = {(State.PRESENT, Event.UNREGISTERED), (State.AWAY, Event.UNREGISTERED), (State.AWAY, Event.TIMED_OUT)}
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.ABSENT, Event.CONNECTED): State.PRESENT,
+    (State.ABSENT, Event.DISCONNECTED): State.AWAY,  # registered, but its endpoint was never reached
+    (State.PRESENT, Event.DISCONNECTED): State.AWAY,
+    (State.PRESENT, Event.UNREGISTERED): State.ABSENT,
+    (State.AWAY, Event.CONNECTED): State.PRESENT,
+    (State.AWAY, Event.UNREGISTERED): State.ABSENT,
+    (State.AWAY, Event.TIMED_OUT): State.GIVEN_UP,
+    (State.GIVEN_UP, Event.CONNECTED): State.PRESENT,
+    (State.GIVEN_UP, Event.UNREGISTERED): State.ABSENT,
+}
+
+
+class RegistrationError(Exception):
+    """A socket does not introduce itself as it should; the text says what was expected."""
+
+
+class _Presence:
+    """One driver's state, and what follows from its changes."""
+
+    def __init__(self, clock: Clock, remove_slices: Callable[[], None]) -> None:
+        self.state = State.ABSENT
+        self._clock = clock
+        self._remove_slices = remove_slices
+        self._timer: Timer | None = None
+
+    def tell(self, event: Event) -> None:
+        before = self.state
+        self.state = TRANSITIONS.get((before, event), before)
+        if self.state is not before and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.state is State.AWAY and before is not State.AWAY:
+            self._timer = self._clock.call_later(AWAY_SECONDS, lambda: self.tell(Event.TIMED_OUT))
+        if (before, event) in _REMOVES_SLICES:
+            self._remove_slices()
+
+
+class Plugins:
+    """The drivers that are registered with this node.
+
+    `changed` is called with a driver's name when it can be called again; `remove_slices` is run when it is gone for good
+    or for long, and stopped when it returns.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        clock: Clock,
+        changed: Callable[[str], None],
+        remove_slices: Callable[[str], Awaitable[None]],
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._changed = changed
+        self._remove_slices = remove_slices
+        self._patience = patience
+        self._sockets: dict[str, tuple[_Identity, asyncio.Task[None]]] = {}
+        self._taken_away: set[str] = set()
+        self._instances: dict[str, dict[str, Driver]] = {}  # by name, then by socket, the latest last
+        self._presence: dict[str, _Presence] = {}
+        self._removals: dict[str, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def find(self, name: str) -> Driver | None:
+        """The instance of a driver to call: the latest that can be reached, else the latest."""
+        instances = [*self._instances.get(name, {}).values()]
+        return next((d for d in reversed(instances) if d.connected), instances[-1] if instances else None)
+
+    def all(self) -> list[Driver]:
+        return [driver for instances in self._instances.values() for driver in instances.values()]
+
+    async def run(self) -> None:
+        """Look after the directory until cancelled."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        async with asyncio.TaskGroup() as self._group:
+            while True:
+                self._look(self._group)
+                await asyncio.sleep(LOOK_SECONDS)
+
+    def _look(self, group: asyncio.TaskGroup) -> None:
+        found = _sockets(self._directory)
+        for path, (identity, task) in [*self._sockets.items()]:
+            if found.get(path) != identity:
+                if path not in found:
+                    self._taken_away.add(path)
+                task.cancel()
+                del self._sockets[path]
+        for path, identity in found.items():
+            if path not in self._sockets:
+                self._taken_away.discard(path)
+                self._sockets[path] = identity, group.create_task(self._attend(path), name=f"plugin {path}")
+
+    async def _attend(self, path: str) -> None:
+        """Register what is behind a socket and stay with it until the socket goes."""
+        driver = await self._registered(path)
+        instances = self._instances.setdefault(driver.name, {})
+        instances.pop(path, None)
+        instances[path] = driver
+        try:
+            await driver.follow_connection(lambda connected: self._told(driver, connected))
+        finally:
+            self._leave(path, driver, Event.UNREGISTERED if path in self._taken_away else Event.DISCONNECTED)
+            await driver.aclose()
+
+    def _told(self, driver: Driver, connected: bool) -> None:
+        others = any(instance.connected for instance in self._instances[driver.name].values())
+        if connected:
+            self._tell(driver.name, Event.CONNECTED)
+            self._changed(driver.name)
+        elif not others:
+            self._tell(driver.name, Event.DISCONNECTED)
+
+    def _leave(self, path: str, driver: Driver, event: Event) -> None:
+        instances = self._instances[driver.name]
+        if instances.get(path) is driver:
+            del instances[path]
+        if not instances:
+            self._tell(driver.name, event)
+        elif not any(instance.connected for instance in instances.values()):
+            self._tell(driver.name, Event.DISCONNECTED)
+
+    def _tell(self, name: str, event: Event) -> None:
+        if name not in self._presence:
+            self._presence[name] = _Presence(self._clock, lambda: self._begin_removal(name))
+        self._presence[name].tell(event)
+        if event is Event.CONNECTED and name in self._removals:
+            self._removals.pop(name).cancel()
+
+    def _begin_removal(self, name: str) -> None:
+        log.info("DRA driver %s is gone: its slices are removed", name)
+        assert self._group is not None
+        self._removals[name] = self._group.create_task(_finish(self._remove_slices(name)))
+
+    async def _registered(self, path: str) -> Driver:
+        backoff = Backoff(self._clock, initial=0.5, limit=60.0)
+        while True:
+            try:
+                return await self._register(path)
+            except (RegistrationError, DriverError) as error:
+                log.warning("plugin %s is not registered: %s", path, error)
+            await backoff.pause()
+
+    async def _register(self, path: str) -> Driver:
+        async with open_channel(path) as channel:
+            stub = _STUB(channel)
+            try:
+                info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=self._patience)
+                problem = _problem(info)
+                status = registration_pb2.RegistrationStatus(plugin_registered=not problem, error=problem)
+                driver = Driver(info.name, info.endpoint or path, info.supported_versions) if not problem else None
+                await stub.NotifyRegistrationStatus(status, timeout=self._patience)
+            except grpc.aio.AioRpcError as error:
+                raise RegistrationError(f"{error.code().name}: {error.details()}") from error
+        if driver is None:
+            raise RegistrationError(problem)
+        log.info("DRA driver %s is registered: %s at %s", driver.name, driver.version, driver.endpoint)
+        return driver
+
+
+def _problem(info: registration_pb2.PluginInfo) -> str:
+    """Why a plugin is refused; empty when it is not."""
+    if info.type != DRA_PLUGIN:
+        return f"plugin type {info.type!r} is not handled here, only {DRA_PLUGIN}"
+    for complaint in names.subdomain(info.name):
+        return f"driver name {info.name!r}: {complaint}"
+    if info.endpoint and not os.path.isabs(info.endpoint):
+        return f"endpoint {info.endpoint!r}: expected an absolute path"
+    if not {V1, V1BETA1} & set(info.supported_versions):
+        return f"supported versions {', '.join(info.supported_versions) or 'none'}: expected {V1} or {V1BETA1}"
+    return ""
+
+
+def _sockets(directory: Path) -> dict[str, _Identity]:
+    found: dict[str, _Identity] = {}
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISSOCK(status.st_mode) and entry.name[0] != ".":
+                    found[entry.path] = status.st_ino, status.st_ctime_ns
+    except FileNotFoundError:
+        pass  # taken away between the two looks
+    return found
+
+
+async def _finish(work: Awaitable[None]) -> None:
+    await work

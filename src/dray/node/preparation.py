@@ -1,0 +1,83 @@
+"""The life of a claim on a node: wanted, prepared, left, unprepared. Pure: entries of the checkpoint in and out.
+
+Drivers are called only between two states that are on disk, so that wherever the agent is killed the next one knows what
+may have happened: of a claim that is PREPARING or UNPREPARING nobody knows whether its driver has done it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from msgspec.structs import replace
+
+from dray.node.checkpoint import DriverShare, PreparedClaim, PreparedDevice
+from dray.node.drivers import ClaimId
+
+
+class State(Enum):
+    ABSENT = "absent"
+    PREPARING = "preparing"
+    PREPARED = "prepared"
+    UNPREPARING = "unpreparing"
+
+
+class Event(Enum):
+    WANTED = "wanted"  # by one more pod
+    ANSWERED = "answered"  # all drivers have prepared their share
+    LEFT = "left"  # by the last pod
+    UNPREPARED = "unprepared"  # by all drivers
+
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.ABSENT, Event.WANTED): State.PREPARING,
+    (State.PREPARING, Event.WANTED): State.PREPARING,
+    (State.PREPARING, Event.ANSWERED): State.PREPARED,
+    (State.PREPARING, Event.LEFT): State.UNPREPARING,
+    (State.PREPARED, Event.WANTED): State.PREPARED,
+    (State.PREPARED, Event.LEFT): State.UNPREPARING,
+    (State.UNPREPARING, Event.WANTED): State.PREPARING,
+    (State.UNPREPARING, Event.LEFT): State.UNPREPARING,
+    (State.UNPREPARING, Event.UNPREPARED): State.ABSENT,
+}
+
+
+def state_of(claim: PreparedClaim | None) -> State:
+    if claim is None:
+        return State.ABSENT
+    if claim.leaving:
+        return State.UNPREPARING
+    return State.PREPARED if claim.prepared else State.PREPARING
+
+
+def wanted(
+    claim: PreparedClaim | None, identity: ClaimId, drivers: Iterable[str], pod: str, entries: tuple[str, ...]
+) -> PreparedClaim:
+    """A pod wants a claim. What was on its way out is prepared anew, since part of it may be gone."""
+    namespace, name, uid = identity
+    if claim is None:
+        shares = tuple(DriverShare(driver) for driver in drivers)
+        return PreparedClaim(uid, namespace, name, {pod: entries}, shares)
+    shares = claim.shares
+    if claim.leaving:
+        shares = tuple(DriverShare(driver) for driver in dict.fromkeys((*drivers, *(s.driver for s in claim.shares))))
+    return replace(claim, pods=claim.pods | {pod: entries}, shares=shares, leaving=False)
+
+
+def answered(claim: PreparedClaim, devices: Mapping[str, tuple[PreparedDevice, ...]]) -> PreparedClaim:
+    """Some drivers have prepared their share."""
+    shares = tuple(DriverShare(s.driver, devices[s.driver]) if s.driver in devices else s for s in claim.shares)
+    return replace(claim, shares=shares)
+
+
+def left(claim: PreparedClaim, pod: str) -> PreparedClaim:
+    """A pod has no container any more that could use the claim. The last one stays until the claim is unprepared."""
+    if len(claim.pods) > 1:
+        return replace(claim, pods={uid: entries for uid, entries in claim.pods.items() if uid != pod})
+    return replace(claim, shares=tuple(DriverShare(share.driver) for share in claim.shares), leaving=True)
+
+
+def unprepared(claim: PreparedClaim, drivers: Iterable[str]) -> PreparedClaim | None:
+    """Some drivers have unprepared their share; None when all have."""
+    shares = tuple(share for share in claim.shares if share.driver not in set(drivers))
+    return replace(claim, shares=shares) if shares else None

@@ -1,0 +1,70 @@
+"""Writing a pod's status, in the background and never in the way of its containers.
+
+The latest status wins; while the API server is away, writing is tried again later each time. Left out: what to write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from dray.api.errors import ApiError, Conflict, Invalid, NotFound
+from dray.api.types.core import Pod
+from dray.client import Client, Clock, PatchKind
+from dray.client.backoff import Backoff
+
+log = logging.getLogger(__name__)
+
+Tree = dict[str, Any]
+
+
+class StatusWriter:
+    """Writes the status of one pod."""
+
+    def __init__(self, client: Client, pod: Pod, clock: Clock) -> None:
+        self._client = client
+        self._pod = pod
+        self._backoff = Backoff(clock, initial=0.2, limit=10.0)
+        self._written: Tree = {}
+        self._pending: Tree | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, status: Tree) -> None:
+        """Write this, unless it is what was written last."""
+        if status == (self._pending or self._written):
+            return
+        self._pending = status
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._write(), name=f"status of {self._pod.metadata.name}")
+
+    async def flushed(self) -> None:
+        """Wait until everything is written, or the pod is gone."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _write(self) -> None:
+        while self._pending is not None:
+            status, self._pending = self._pending, None
+            try:
+                await self._patch(status)
+            except (NotFound, Conflict):
+                return  # gone, or replaced by another of its name
+            except Invalid as error:
+                log.error("the status of pod %s is refused: %s", self._pod.metadata.name, error)
+            except ApiError as error:
+                log.debug("the status of pod %s is not written: %s", self._pod.metadata.name, error)
+                self._pending = self._pending or status
+                await self._backoff.pause()
+            else:
+                self._written = status
+                self._backoff.reset()
+
+    async def _patch(self, status: Tree) -> None:
+        meta = self._pod.metadata
+        patch = {"metadata": {"uid": meta.uid}, "status": status}
+        await self._client.patch(Pod, meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status")

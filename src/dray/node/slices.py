@@ -1,0 +1,41 @@
+"""Taking a node's slices off the API when nobody stands for them: at the agent's start, and when a driver has gone.
+
+A driver that comes back publishes them anew, so removing too much does no lasting harm. Left out: publishing.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from dray.api.errors import ApiError, NotFound
+from dray.api.types.resource import ResourceSlice
+from dray.client import Client, Clock
+from dray.client.backoff import Backoff
+
+log = logging.getLogger(__name__)
+
+_RETRY_LIMIT_SECONDS = 60.0
+
+
+class Slices:
+    """The slices of one node."""
+
+    def __init__(self, client: Client, node: str, clock: Clock) -> None:
+        self._client = client
+        self._node = node
+        self._clock = clock
+
+    async def remove(self, driver: str = "") -> None:
+        """Delete the slices of a driver, or of all, however often that takes."""
+        fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver else "")
+        backoff = Backoff(self._clock, initial=0.2, limit=_RETRY_LIMIT_SECONDS)
+        while True:
+            try:
+                await self._client.delete_collection(ResourceSlice, fields=fields)
+            except NotFound:
+                return  # a server without devices has no slices
+            except ApiError as error:
+                log.warning("slices of %s cannot be removed yet: %s", driver or self._node, error)
+                await backoff.pause()
+            else:
+                return

@@ -1,0 +1,142 @@
+"""What a node reports about a pod, as a status tree. Pure.
+
+Times come from the runtime, so the same containers give the same status, before and after a restart of the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dray.api.types.core import Container, Pod, PodCondition
+from dray.client.clock import timestamp
+from dray.node.lifecycle import Histories, Waiting, is_sidecar, last
+from dray.node.runtime import Attempt
+
+Tree = dict[str, Any]
+
+EDITS_APPLIED = "dray.dev/DeviceEditsApplied"  # False: the runtime cannot give a container all that its devices want
+CREATING = Waiting("ContainerCreating")
+INITIALIZING = Waiting("PodInitializing")
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that a status says."""
+
+    phase: str
+    histories: Histories
+    waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    initialized: bool = False
+    reason: str = ""
+    message: str = ""
+    not_applied: Sequence[str] = ()
+    resources: Mapping[str, list[Tree]] = field(default_factory=dict)  # allocatedResourcesStatus by container
+    restarts: Mapping[str, int] = field(default_factory=dict)  # that are known from before this agent's time
+    host_address: str = ""
+    pod_address: str = ""
+    runtime: str = ""
+
+
+def status_tree(pod: Pod, report: Report, now: float) -> Tree:
+    """The status to write."""
+    tree: Tree = {
+        "phase": report.phase,
+        "startTime": pod.status.startTime or timestamp(now),
+        "hostIP": report.host_address,
+        "hostIPs": [{"ip": report.host_address}],
+        "podIP": report.pod_address,
+        "podIPs": [{"ip": report.pod_address}],
+        "conditions": _conditions(pod, report, now),
+        "initContainerStatuses": [_container(c, report, init=True) for c in pod.spec.initContainers],
+        "containerStatuses": [_container(c, report, init=False) for c in pod.spec.containers],
+    }
+    for name, value in (("reason", report.reason), ("message", report.message)):
+        if value:
+            tree[name] = value
+    return tree if report.pod_address else {k: v for k, v in tree.items() if k not in ("podIP", "podIPs")}
+
+
+def _container(container: Container, report: Report, *, init: bool) -> Tree:
+    attempts = report.histories.get(container.name, ())
+    attempt = attempts[-1] if attempts else None
+    waiting = report.waiting.get(container.name)
+    up = attempt is not None and attempt.running
+    done = attempt is not None and attempt.exit_code == 0 and init and not is_sidecar(container)
+    tree: Tree = {
+        "name": container.name,
+        "image": container.image,
+        "imageID": "",
+        "ready": up or done,
+        "started": up,
+        "restartCount": attempt.key.attempt if attempt is not None else report.restarts.get(container.name, 0),
+        "state": _state(attempt, waiting, report),
+    }
+    if attempt is not None:
+        tree["containerID"] = _id(attempt, report.runtime)
+    previous = attempt if attempt is not None and waiting is not None else attempts[-2] if len(attempts) > 1 else None
+    if previous is not None and not previous.running:
+        tree["lastState"] = {"terminated": _terminated(previous, report.runtime)}
+    if container.name in report.resources:
+        tree["allocatedResourcesStatus"] = report.resources[container.name]
+    return tree
+
+
+def _state(attempt: Attempt | None, waiting: Waiting | None, report: Report) -> Tree:
+    if waiting is not None or attempt is None:
+        waiting = waiting or (CREATING if report.initialized or not report.histories else INITIALIZING)
+        state = {"reason": waiting.reason}
+        return {"waiting": state | {"message": waiting.message} if waiting.message else state}
+    if attempt.running:
+        return {"running": {"startedAt": timestamp(attempt.started)}}
+    return {"terminated": _terminated(attempt, report.runtime)}
+
+
+def _terminated(attempt: Attempt, runtime: str) -> Tree:
+    tree: Tree = {
+        "exitCode": attempt.exit_code,
+        "reason": attempt.reason,
+        "startedAt": timestamp(attempt.started),
+        "finishedAt": timestamp(attempt.finished),
+        "containerID": _id(attempt, runtime),
+    }
+    return tree | {"message": attempt.message} if attempt.message else tree
+
+
+def _id(attempt: Attempt, runtime: str) -> str:
+    return f"{runtime}://{attempt.key.pod}/{attempt.key.container}/{attempt.key.attempt}"
+
+
+def _conditions(pod: Pod, report: Report, now: float) -> list[Tree]:
+    names = [c.name for c in pod.spec.containers]
+    sidecars = [c.name for c in pod.spec.initContainers if is_sidecar(c)]
+    down = [n for n in (*sidecars, *names) if (a := last(report.histories, n)) is None or not a.running]
+    over = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(report.phase, "")
+    begun = any(report.histories.get(n) for n in (*names, *(c.name for c in pod.spec.initContainers)))
+    initialized = report.initialized or over == "PodCompleted"
+    unready = (over or "ContainersNotReady", "" if over else f"containers with unready status: [{' '.join(down)}]")
+    wanted = [
+        ("PodReadyToStartContainers", begun and not over, "", ""),
+        ("Initialized", initialized, *(("", "") if initialized else ("ContainersNotInitialized", ""))),
+        ("Ready", not down and not over, *(("", "") if not down and not over else unready)),
+        ("ContainersReady", not down and not over, *(("", "") if not down and not over else unready)),
+    ]
+    if report.not_applied:
+        text = "; ".join(report.not_applied)
+        wanted.append((EDITS_APPLIED, False, "RuntimeCannotApply", text))
+    before = {condition.type: condition for condition in pod.status.conditions}
+    return [_condition(before.get(type_), type_, met, reason, message, now) for type_, met, reason, message in wanted]
+
+
+def _condition(before: PodCondition | None, type_: str, met: bool, reason: str, message: str, now: float) -> Tree:
+    status = "True" if met else "False"
+    since = before.lastTransitionTime if before is not None and before.status == status else None
+    tree: Tree = {"type": type_, "status": status, "lastTransitionTime": since or timestamp(now)}
+    # Empty texts are written out: a patch without them would leave old ones standing.
+    return tree | {"reason": reason or None, "message": message or None}
+
+
+def refused(reason: str, message: str) -> Tree:
+    """The status of a pod that the node will never run."""
+    return {"phase": "Failed", "reason": reason, "message": message}
