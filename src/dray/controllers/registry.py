@@ -9,19 +9,25 @@ from dray.controllers.accounts import RootCertificates, ServiceAccounts
 from dray.controllers.claims import ClaimController
 from dray.controllers.context import Context, Factory
 from dray.controllers.garbage import GarbageCollector
+from dray.controllers.groups import GroupController
+from dray.controllers.jobclaims import JobClaims
 from dray.controllers.namespaces import NamespaceController
 from dray.controllers.nodes import NodeGarbage
 from dray.controllers.poolstatus import PoolStatusController
 from dray.controllers.quota import QuotaController
+from dray.controllers.taints import TaintEviction
 from dray.controllers.workloads import DaemonSetController, DeploymentController, JobController, ReplicaSetController
 
 CONTROLLERS: dict[str, Factory] = {
     "daemonset": DaemonSetController,
     "deployment": DeploymentController,
+    "device-taint-eviction": TaintEviction,
     "garbage-collector": GarbageCollector,
     "job": JobController,
+    "job-claims": JobClaims,
     "namespace": NamespaceController,
     "node-garbage": NodeGarbage,
+    "podgroup-protection": GroupController,
     "replicaset": ReplicaSetController,
     "resourceclaim": ClaimController,
     "resourcepoolstatusrequest": PoolStatusController,
@@ -30,6 +36,9 @@ CONTROLLERS: dict[str, Factory] = {
     "serviceaccount": ServiceAccounts,
 }
 GATES: dict[str, str] = {
+    "device-taint-eviction": "DRADeviceTaints",
+    "job-claims": "DRAReservedForWorkloads",
+    "podgroup-protection": "GenericWorkload",
     "resourceclaim": "DynamicResourceAllocation",
     "resourcepoolstatusrequest": "DRAResourcePoolStatus",
 }

@@ -1,0 +1,60 @@
+"""When the pods of a claim must leave because a device of it is tainted NoExecute. Pure.
+
+Each taint of each device of an allocation counts: one that is not tolerated is due when it was added, one that is
+tolerated for some seconds is due after them, one that is tolerated without limit never. The earliest decides. Left out:
+finding the taints and the pods (`taints`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dray.api.selectors import tolerates_device
+from dray.api.types.resource import DeviceRequestAllocationResult, DeviceTaint, DeviceToleration
+from dray.client.clock import parse_timestamp
+
+NO_EXECUTE = "NoExecute"
+
+
+class Tainted(NamedTuple):
+    """A taint on a device, and the uid of the rule that it comes from; empty for one in a slice."""
+
+    taint: DeviceTaint
+    rule: str = ""
+
+
+class Doom(NamedTuple):
+    """When to leave, in seconds since 1970, why, and the uids of all rules that have a part in it."""
+
+    due: float
+    why: str
+    rules: frozenset[str] = frozenset()
+
+    def joined(self, other: Doom | None) -> Doom:
+        """Both: the earlier one decides."""
+        if other is None:
+            return self
+        first = min(self, other, key=lambda doom: doom.due)
+        return first._replace(rules=self.rules | other.rules)
+
+
+def doom_of(result: DeviceRequestAllocationResult, taints: Iterable[Tainted]) -> Doom | None:
+    """What one allocated device means for the pods that use it."""
+    found: Doom | None = None
+    for taint, rule in taints:
+        seconds = endured(result.tolerations, taint)
+        if taint.effect == NO_EXECUTE and seconds is not None:
+            since = parse_timestamp(taint.timeAdded) if taint.timeAdded else 0.0
+            shown = f"{taint.key}={taint.value}" if taint.value else taint.key
+            why = f"device {result.driver}/{result.pool}/{result.device} has taint {shown}:{taint.effect}"
+            found = Doom(since + seconds, why, frozenset({rule} if rule else ())).joined(found)
+    return found
+
+
+def endured(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> float | None:
+    """For how many seconds a taint is put up with; None means for ever. Of several tolerations the strictest holds."""
+    matching = [t.tolerationSeconds for t in tolerations if tolerates_device(t, taint)]
+    if None in matching:
+        return None
+    return float(max(0, min((seconds for seconds in matching if seconds is not None), default=0)))

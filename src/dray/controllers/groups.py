@@ -1,0 +1,101 @@
+"""PodGroups stay while they have pods, and say what their policy means here.
+
+The API server gives every group a finalizer; it is taken away when the group is being deleted and no pod of it is left
+that may still run, so that the name of a group means the same group for the whole life of a pod. The policy `gang` is
+stored but not acted on yet, and a condition tells so. Left out: the claims of groups (`claims`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from dray.api import podclaims
+from dray.api.errors import NotFound
+from dray.api.podclaims import GROUP_FINALIZER
+from dray.api.types.core import Pod
+from dray.api.types.scheduling import PodGroup
+from dray.client import Controller, Deltas, Key, PatchKind, key_of
+from dray.client.clock import timestamp
+from dray.client.consumers import Consumers
+from dray.controllers.context import Context
+
+WORKERS = 8
+GANG_CONDITION = "GangScheduling"
+GANG_REASON = "ScheduledAsBasic"
+GANG_MESSAGE = "pods are scheduled one by one, as under the basic policy; minCount is not waited for"
+
+
+class GroupController:
+    """Protects groups and explains their policy."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._consumers = Consumers(context.informers, groups=True)
+        self._controller: Controller[Key] = Controller(
+            "pod_group", self._reconcile, workers=WORKERS, clock=context.clock
+        )
+        self._groups = context.informers.informer(PodGroup)
+        self._groups.add_handler(self._on_groups)
+        context.informers.informer(Pod).add_handler(self._on_pods)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
+        for _, new in deltas:
+            if new is not None:
+                self._controller.queue.add(key_of(new))
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        for old, new in deltas:
+            pod = new or old
+            assert pod is not None
+            if podclaims.group_name(pod) and (new is None or podclaims.is_finished(new)):
+                group = self._consumers.group_of(pod)
+                if group is not None and group.metadata.deletionTimestamp is not None:
+                    self._controller.queue.add(key_of(group))
+
+    async def _reconcile(self, key: Key) -> float | None:
+        group = self._groups.get(*key)
+        if group is None:
+            return None
+        with suppress(NotFound):  # gone meanwhile
+            if group.metadata.deletionTimestamp is None:
+                await self._keep(group)
+            elif GROUP_FINALIZER in group.metadata.finalizers and not await self._has_pods(group):
+                rest = [f for f in group.metadata.finalizers if f != GROUP_FINALIZER]
+                await self._patch(group, {"metadata": {"finalizers": rest}})
+        return None
+
+    async def _keep(self, group: PodGroup) -> None:
+        if GROUP_FINALIZER not in group.metadata.finalizers:
+            group = await self._patch(
+                group, {"metadata": {"finalizers": [*group.metadata.finalizers, GROUP_FINALIZER]}}
+            )
+        known = any(c.type == GANG_CONDITION and c.reason == GANG_REASON for c in group.status.conditions)
+        if group.spec.schedulingPolicy.gang is not None and not known:
+            condition = {
+                "type": GANG_CONDITION,
+                "status": "False",
+                "reason": GANG_REASON,
+                "message": GANG_MESSAGE,
+                "lastTransitionTime": timestamp(self._clock.time()),
+            }
+            await self._patch(group, {"status": {"conditions": [condition]}}, subresource="status")
+
+    async def _has_pods(self, group: PodGroup) -> bool:
+        """Whether a pod of the group may still run; the server is asked before the group may go."""
+        name, namespace = group.metadata.name, group.metadata.namespace
+        if any(not podclaims.is_finished(pod) for pod in self._consumers.members(namespace, name)):
+            return True
+        pods = (await self._client.list(Pod, namespace)).items
+        return any(podclaims.group_name(pod) == name and not podclaims.is_finished(pod) for pod in pods)
+
+    async def _patch(self, group: PodGroup, patch: dict[str, Any], subresource: str = "") -> PodGroup:
+        meta = group.metadata
+        # Lists are merged by strategic patches; finalizers must be replaced.
+        kind = PatchKind.STRATEGIC if subresource else PatchKind.MERGE
+        patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid, "resourceVersion": meta.resourceVersion}
+        return await self._client.patch(PodGroup, meta.name, patch, meta.namespace, kind=kind, subresource=subresource)

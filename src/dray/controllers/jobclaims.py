@@ -1,0 +1,77 @@
+"""Jobs give back the claims that were reserved for them (KEP-5194).
+
+A claim with `spec.reservedFor` lists its workload instead of pods, and the workload's controller must take that away
+when it needs the devices no more. For a Job that is when it has finished. Left out: deallocating (`claims`), and jobs
+that are gone, whose references the claim controller removes.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from dray.api import podclaims
+from dray.api.errors import NotFound
+from dray.api.types.batch import Job
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
+from dray.client import Controller, Deltas, Key, key_of
+from dray.controllers.context import Context
+from dray.controllers.references import BY_CONSUMER, consumers_named
+
+WORKERS = 4
+
+
+class JobClaims:
+    """Removes the references of finished jobs."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._controller: Controller[Key] = Controller(
+            "job_claims", self._reconcile, workers=WORKERS, clock=context.clock
+        )
+        self._jobs = context.informers.informer(Job)
+        self._claims = context.informers.informer(ResourceClaim)
+        self._claims.add_index(BY_CONSUMER, consumers_named)
+        self._jobs.add_handler(self._on_jobs)
+        self._claims.add_handler(self._on_claims)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _on_jobs(self, deltas: Deltas[Job]) -> None:
+        for _, new in deltas:
+            if new is not None and is_finished(new):
+                for claim in self._claims.by_index(BY_CONSUMER, new.metadata.uid):
+                    self._controller.queue.add(key_of(claim))
+
+    def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
+        for _, new in deltas:
+            if new is not None and any(map(_is_job, new.status.reservedFor)):
+                self._controller.queue.add(key_of(new))
+
+    async def _reconcile(self, key: Key) -> float | None:
+        claim = self._claims.get(*key)
+        if claim is None:
+            return None
+        kept = [r for r in claim.status.reservedFor if not self._is_done(claim, r)]
+        if len(kept) < len(claim.status.reservedFor):
+            meta = claim.metadata
+            patch = {
+                "metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion},
+                "status": {"reservedFor": [podclaims.reference_tree(r) for r in kept] or None},
+            }
+            with suppress(NotFound):  # gone meanwhile
+                await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource="status")
+        return None
+
+    def _is_done(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
+        job = self._jobs.get(claim.metadata.namespace, reference.name) if _is_job(reference) else None
+        return job is not None and job.metadata.uid == reference.uid and is_finished(job)
+
+
+def is_finished(job: Job) -> bool:
+    """Whether a job has come to its end, well or not; its pods have stopped by then."""
+    return any(c.type in ("Complete", "Failed") and c.status == "True" for c in job.status.conditions)
+
+
+def _is_job(reference: ResourceClaimConsumerReference) -> bool:
+    return (reference.apiGroup, reference.resource) == ("batch", "jobs")

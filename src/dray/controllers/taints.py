@@ -1,0 +1,260 @@
+"""Evicts pods whose devices are tainted NoExecute, by a slice or by a DeviceTaintRule.
+
+Every pod leaves, scheduled or not, whose entry resolves to a claim with such a device (`dray.client.consumers`), unless
+the claim tolerates the taint; other pods of the same group stay. A rule says in its status how far that has come. When a
+pod must leave is decided in `doom`. Left out: keeping new claims off tainted devices, which is the allocator's part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from dray.api import podclaims
+from dray.api.errors import Conflict, NotFound
+from dray.api.taints import selects
+from dray.api.types.core import Pod
+from dray.api.types.resource import (
+    DeviceRequestAllocationResult,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
+from dray.api.types.scheduling import PodGroup
+from dray.client import Controller, Deltas, Key, PatchKind, key_of
+from dray.client.clock import parse_timestamp, timestamp
+from dray.client.consumers import Consumers
+from dray.controllers.context import Context
+from dray.controllers.doom import NO_EXECUTE, Doom, Tainted, doom_of
+from dray.controllers.evictions import Evictions, condition
+
+WORKERS = 32
+EVENT = "DeviceTaintManagerEviction"
+BY_POOL = "by device pool"
+# Replacements of evicted pods may resolve to the same tainted claim; this keeps the two from chasing each other.
+YOUNGEST_SECONDS = 1.0
+STATUS_SECONDS = 1.0  # how often a rule's status follows its counts
+
+
+class TaintEviction:
+    """Deletes pods that must not use their devices any more."""
+
+    def __init__(self, context: Context) -> None:
+        informers, sharing = context.informers, podclaims.Sharing.of(context.gates)
+        self._client = context.client
+        self._recorder = context.recorder
+        self._clock = context.clock
+        self._consumers = Consumers(informers, groups=sharing.groups)
+        self._evictions = Evictions()
+        self._dooms: dict[str, tuple[str, int, Doom | None]] = {}  # claim uid → version, epoch, verdict
+        self._epoch = 0  # grows when a taint comes or goes
+        self._tainted_slices: set[str] = set()
+        self._evictor: Controller[Key] = Controller("device_taint", self._pod, workers=WORKERS, clock=self._clock)
+        self._statuses: Controller[str] = Controller("device_taint_rule", self._rule, clock=self._clock)
+        self._pods = informers.informer(Pod)
+        self._claims = informers.informer(ResourceClaim)
+        self._slices = informers.informer(ResourceSlice)
+        self._rules = informers.informer(DeviceTaintRule)
+        self._claims.add_index(BY_POOL, _pools_of)
+        self._slices.add_index(BY_POOL, lambda piece: [f"{piece.spec.driver}/{piece.spec.pool.name}"])
+        self._rules.add_handler(self._on_rules)
+        self._slices.add_handler(self._on_slices)
+        self._claims.add_handler(self._on_claims)
+        self._pods.add_handler(self._on_pods)
+        if sharing.groups:
+            informers.informer(PodGroup).add_handler(self._on_groups)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._evictor.run())
+            group.create_task(self._statuses.run())
+
+    # -- what makes us look
+
+    def _on_rules(self, deltas: Deltas[DeviceTaintRule]) -> None:
+        for old, new in deltas:
+            if old is not None and new is not None and old.spec == new.spec:
+                continue
+            self._epoch += 1
+            if new is None and old is not None:
+                self._evictions.forget_rule(old.metadata.uid)
+            elif new is not None:
+                self._statuses.queue.add(new.metadata.name)
+            for rule in (old, new):
+                if rule is not None and rule.spec.taint.effect == NO_EXECUTE:
+                    self._look_at(self._claims_meant(rule))
+
+    def _on_slices(self, deltas: Deltas[ResourceSlice]) -> None:
+        for old, new in deltas:
+            piece = new or old
+            assert piece is not None
+            before, after = _evicting(old), _evicting(new)
+            if after:
+                self._tainted_slices.add(piece.metadata.name)
+            else:
+                self._tainted_slices.discard(piece.metadata.name)
+            if before != after:
+                self._epoch += 1
+                self._look_at(self._claims.by_index(BY_POOL, f"{piece.spec.driver}/{piece.spec.pool.name}"))
+
+    def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
+        for old, new in deltas:
+            if new is None and old is not None:
+                self._dooms.pop(old.metadata.uid, None)
+            before = old.status.allocation if old is not None else None
+            if new is not None and new.status.allocation != before and self._anything_tainted:
+                self._look_at([new])
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        for old, new in deltas:
+            if new is None:
+                if old is not None:
+                    self._settle(old)
+            elif new.spec.resourceClaims and self._anything_tainted:
+                self._evictor.queue.add(key_of(new))
+
+    def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
+        for old, new in deltas:
+            if old is None and new is not None and self._anything_tainted:
+                for pod in self._consumers.members(new.metadata.namespace, new.metadata.name):
+                    self._evictor.queue.add(key_of(pod))
+
+    def _look_at(self, claims: Iterable[ResourceClaim]) -> None:
+        for claim in claims:
+            for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
+                self._evictor.queue.add(key_of(pod))
+
+    @property
+    def _anything_tainted(self) -> bool:
+        return bool(self._tainted_slices) or len(self._rules) > 0
+
+    def _claims_meant(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
+        for claim in self._claims.list():
+            allocation = claim.status.allocation
+            if allocation and any(selects(rule, r.driver, r.pool, r.device) for r in allocation.devices.results):
+                yield claim
+
+    # -- verdicts
+
+    def _doom(self, claim: ResourceClaim) -> Doom | None:
+        """When the pods of a claim must leave; remembered, since thousands of pods may ask."""
+        version, epoch, doom = self._dooms.get(claim.metadata.uid, ("", 0, None))
+        if version == claim.metadata.resourceVersion and epoch == self._epoch:
+            return doom
+        doom = None
+        for result in claim.status.allocation.devices.results if claim.status.allocation else ():
+            found = doom_of(result, self._taints(result))
+            doom = found.joined(doom) if found is not None else doom
+        self._dooms[claim.metadata.uid] = claim.metadata.resourceVersion, self._epoch, doom
+        return doom
+
+    def _taints(self, result: DeviceRequestAllocationResult) -> Iterator[Tainted]:
+        pieces = self._slices.by_index(BY_POOL, f"{result.driver}/{result.pool}")
+        newest = max((piece.spec.pool.generation for piece in pieces), default=0)
+        for piece in pieces:
+            if piece.spec.pool.generation == newest:
+                for device in piece.spec.devices:
+                    if device.name == result.device:
+                        yield from map(Tainted, device.taints)
+        for rule in self._rules.list():
+            if selects(rule, result.driver, result.pool, result.device):
+                yield Tainted(rule.spec.taint, rule.metadata.uid)
+
+    def _fate(self, pod: Pod) -> Doom | None:
+        """When a pod must leave, by all its claims."""
+        fate: Doom | None = None
+        for use in self._consumers.uses(pod):
+            claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
+            doom = self._doom(claim) if claim is not None else None
+            fate = doom.joined(fate) if doom is not None else fate
+        return fate
+
+    # -- pods
+
+    async def _pod(self, key: Key) -> float | None:
+        pod = self._pods.get(*key)
+        if pod is None:
+            return None
+        if podclaims.is_finished(pod) or pod.metadata.deletionTimestamp is not None:
+            self._settle(pod)
+            return None
+        fate = self._fate(pod)
+        if fate is None:
+            if self._settle(pod):
+                self._recorder.record(pod, EVENT, "Cancelling deletion")
+            return None
+        self._tell_rules(self._evictions.wait(pod, fate.rules))
+        born = parse_timestamp(pod.metadata.creationTimestamp) if pod.metadata.creationTimestamp else 0.0
+        left = max(fate.due, born + YOUNGEST_SECONDS) - self._clock.time()
+        if left > 0:
+            return left
+        await self._evict(pod, fate)
+        return None
+
+    async def _evict(self, pod: Pod, fate: Doom) -> None:
+        self._recorder.record(pod, EVENT, f"Marking for deletion: {fate.why}")
+        meta = pod.metadata
+        told = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByDeviceTaintManager",
+            "message": f"Device Taint manager: {fate.why}",
+            "lastTransitionTime": timestamp(self._clock.time()),
+        }
+        patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [told]}}
+        with suppress(NotFound, Conflict):  # gone, or another pod of that name by now
+            await self._client.patch(
+                Pod, meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
+            )
+            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
+            self._tell_rules(self._evictions.evicted(pod))
+
+    def _settle(self, pod: Pod) -> bool:
+        """The pod has nothing to wait for any more; whether it had."""
+        rules = self._evictions.settle(pod)
+        self._tell_rules(rules or ())
+        return rules is not None
+
+    def _tell_rules(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            for rule in self._rules.list():
+                if rule.metadata.uid == uid:
+                    self._statuses.queue.add_after(rule.metadata.name, STATUS_SECONDS)
+
+    # -- rules
+
+    async def _rule(self, name: str) -> float | None:
+        rule = self._rules.get("", name)
+        if rule is None:
+            return None
+        effect, counts = rule.spec.taint.effect, self._evictions.counts(rule.metadata.uid)
+        if effect != NO_EXECUTE:
+            counts = self._evictions.counted(self._would_leave(rule))
+        known = next((c for c in rule.status.conditions if c.type == "EvictionInProgress"), None)
+        told = condition(effect, counts, known, timestamp(self._clock.time()))
+        if told is None:
+            return None
+        patch = {
+            "metadata": {"uid": rule.metadata.uid},
+            "status": {"conditions": [{**told, "observedGeneration": rule.metadata.generation}]},
+        }
+        await self._client.patch(DeviceTaintRule, name, patch, kind=PatchKind.STRATEGIC, subresource="status")
+        return None
+
+    def _would_leave(self, rule: DeviceTaintRule) -> Iterator[Pod]:
+        for claim in self._claims_meant(rule):
+            for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
+                if not podclaims.is_finished(pod):
+                    yield pod
+
+
+def _pools_of(claim: ResourceClaim) -> set[str]:
+    allocation = claim.status.allocation
+    return {f"{r.driver}/{r.pool}" for r in allocation.devices.results} if allocation is not None else set()
+
+
+def _evicting(piece: ResourceSlice | None) -> list[tuple[str, Tainted]]:
+    """The taints in a slice that evict, by device."""
+    devices = piece.spec.devices if piece is not None else ()
+    return [(d.name, Tainted(taint)) for d in devices for taint in d.taints if taint.effect == NO_EXECUTE]
