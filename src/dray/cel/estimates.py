@@ -161,8 +161,16 @@ def _find(overload: str, target: Argument | None, arguments: list[Argument]) -> 
     return Estimate(text * arguments[0].size.scaled(REGEX_COST_FACTOR), Range(0, target.size.most))
 
 
+def _parse(overload: str, target: Argument | None, arguments: list[Argument]) -> Estimate | None:
+    return Estimate(arguments[0].size.scaled(TEXT_COST_FACTOR))
+
+
 def _ip(overload: str, target: Argument | None, arguments: list[Argument]) -> Estimate | None:
-    return None if target is None else Estimate(ONE)
+    return _parse(overload, target, arguments) if target is None else Estimate(ONE)
+
+
+def _canonical(overload: str, target: Argument | None, arguments: list[Argument]) -> Estimate | None:
+    return Estimate(arguments[0].size.scaled(2 * TEXT_COST_FACTOR))
 
 
 def _contains_ip(overload: str, target: Argument | None, arguments: list[Argument]) -> Estimate | None:
@@ -214,6 +222,8 @@ _FUNCTIONS: dict[str, Estimator] = {
         ),
         _nominal,
     ),
+    **dict.fromkeys(("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"), _parse),
+    "ip.isCanonical": _canonical,
     "includes": _includes,
     "url": _first_argument_pass,
     "replace": _replace,

@@ -227,10 +227,10 @@ def size_for_cost(value: Value) -> int:
     kind = value.__class__
     if kind in SIZED:
         return len(value)  # type: ignore[arg-type]  # the class was just checked
+    if isinstance(value, Cidr):  # before addresses, which Python takes interfaces for too
+        return -(-value.network.prefixlen // 8)
     if isinstance(value, Ip):
         return value.max_prefixlen // 8
-    if isinstance(value, Cidr):
-        return -(-value.network.prefixlen // 8)
     return 1
 
 
