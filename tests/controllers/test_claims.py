@@ -1,0 +1,328 @@
+"""The claim controller on a real server: one claim an entry, and the end of claims that nobody uses."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dray.api.errors import Invalid
+from dray.api.podclaims import CLAIM_FINALIZER
+from dray.api.types.core import Event, Namespace, Pod, ResourceQuota
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
+from dray.client import Client
+from dray.controllers.claims import ClaimController
+from dray.controllers.garbage import GarbageCollector
+from dray.controllers.generated import claim_name
+from dray.controllers.quota import QuotaController
+from tests.controllers.conftest import Start, eventually, exists, gone, quiet
+
+REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}]}}
+
+
+@pytest.fixture(autouse=True)
+async def namespace(client: Client) -> None:
+    await client.create(Namespace, {"metadata": {"name": "ns"}})
+
+
+async def template(client: Client, name: str = "t") -> None:
+    await client.create(ResourceClaimTemplate, {"metadata": {"name": name}, "spec": {"spec": REQUESTS}}, namespace="ns")
+
+
+async def pod(client: Client, name: str = "p", *, node: str = "", **claims: str) -> Pod:
+    """A pod with entries by name: `t:NAME` for a template, otherwise the name of a claim."""
+    entries = [
+        {"name": entry, "resourceClaimTemplateName": source.removeprefix("t:")}
+        if source.startswith("t:")
+        else {"name": entry, "resourceClaimName": source}
+        for entry, source in claims.items()
+    ]
+    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": node, "resourceClaims": entries}
+    return await client.create(Pod, {"metadata": {"name": name}, "spec": spec}, namespace="ns")
+
+
+async def allocated(client: Client, name: str, *consumers: Pod) -> None:
+    """Play the scheduler: finalizer, allocation and reservations."""
+    await client.patch(ResourceClaim, name, {"metadata": {"finalizers": [CLAIM_FINALIZER]}}, "ns")
+    references = [{"resource": "pods", "name": p.metadata.name, "uid": p.metadata.uid} for p in consumers]
+    status = {"allocation": ALLOCATION, "reservedFor": references}
+    await client.patch(ResourceClaim, name, {"status": status}, "ns", subresource="status")
+
+
+async def claim(client: Client, name: str = "c", *consumers: Pod) -> None:
+    await client.create(ResourceClaim, {"metadata": {"name": name}, "spec": REQUESTS}, namespace="ns")
+    if consumers:
+        await allocated(client, name, *consumers)
+
+
+async def finish(client: Client, name: str, phase: str = "Succeeded") -> None:
+    await client.patch(Pod, name, {"status": {"phase": phase}}, "ns", subresource="status")
+
+
+async def claims(client: Client) -> list[ResourceClaim]:
+    return list((await client.list(ResourceClaim, "ns")).items)
+
+
+async def recorded(client: Client, name: str = "p") -> dict[str, str | None]:
+    """Wait until all entries of a pod have a claim in its status."""
+    found: dict[str, str | None] = {}
+
+    async def complete() -> bool:
+        current = await client.get(Pod, name, "ns")
+        found.update({s.name: s.resourceClaimName for s in current.status.resourceClaimStatuses})
+        return len(found) == sum(1 for e in current.spec.resourceClaims if e.resourceClaimTemplateName)
+
+    await eventually(complete)
+    return found
+
+
+async def reservations(client: Client, name: str, expected: list[str]) -> None:
+    async def matches() -> bool:
+        return [r.name for r in (await client.get(ResourceClaim, name, "ns")).status.reservedFor] == expected
+
+    await eventually(matches)
+
+
+async def deallocated(client: Client, name: str) -> None:
+    async def free() -> bool:
+        found = await client.get(ResourceClaim, name, "ns")
+        return found.status.allocation is None and CLAIM_FINALIZER not in found.metadata.finalizers
+
+    await eventually(free)
+
+
+# Making claims
+
+
+async def test_each_entry_gets_one_claim_and_its_name_in_the_status(client: Client, start: Start) -> None:
+    await template(client)
+    async with start(ClaimController):
+        await pod(client, a="t:t", b="t:t")
+        names = await recorded(client)
+        assert {c.metadata.name for c in await claims(client)} == set(names.values())
+        assert len(set(names.values())) == 2
+
+
+async def test_entries_that_name_a_claim_get_none(client: Client, start: Start) -> None:
+    async with start(ClaimController):
+        await pod(client, a="somewhere")
+        await quiet()
+        assert await claims(client) == []
+
+
+async def test_two_controllers_at_once_make_one_claim_an_entry(client: Client, start: Start) -> None:
+    await template(client)
+    async with start(ClaimController), start(ClaimController):
+        await asyncio.gather(*(pod(client, f"p{n}", a="t:t", b="t:t") for n in range(10)))
+        for n in range(10):
+            await recorded(client, f"p{n}")
+        assert len(await claims(client)) == 20
+
+
+async def test_a_controller_that_dies_before_it_records_a_claim_makes_no_second(client: Client, start: Start) -> None:
+    await template(client)
+    async with start(ClaimController):
+        await pod(client, a="t:t")
+        first = await recorded(client)
+    await client.patch(Pod, "p", {"status": {"resourceClaimStatuses": None}}, "ns", subresource="status")
+    async with start(ClaimController):
+        assert await recorded(client) == first
+        assert len(await claims(client)) == 1
+
+
+async def test_a_deleted_claim_is_made_again(client: Client, start: Start) -> None:
+    await template(client)
+    async with start(ClaimController):
+        await pod(client, a="t:t")
+        name = (await recorded(client))["a"]
+        assert name is not None
+        before = (await client.get(ResourceClaim, name, "ns")).metadata.uid
+        await client.delete(ResourceClaim, name, "ns")
+
+        async def replaced() -> bool:
+            return [c.metadata.uid for c in await claims(client)] not in ([], [before])
+
+        await eventually(replaced)
+
+
+async def test_a_missing_template_is_told_and_waited_for(client: Client, start: Start) -> None:
+    async with start(ClaimController):
+        await pod(client, a="t:late")
+
+        async def told() -> bool:
+            events = (await client.list(Event, "ns")).items
+            return any(
+                e.reason == "FailedResourceClaimCreation"
+                and e.message.startswith('PodResourceClaim a: resource claim template "late": ')
+                for e in events
+            )
+
+        await eventually(told)
+        await template(client, "late")
+        await recorded(client)
+
+
+async def test_a_refused_claim_is_told_and_tried_again(client: Client, start: Start) -> None:
+    hard = {"count/resourceclaims.resource.k8s.io": "1"}
+    await client.create(ResourceQuota, {"metadata": {"name": "q"}, "spec": {"hard": hard}}, namespace="ns")
+    await template(client)
+    async with start(ClaimController, QuotaController):
+
+        async def counted() -> bool:
+            return (await client.get(ResourceQuota, "q", "ns")).status.hard == hard
+
+        await eventually(counted)
+        await pod(client, "first", a="t:t")
+        await recorded(client, "first")
+        await pod(client, "second", a="t:t")
+
+        async def told() -> bool:
+            events = (await client.list(Event, "ns")).items
+            return any(e.involvedObject.name == "second" and "exceeded quota" in e.message for e in events)
+
+        await eventually(told)
+        await client.patch(ResourceQuota, "q", {"spec": {"hard": {**hard, next(iter(hard)): "2"}}}, "ns")
+        await recorded(client, "second")
+
+
+async def test_a_claim_of_somebody_else_under_the_computed_name_is_left_alone(client: Client, start: Start) -> None:
+    await template(client)
+    waiting = await pod(client, a="t:t")
+    name = claim_name(waiting, "a")
+    await claim(client, name)
+    async with start(ClaimController):
+        await quiet()
+        assert not (await client.get(Pod, "p", "ns")).status.resourceClaimStatuses
+        await client.delete(ResourceClaim, name, "ns")
+        assert await recorded(client) == {"a": name}
+
+
+async def test_finished_and_deleted_pods_get_no_claims(client: Client, start: Start) -> None:
+    await template(client)
+    await pod(client, "done", a="t:t")
+    await finish(client, "done")
+    async with start(ClaimController):
+        await quiet()
+        assert await claims(client) == []
+
+
+# Giving back
+
+
+async def test_a_finished_pod_gives_its_place_to_others(client: Client, start: Start) -> None:
+    a, b = await pod(client, "a", x="c"), await pod(client, "b", x="c")
+    await claim(client, "c", a, b)
+    async with start(ClaimController):
+        await finish(client, "a")
+        await reservations(client, "c", ["b"])
+        assert (await client.get(ResourceClaim, "c", "ns")).status.allocation is not None
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_the_last_finished_pod_frees_the_devices(client: Client, start: Start, phase: str) -> None:
+    await claim(client, "c", await pod(client, x="c", node="n"))
+    async with start(ClaimController):
+        await finish(client, "p", phase)
+        await deallocated(client, "c")
+
+
+async def test_a_deleted_pod_on_a_node_keeps_its_devices_until_it_is_gone(client: Client, start: Start) -> None:
+    await claim(client, "c", await pod(client, x="c", node="n"))
+    async with start(ClaimController):
+        await client.delete(Pod, "p", "ns")
+        await quiet()
+        await reservations(client, "c", ["p"])
+        await client.delete(Pod, "p", "ns", grace=0)
+        await deallocated(client, "c")
+
+
+async def test_a_force_deleted_pod_frees_its_devices(client: Client, start: Start) -> None:
+    await claim(client, "c", await pod(client, x="c", node="n"))
+    async with start(ClaimController):
+        await client.delete(Pod, "p", "ns", grace=0)
+        await deallocated(client, "c")
+
+
+async def test_a_pod_that_was_deleted_before_it_ran_frees_its_devices(client: Client, start: Start) -> None:
+    await client.create(
+        Pod,
+        {
+            "metadata": {"name": "p", "finalizers": ["example.com/hold"]},
+            "spec": {
+                "containers": [{"name": "c", "image": "i"}],
+                "resourceClaims": [{"name": "x", "resourceClaimName": "c"}],
+            },
+        },
+        namespace="ns",
+    )
+    await claim(client, "c", await client.get(Pod, "p", "ns"))
+    async with start(ClaimController):
+        await client.delete(Pod, "p", "ns")
+        await deallocated(client, "c")
+        assert await exists(client, Pod, "p", "ns")
+
+
+async def test_a_reservation_of_an_earlier_pod_of_the_same_name_is_removed(client: Client, start: Start) -> None:
+    early = await pod(client, x="c")
+    await claim(client, "c", early)
+    await client.delete(Pod, "p", "ns", grace=0)
+    await pod(client, x="c")
+    async with start(ClaimController):
+        await deallocated(client, "c")
+
+
+async def test_what_ended_while_no_controller_ran_is_given_back_later(client: Client, start: Start) -> None:
+    await claim(client, "c", await pod(client, x="c", node="n"))
+    await client.delete(Pod, "p", "ns", grace=0)
+    async with start(ClaimController):
+        await deallocated(client, "c")
+
+
+async def test_a_deleted_claim_goes_when_its_last_pod_does(client: Client, start: Start) -> None:
+    await claim(client, "c", await pod(client, x="c", node="n"))
+    async with start(ClaimController):
+        await client.delete(ResourceClaim, "c", "ns")
+        await quiet()
+        assert await exists(client, ResourceClaim, "c", "ns")
+        await finish(client, "p")
+        await gone(client, ResourceClaim, "c", "ns")
+
+
+async def test_the_generated_claim_of_a_finished_pod_is_deleted(client: Client, start: Start) -> None:
+    await template(client)
+    async with start(ClaimController):
+        owner = await pod(client, a="t:t")
+        name = (await recorded(client))["a"]
+        assert name is not None
+        await allocated(client, name, owner)
+        await finish(client, "p")
+        await gone(client, ResourceClaim, name, "ns")
+        assert await exists(client, Pod, "p", "ns")
+
+
+async def test_the_generated_claim_of_a_deleted_pod_is_collected(client: Client, start: Start) -> None:
+    await template(client)
+    async with start(ClaimController, GarbageCollector):
+        owner = await pod(client, a="t:t")
+        name = (await recorded(client))["a"]
+        assert name is not None
+        await allocated(client, name, owner)
+        await client.delete(Pod, "p", "ns", grace=0)
+        await gone(client, ResourceClaim, name, "ns")
+
+
+async def test_a_pod_that_was_given_its_node_by_hand_gets_its_reservation(client: Client, start: Start) -> None:
+    first = await pod(client, "first", x="c", node="n")
+    await claim(client, "c", first)
+    async with start(ClaimController):
+        await pod(client, "second", x="c", node="n")
+        await reservations(client, "c", ["first", "second"])
+
+
+async def test_an_allocation_cannot_change_but_for_being_opened_to_any_pod(client: Client) -> None:
+    await claim(client, "c", await pod(client, x="c"))
+    other: dict[str, Any] = {"devices": {"results": [{**ALLOCATION["devices"]["results"][0], "device": "y"}]}}
+    with pytest.raises(Invalid, match="field cannot be modified once set"):
+        await client.patch(ResourceClaim, "c", {"status": {"allocation": other}}, "ns", subresource="status")

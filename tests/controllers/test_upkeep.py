@@ -1,0 +1,87 @@
+"""What a claim needs, decided without a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dray.api.podclaims import CLAIM_FINALIZER
+from dray.api.types.resource import ResourceClaim
+from dray.controllers.upkeep import Facts, Upkeep, upkeep
+
+ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
+CLEARED = {"reservedFor": None, "allocation": None, "devices": None}
+
+
+def claim(*consumers: str, allocated: bool = True, deleting: bool = False, finalizers: tuple[str, ...] = ()) -> Any:
+    status: dict[str, Any] = {"reservedFor": [reference(uid) for uid in consumers]}
+    if allocated:
+        status["allocation"] = ALLOCATION
+    metadata: dict[str, Any] = {"name": "c", "namespace": "ns", "finalizers": list(finalizers)}
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return msgspec.convert({"metadata": metadata, "status": status}, ResourceClaim)
+
+
+def reference(uid: str) -> dict[str, str]:
+    return {"resource": "pods", "name": uid, "uid": uid}
+
+
+def test_a_claim_in_use_needs_nothing() -> None:
+    assert upkeep(claim("a", finalizers=(CLAIM_FINALIZER,)), Facts()) == Upkeep()
+
+
+def test_the_reservation_of_a_consumer_that_is_gone_is_removed() -> None:
+    assert upkeep(claim("a", "b"), Facts(gone={"a"})).status == {"reservedFor": [reference("b")]}
+
+
+def test_the_last_reservation_takes_allocation_and_finalizer_along() -> None:
+    done = upkeep(claim("a", finalizers=("other", CLAIM_FINALIZER)), Facts(gone={"a"}))
+    assert done == Upkeep(CLEARED, ["other"])
+
+
+def test_an_allocation_without_reservations_stays_for_the_next_pod() -> None:
+    assert upkeep(claim(finalizers=(CLAIM_FINALIZER,)), Facts()) == Upkeep()
+
+
+def test_a_claim_that_its_workload_gave_back_is_deallocated() -> None:
+    assert upkeep(claim(), Facts(abandoned=True)).status == CLEARED
+
+
+@pytest.mark.parametrize("facts", [Facts(abandoned=True, occupied=True), Facts(gone={"a"}, occupied=True)])
+def test_devices_are_not_freed_under_a_pod_that_uses_them(facts: Facts) -> None:
+    consumers = ("a",) if facts.gone else ()
+    status = upkeep(claim(*consumers, deleting=True), facts).status
+    assert status is None or "allocation" not in status
+
+
+def test_a_deleted_claim_without_consumers_is_deallocated() -> None:
+    done = upkeep(claim(deleting=True, finalizers=(CLAIM_FINALIZER,)), Facts())
+    assert done == Upkeep(CLEARED, [])
+
+
+def test_a_deleted_claim_with_consumers_waits() -> None:
+    assert upkeep(claim("a", deleting=True, finalizers=(CLAIM_FINALIZER,)), Facts()) == Upkeep()
+
+
+def test_a_deleted_claim_that_was_never_allocated_loses_its_finalizer() -> None:
+    assert upkeep(claim(allocated=False, deleting=True, finalizers=(CLAIM_FINALIZER,)), Facts()) == Upkeep(None, [])
+
+
+def test_a_pending_claim_keeps_the_finalizer_that_a_scheduler_just_set() -> None:
+    assert upkeep(claim(allocated=False, finalizers=(CLAIM_FINALIZER,)), Facts()) == Upkeep()
+
+
+def test_a_claim_is_deleted_with_its_pod_once_nobody_else_uses_it() -> None:
+    assert upkeep(claim("a"), Facts(gone={"a"}, owner_done=True)).delete
+    assert not upkeep(claim("a", "b"), Facts(gone={"a"}, owner_done=True)).delete
+
+
+def test_a_missing_reservation_is_added_and_the_claim_opened_to_any_pod() -> None:
+    done = upkeep(claim("a"), Facts(missing=(reference("w"),), for_any_pod=True))
+    assert done.status == {
+        "reservedFor": [reference("a"), reference("w")],
+        "allocation": {"reservedForAnyPod": True},
+    }
