@@ -17,6 +17,7 @@ from dray.apiserver.core import ApiServer
 from dray.apiserver.documents import Documents
 from dray.apiserver.furnishing import furnish
 from dray.apiserver.http import HttpApi, Limits
+from dray.apiserver.logs import NodeLogs
 from dray.apiserver.metrics import Metrics
 from dray.apiserver.paths import Routes
 from dray.apiserver.served import served_versions
@@ -65,6 +66,8 @@ class Running:
             reviews=guards.reviews,
             issue_token=guards.tokens.request if guards.tokens else None,
         )
+        self._logs = NodeLogs(storage, settings.keys if settings.authenticate else None)
+        self.api.log_source = self._logs
         served = served_versions(settings.gates, settings.runtime_config)
         metrics = Metrics(cache)
         self.http = HttpApi(
@@ -94,6 +97,7 @@ class Running:
         self.api.end_watches()
 
     async def close(self) -> None:
+        await self._logs.aclose()
         await self._admission.aclose()
         await self._cache.close()
         await self._log.close()

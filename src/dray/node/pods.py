@@ -42,11 +42,6 @@ class Pods:
         for worker in self._workers.values():
             worker.wake()
 
-    async def idle(self) -> None:
-        """Wait until no pod is left."""
-        while self._workers:
-            await asyncio.sleep(0.02)
-
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
         for old, new in deltas:
             if old is not None and (new is None or new.metadata.uid != old.metadata.uid):

@@ -1,0 +1,99 @@
+"""`dray node`: a node agent as a process of its own, for any API server."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray.cli._component import add_options, run_component
+
+if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
+    from dray.client import Client
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+PORT = 10255
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("node", help="run a node agent")
+    parser.add_argument("--name", required=True, help="of the node")
+    parser.add_argument(
+        "--root", required=True, type=Path, metavar="DIR", help="plugin sockets, checkpoint, containers and logs"
+    )
+    parser.add_argument(
+        "--runtime",
+        default="auto",
+        choices=("auto", "fake", "process", "bwrap", "oci"),
+        help="what runs containers; auto is bwrap where it works, else process",
+    )
+    parser.add_argument("--address", default="127.0.0.1", help="of the node, for its pods and logs (%(default)s)")
+    parser.add_argument("--log-port", type=int, default=0, help="where the API server reads logs, 0 for any")
+    parser.add_argument("--labels", default="", metavar="K=V,…", help="of the node")
+    parser.add_argument("--capacity", default="", metavar="R=Q,…", help="in place of what the machine has")
+    parser.add_argument(
+        "--cdi-dir",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="DIR",
+        help="where CDI specs are, the last one first (/etc/cdi, /var/run/cdi, DIR/cdi)",
+    )
+    add_options(parser, PORT)
+    parser.set_defaults(run=run, no_leader_elect=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dray.node.agent import Agent, AgentError, Settings
+    from dray.node.runtimes import RuntimeUnavailable, open_runtime
+
+    try:
+        labels, capacity = _pairs("--labels", args.labels), _pairs("--capacity", args.capacity)
+        runtime = open_runtime(args.runtime, args.root.resolve())
+    except (ValueError, RuntimeUnavailable) as error:
+        print(f"dray node: {error}", file=sys.stderr)
+        return 1
+    problems: list[str] = []
+
+    async def work(client: Client, gates: FeatureGates) -> None:
+        settings = Settings(
+            args.name,
+            args.root,
+            address=args.address,
+            log_port=args.log_port,
+            labels=labels,
+            capacity=capacity,
+            cdi_directories=tuple(args.cdi_dir),
+            authority=_authority(client),
+            gates=gates,
+        )
+        try:
+            await Agent(client, settings, runtime=runtime).run()
+        except (AgentError, OSError) as error:
+            problems.append(str(error))
+
+    status = run_component("node", args, work)
+    for problem in problems:
+        print(f"dray node: {problem}", file=sys.stderr)
+    return 1 if problems else status
+
+
+def _authority(client: Client) -> str:
+    """The cluster's CA, if it has one: an API server without users has none."""
+    from dray.client.http import Http
+
+    assert isinstance(client, Http)
+    return client.config.ca.decode() if client.config.server.startswith("https") else ""
+
+
+def _pairs(option: str, text: str) -> dict[str, str]:
+    pairs = {}
+    for entry in filter(None, text.split(",")):
+        name, equals, value = entry.partition("=")
+        if not equals or not name:
+            raise ValueError(f"{option}: expected NAME=VALUE,…, got {entry!r}")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,178 @@
+"""The node agent: everything of a node in one place, started in the right order.
+
+Own state first (lock, checkpoint, runtime), then the node's slices are removed, then drivers may register and pods run.
+It ends without touching its pods: containers run on and are found again. Left out: every decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dray.api.gates import FeatureGates
+from dray.api.podclaims import Sharing
+from dray.api.types.core import Node as NodeObject
+from dray.api.types.core import Pod
+from dray.client import Client, Clock, EventRecorder, Informer, SystemClock
+from dray.node.cdi import Specs
+from dray.node.checkpoint import Checkpoint
+from dray.node.claims import Claims
+from dray.node.health import DeviceHealth
+from dray.node.identity import Heartbeat, Identity
+from dray.node.lifecycle import RestartDelays
+from dray.node.logserver import LogServer
+from dray.node.plugins import PATIENCE_SECONDS, Plugins
+from dray.node.pods import Pods
+from dray.node.podworker import Node
+from dray.node.runtime import Runtime
+from dray.node.runtimes import open_runtime
+from dray.node.slices import Slices
+
+log = logging.getLogger(__name__)
+
+SYSTEM_CDI_DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
+
+
+class AgentError(Exception):
+    """Why an agent cannot start, in words for a person."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an agent can be told."""
+
+    name: str
+    root: Path
+    runtime: str = "auto"
+    address: str = "127.0.0.1"
+    log_port: int = 0  # any
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    cdi_directories: tuple[Path, ...] = ()  # empty: the system's, then `cdi` below the root
+    authority: str = ""  # the cluster's CA in PEM: who may read logs must show a certificate of it
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    delays: RestartDelays = field(default_factory=RestartDelays)
+    patience: float = PATIENCE_SECONDS  # with plugin sockets that do not answer
+
+
+class Agent:
+    """One node. `run` until cancelled; `started` is set once drivers may register and pods run."""
+
+    def __init__(
+        self, client: Client, settings: Settings, *, clock: Clock | None = None, runtime: Runtime | None = None
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._given_runtime = runtime
+        self.started = asyncio.Event()
+
+    async def run(self) -> None:
+        root = self._settings.root.resolve()
+        root.mkdir(parents=True, exist_ok=True)
+        lock = _lock(root)
+        try:
+            await self._run(root)
+        finally:
+            os.close(lock)
+
+    async def _run(self, root: Path) -> None:
+        settings, client, clock = self._settings, self._client, self._clock
+        runtime = self._given_runtime or open_runtime(settings.runtime, root)
+        checkpoint, problem = Checkpoint.open(root / "claims.json")
+        informer = Informer(client, Pod, fields=f"spec.nodeName={settings.name}", clock=clock)
+        logs = LogServer(runtime, informer.get, clock)
+        port = await logs.start(settings.address, settings.log_port, root, settings.authority)
+        try:
+            identity = Identity(settings.name, settings.address, runtime.name, settings.labels, settings.capacity, port)
+            heartbeat = Heartbeat(client, identity, clock)
+            await heartbeat.register()
+            slices = Slices(client, settings.name, clock)
+            await slices.remove()
+            parts = _Parts(self, root, runtime, checkpoint, informer, slices)
+            await parts.run(heartbeat, problem)
+        finally:
+            await logs.stop()
+
+
+class _Parts:
+    """The parts that run together, once the node is registered."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        root: Path,
+        runtime: Runtime,
+        checkpoint: Checkpoint,
+        informer: Informer[Pod],
+        slices: Slices,
+    ) -> None:
+        settings, client, clock = agent._settings, agent._client, agent._clock
+        self._client = client
+        self._started = agent.started
+        self._informer = informer
+        self._name = settings.name
+        self._recorder = EventRecorder(client, "kubelet", host=settings.name, clock=clock)
+        self._plugins = Plugins(
+            root / "plugins_registry",
+            clock=clock,
+            changed=self._driver_changed,
+            remove_slices=slices.remove,
+            patience=settings.patience,
+        )
+        self._health = DeviceHealth(clock, self._health_changed)
+        self._listening: dict[str, asyncio.Task[None]] = {}  # to drivers' health, by their endpoint
+        (root / "plugins").mkdir(exist_ok=True)
+        (root / "cdi").mkdir(exist_ok=True)
+        node = Node(
+            name=settings.name,
+            root=root,
+            address=settings.address,
+            client=client,
+            clock=clock,
+            runtime=runtime,
+            claims=Claims(client, checkpoint, self._plugins, Sharing.of(settings.gates)),
+            specs=Specs(settings.cdi_directories or (*SYSTEM_CDI_DIRECTORIES, root / "cdi")),
+            health=self._health,
+            recorder=self._recorder,
+            delays=settings.delays,
+            devices=settings.gates.enabled("DynamicResourceAllocation"),
+        )
+        self._pods = Pods(node, informer)
+
+    async def run(self, heartbeat: Heartbeat, problem: str) -> None:
+        if problem:
+            node = await self._client.get(NodeObject, self._name)
+            self._recorder.warning(node, "CorruptCheckpoint", problem)
+        async with asyncio.TaskGroup() as self._group:
+            for work in (heartbeat.run(), self._recorder.run(), self._informer.run(), self._plugins.run()):
+                self._group.create_task(work)
+            self._group.create_task(self._pods.run())
+            self._started.set()
+
+    def _driver_changed(self, name: str) -> None:
+        self._pods.driver_changed()
+        driver = self._plugins.find(name)
+        if driver is not None and driver.health_service and driver.endpoint not in self._listening:
+            task = self._group.create_task(self._health.follow(driver))
+            self._listening[driver.endpoint] = task
+            task.add_done_callback(lambda _: self._listening.pop(driver.endpoint, None))
+
+    def _health_changed(self) -> None:
+        self._pods.health_changed()
+
+
+def _lock(root: Path) -> int:
+    """One agent a directory; a lock goes with its process, however that ends."""
+    descriptor = os.open(root / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise AgentError(f"another agent uses {root}") from error
+    return descriptor

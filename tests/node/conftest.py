@@ -1,0 +1,96 @@
+"""An API server in memory, a driver on real sockets, and agents that can be started and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.user import ADMIN
+from dray.client import Client, InProcess
+from dray.node import agent
+from dray.node.agent import Agent
+from dray.node.lifecycle import RestartDelays
+from tests.node.cluster import NODE, Cluster
+from tests.node.driver import Driver
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A directory whose path is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="dn-") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Running]:
+    running = await Running.open(Settings(authenticate=False, disabled_plugins=("ServiceAccount",)))
+    yield running
+    await running.close()
+
+
+@pytest.fixture
+async def client(server: Running) -> Client:
+    return InProcess(server.api, ADMIN)
+
+
+@pytest.fixture
+async def cluster(client: Client) -> Cluster:
+    return Cluster(client)
+
+
+@pytest.fixture
+async def driver(root: Path) -> AsyncIterator[Driver]:
+    driver = Driver(root)
+    yield driver
+    await driver.stop()
+
+
+def settings(root: Path, **more: object) -> agent.Settings:
+    quick = RestartDelays(first=0.2, last=0.4)
+    defaults: dict[str, object] = {"runtime": "process", "cdi_directories": (root / "cdi",), "delays": quick}
+    return agent.Settings(NODE, root, **(defaults | more))  # type: ignore[arg-type]  # fields by name
+
+
+@asynccontextmanager
+async def running_agent(client: Client, root: Path, **more: object) -> AsyncIterator[Agent]:
+    """An agent, until the block ends; its containers run on."""
+    running = Agent(client, settings(root, **more))
+    task = asyncio.create_task(running.run())
+    started = asyncio.create_task(running.started.wait())
+    await asyncio.wait((task, started), return_when=asyncio.FIRST_COMPLETED, timeout=20)
+    try:
+        if task.done():
+            task.result()
+        yield running
+    finally:
+        started.cancel()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def clean(root: Path) -> AsyncIterator[None]:
+    """No container survives its test."""
+    yield
+    from dray.node.runtimes import open_runtime
+
+    runtime = open_runtime("process", root)
+    for pod in [*runtime.pods()]:
+        for attempt in runtime.attempts(pod):
+            if attempt.running:
+                await runtime.stop(attempt.key, 0)
+
+
+@pytest.fixture
+async def node(client: Client, root: Path, driver: Driver, clean: None) -> AsyncIterator[Agent]:
+    """An agent with the runtime `process` and a registered driver."""
+    async with running_agent(client, root) as running:
+        await driver.start()
+        await asyncio.wait_for(driver.registered.wait(), 5)
+        yield running
