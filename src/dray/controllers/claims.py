@@ -81,9 +81,15 @@ class ClaimController:
             if new is not None and _pod_matters(old, new):
                 self._add("pod", new)
             if new is None or podclaims.is_finished(new) or new.metadata.deletionTimestamp is not None:
-                for use in self._consumers.uses(pod):
-                    if use.claim:
-                        self._controller.queue.add(Key("claim", pod.metadata.namespace, use.claim))
+                self._look_at_claims_of(pod)
+
+    def _look_at_claims_of(self, pod: Pod) -> None:
+        namespace, group = pod.metadata.namespace, podclaims.group_name(pod)
+        for use in self._consumers.uses(pod):
+            if use.claim:
+                self._controller.queue.add(Key("claim", namespace, use.claim))
+            elif use.by_group:  # its group is gone, against the rules, and took the name of the claim along
+                self._look_at(self._claims.by_index(BY_CONSUMER, f"{namespace}/{group}"))
 
     def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
         for old, new in deltas:

@@ -8,6 +8,7 @@ served, not allowed) says nothing, and its reservation waits for its owner.
 from __future__ import annotations
 
 from dray.api.errors import ApiError, NotFound
+from dray.api.podclaims import is_group
 from dray.api.resources import BY_NAME, Resource
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.client import Client, Clock, type_of
@@ -18,8 +19,9 @@ BY_CONSUMER = "claims by consumer"
 
 
 def consumers_named(claim: ResourceClaim) -> list[str]:
-    """The uids in a claim's reservations; the function of the index `BY_CONSUMER`."""
-    return [reference.uid for reference in claim.status.reservedFor]
+    """The uids in a claim's reservations, and the names of groups; the function of the index `BY_CONSUMER`."""
+    references, namespace = claim.status.reservedFor, claim.metadata.namespace
+    return [r.uid for r in references] + [f"{namespace}/{r.name}" for r in references if is_group(r)]
 
 
 class References:
