@@ -106,8 +106,10 @@ async def allocated_claim(
         {"name": one, "exactly": {"deviceClassName": driver}}
         for one in dict.fromkeys(one.partition("/")[0] for one in names)
     ]
-    for entry in {other["request"]: other for other in others}.values():
-        spec.append({"name": entry["request"], "exactly": {"deviceClassName": entry["driver"]}})
+    spec += [
+        {"name": entry["request"], "exactly": {"deviceClassName": entry["driver"]}}
+        for entry in {other["request"]: other for other in others}.values()
+    ]
     for alternative in (one for one in names if "/" in one):
         main, _, sub = alternative.partition("/")
         index = next(i for i, one in enumerate(spec) if one["name"] == main)

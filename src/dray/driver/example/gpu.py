@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dray.driver import AllocatedClaim, ClaimReference, DeviceHealth, Edits, Pool, PreparedDevice, Version, device
 from dray.driver.example.options import options
-from dray.driver.pools import Pools, Tree
+from dray.driver.pools import Attribute, Pools, Tree
 
 DRIVER = "gpu.example.com"
 _MEMORY = {"a100": "40Gi", "h100": "80Gi"}
@@ -53,7 +53,7 @@ class GpuDriver:
 def _gpu(name: str) -> Tree:
     number = _number(name)
     model = "h100" if number % 4 == 3 else "a100"
-    attributes = {
+    attributes: dict[str, Attribute] = {
         "model": model,
         "index": number,
         "driverVersion": Version("1.0.0"),

@@ -22,7 +22,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     apiVersion: Literal["gpu.example.com/v1"]
     kind: Literal["GpuConfig"]
     sharing: Literal["exclusive", "time-sliced", ""] = ""
-    env: dict[str, str] = {}  # noqa: RUF012 (msgspec makes a new one for each struct)
+    env: dict[str, str] = {}
     persistence: bool | None = None  # outlives the claim, so only a class may set it
 
 
@@ -30,7 +30,7 @@ class Chosen(msgspec.Struct):
     """What holds for a device after all its configuration was read."""
 
     sharing: str = "exclusive"
-    env: dict[str, str] = {}  # noqa: RUF012 (msgspec makes a new one for each struct)
+    env: dict[str, str] = {}
     persistence: bool = False
 
 

@@ -1,0 +1,194 @@
+"""The API server that a driver under test talks to: one of our own, which sees and can delay every request, or a foreign
+one, where such checks are left out.
+
+A driver gets exactly the permissions that DRA needs: slices, and reading claims and nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import yaml
+
+from dray.api.types.core import Namespace, Node, ServiceAccount
+from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.certificates import Keys
+from dray.apiserver.serving import HttpServer, Tls, listen
+from dray.apiserver.user import ADMIN
+from dray.client import Client, InProcess
+
+Tree = dict[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+NODE = "driver-test"
+_NAME = "driver-under-test"
+_HOST = "127.0.0.1"
+RULES: list[Tree] = [
+    {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["resourceslices"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    },
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request of the driver that the API server did not accept."""
+
+    method: str
+    path: str
+    status: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}: {self.status} {self.message}"
+
+
+class Cluster(Protocol):
+    """Where claims are made and slices appear."""
+
+    client: Client
+    node: str
+    kubeconfig: Path
+    traffic: Traffic | None  # what the driver asked, where that can be seen
+
+
+@dataclass
+class Traffic:
+    """What goes over the wire between a driver and the API server."""
+
+    refusals: list[Refusal] = field(default_factory=list)
+    writes: int = 0
+    _held: dict[str, asyncio.Event] = field(default_factory=dict)
+    _arrived: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    @contextmanager
+    def holding(self, path_end: str) -> Iterator[asyncio.Event]:
+        """Let requests for a path wait until the end of the block; the event says that one has come."""
+        self._held[path_end] = asyncio.Event()
+        arrived = self._arrived[path_end] = asyncio.Event()
+        try:
+            yield arrived
+        finally:
+            self._held.pop(path_end).set()
+
+    async def wait_if_held(self, path: str) -> None:
+        for end, released in [*self._held.items()]:
+            if path.endswith(end):
+                self._arrived[end].set()
+                await released.wait()
+
+
+class _Observer:
+    """The application of the API server, with somebody looking."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], traffic: Traffic) -> None:
+        self._app = app
+        self._traffic = traffic
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        await self._traffic.wait_if_held(scope["path"])
+        status, body = 0, b""
+
+        async def observed(message: Message) -> None:
+            nonlocal status, body
+            status = message.get("status", status)
+            if status >= 400:
+                body += message.get("body", b"")
+            await send(message)
+
+        await self._app(scope, receive, observed)
+        if scope["method"] not in ("GET", "HEAD"):
+            self._traffic.writes += 1
+        if status >= 400:
+            self._traffic.refusals.append(Refusal(scope["method"], scope["path"], status, _message(body)))
+
+
+class OwnCluster:
+    """An API server in this process, in memory, with TLS and one node."""
+
+    def __init__(self, client: Client, kubeconfig: Path) -> None:
+        self.client = client
+        self.node = NODE
+        self.kubeconfig = kubeconfig
+        self.traffic: Traffic | None = Traffic()
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, directory: Path) -> AsyncIterator[OwnCluster]:
+        keys = Keys.open(directory / "keys")
+        sock = listen(_HOST, 0)
+        api = await Running.open(Settings(keys=keys))
+        cluster = cls(InProcess(api.api, ADMIN), directory / "kubeconfig")
+        assert cluster.traffic is not None
+        tls = Tls(keys.certificate_file, keys.key_file, keys.authority_file)
+        server = HttpServer(_Observer(api.http, cluster.traffic), sock, tls)
+        await server.start()
+        try:
+            await cluster.client.create(Node, {"metadata": {"name": NODE}})
+            token = await _account(cluster.client)
+            cluster.kubeconfig.write_text(
+                _kubeconfig(f"https://{_HOST}:{sock.getsockname()[1]}", keys.authority, token)
+            )
+            yield cluster
+        finally:
+            api.drain()
+            await server.stop()
+            await api.close()
+
+
+class ForeignCluster:
+    """The API server that a driver already uses."""
+
+    def __init__(self, client: Client, node: str, kubeconfig: Path) -> None:
+        self.client = client
+        self.node = node
+        self.kubeconfig = kubeconfig
+        self.traffic: Traffic | None = None
+
+
+async def _account(client: Client) -> str:
+    """A service account that may do what a driver must; its token."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _NAME}
+    subject = {"kind": "ServiceAccount", "name": _NAME, "namespace": _NAME}
+    await client.create(Namespace, {"metadata": {"name": _NAME}})
+    await client.create(ServiceAccount, {"metadata": {"name": _NAME, "namespace": _NAME}})
+    await client.create(ClusterRole, {"metadata": {"name": _NAME}, "rules": RULES})
+    await client.create(ClusterRoleBinding, {"metadata": {"name": _NAME}, "roleRef": role, "subjects": [subject]})
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 86400}}
+    answer: Any = await client.create(ServiceAccount, review, namespace=_NAME, name=_NAME, subresource="token")
+    return str(answer.status.token)
+
+
+def _kubeconfig(server: str, authority: bytes, token: str) -> str:
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(authority).decode()}
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "driver", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "driver"}}],
+            "current-context": "test",
+        }
+    )
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(body)["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return body.decode(errors="replace")[:200]

@@ -1,0 +1,104 @@
+"""The node agent's part of the conversation with a driver, with nothing of a node agent around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from dray.api.types.resource import ResourceClaim
+from dray.rpc import dra_v1_pb2, dra_v1beta1_pb2, health_pb2, registration_pb2
+
+_OPTIONS = [
+    ("grpc.default_authority", "localhost"),
+    # Drivers restart on the same path; a connection of before must not be tried again first.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+_MESSAGES: dict[str, Any] = {"v1": dra_v1_pb2, "v1beta1": dra_v1beta1_pb2}
+VERSIONS = tuple(_MESSAGES)
+
+
+class CallFailed(Exception):
+    """A call that ended with a gRPC status, or not in time."""
+
+    def __init__(self, method: str, error: grpc.aio.AioRpcError) -> None:
+        self.code: grpc.StatusCode = error.code()
+        super().__init__(f"{method}: {self.code.name}: {error.details()}")
+
+
+class Reference:
+    """A claim as the kubelet names it."""
+
+    def __init__(self, namespace: str, name: str, uid: str) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.uid = uid
+
+    @classmethod
+    def to(cls, claim: ResourceClaim, uid: str = "") -> Reference:
+        return cls(claim.metadata.namespace, claim.metadata.name, uid or claim.metadata.uid)
+
+
+async def get_info(socket: Path, timeout: float) -> registration_pb2.PluginInfo:
+    request = registration_pb2.InfoRequest()
+    method = "/pluginregistration.Registration/GetInfo"
+    info: registration_pb2.PluginInfo = await _unary(socket, method, request, registration_pb2.PluginInfo, timeout)
+    return info
+
+
+async def notify(socket: Path, registered: bool, error: str, timeout: float) -> None:
+    request = registration_pb2.RegistrationStatus(plugin_registered=registered, error=error)
+    method = "/pluginregistration.Registration/NotifyRegistrationStatus"
+    await _unary(socket, method, request, registration_pb2.RegistrationStatusResponse, timeout)
+
+
+async def prepare(endpoint: Path, version: str, claims: Sequence[Reference], timeout: float) -> dict[str, Any]:
+    """The answer for each claim by uid: `devices` or `error`."""
+    return await _dra(endpoint, version, "NodePrepareResources", claims, timeout)
+
+
+async def unprepare(endpoint: Path, version: str, claims: Sequence[Reference], timeout: float) -> dict[str, Any]:
+    return await _dra(endpoint, version, "NodeUnprepareResources", claims, timeout)
+
+
+async def first_health(endpoint: Path, service: str, timeout: float) -> health_pb2.NodeWatchResourcesResponse:
+    """What a health stream says first."""
+    method = f"/{service}/NodeWatchResources"
+    async with grpc.aio.insecure_channel(f"unix:{endpoint}", options=_OPTIONS) as channel:
+        watch = channel.unary_stream(
+            method,
+            request_serializer=health_pb2.NodeWatchResourcesRequest.SerializeToString,
+            response_deserializer=health_pb2.NodeWatchResourcesResponse.FromString,
+        )
+        try:
+            async for response in watch(health_pb2.NodeWatchResourcesRequest(), timeout=timeout):
+                first: health_pb2.NodeWatchResourcesResponse = response
+                return first
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(method, error) from error
+    return health_pb2.NodeWatchResourcesResponse()
+
+
+async def _dra(
+    endpoint: Path, version: str, method: str, claims: Sequence[Reference], timeout: float
+) -> dict[str, Any]:
+    messages = _MESSAGES[version]
+    listed = [messages.Claim(namespace=one.namespace, name=one.name, uid=one.uid) for one in claims]
+    request = getattr(messages, f"{method}Request")(claims=listed)
+    path = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin/{method}"
+    answer = await _unary(endpoint, path, request, getattr(messages, f"{method}Response"), timeout)
+    return dict(answer.claims)
+
+
+async def _unary(socket: Path, method: str, request: Any, answer: Any, timeout: float) -> Any:
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
+        call = channel.unary_unary(
+            method, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
+        )
+        try:
+            return await call(request, timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(method, error) from error

@@ -1,0 +1,87 @@
+"""Runs all checks against one driver, in order, and collects what came of them."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from asyncio import get_running_loop
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from dray.api.errors import ApiError
+from dray.sim.drivertest.checks import CHECKS, Check
+from dray.sim.drivertest.cluster import Cluster
+from dray.sim.drivertest.kubelet import CallFailed
+from dray.sim.drivertest.report import Outcome, Report, Result
+from dray.sim.drivertest.setting import Failed, Patience, Places, Setting, Skipped
+from dray.sim.drivertest.subject import Subject
+
+log = logging.getLogger(__name__)
+
+
+async def run(
+    subject: Subject,
+    cluster: Cluster,
+    places: Places,
+    patience: Patience | None = None,
+    registration: Path | None = None,
+) -> Report:
+    """Test a driver; `registration` is its socket when it runs already."""
+    places.make()
+    setting = Setting(cluster, subject, places, patience or Patience(), registration)
+    results: list[Result] = []
+    try:
+        await subject.start(places)
+        problem = await _registered(setting)
+        for group, checks in CHECKS.items():
+            for check in checks:
+                if problem:
+                    results.append(Result(group, describe(check), *problem))
+                    problem = Outcome.SKIPPED, "the driver is not registered"
+                else:
+                    results.append(await _one(setting, group, check))
+    finally:
+        await subject.stop()
+    return Report(
+        driver=setting.driver,
+        versions=tuple(setting.info.supported_versions),
+        tested=subject.title,
+        time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        kit=version("dray"),
+        results=tuple(results),
+    )
+
+
+def describe(check: Check) -> str:
+    """The name of a check in words: `prepares a claim`."""
+    assert inspect.isfunction(check)
+    return check.__name__.replace("_", " ").replace("cdi", "CDI")
+
+
+async def _registered(setting: Setting) -> tuple[Outcome, str] | None:
+    try:
+        await setting.find()
+    except Failed as error:
+        return Outcome.FAILED, str(error)
+    return None
+
+
+async def _one(setting: Setting, group: str, check: Check) -> Result:
+    begun = get_running_loop().time()
+    outcome, detail = Outcome.PASSED, ""
+    try:
+        await check(setting)
+    except Skipped as reason:
+        outcome, detail = Outcome.SKIPPED, str(reason)
+    except (Failed, CallFailed) as error:
+        outcome, detail = Outcome.FAILED, _detail(check, str(error))
+    except (ApiError, OSError) as error:
+        outcome, detail = Outcome.FAILED, _detail(check, f"the check itself could not go on: {error}")
+    finally:
+        await setting.clean()
+    return Result(group, describe(check), outcome, detail, round(get_running_loop().time() - begun, 3))
+
+
+def _detail(check: Check, error: str) -> str:
+    return f"expected: {(inspect.getdoc(check) or '').splitlines()[0]}\nbut: {error}"
