@@ -128,7 +128,8 @@ class Placement:
         """Up to a hundred of the nodes, starting where the last pod stopped."""
         if nodes.bit_count() <= COMPARED:
             return list(self._table.named(nodes))
-        before = nodes & ((1 << self._start) - 1)
-        chosen = list(islice(chain(self._table.named(nodes ^ before), self._table.named(before)), COMPARED))
+        table, start = self._table, self._start
+        before = nodes & ((1 << start) - 1)
+        chosen = list(islice(chain(table.named(nodes, start), table.named(before)), COMPARED))
         self._start = chosen[-1].position + 1
         return chosen
