@@ -87,7 +87,7 @@ def test_the_devices_of_these_tests_are_the_same() -> None:
 
 
 @given(selectors)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_quick_and_complete_evaluation_agree(expression: str) -> None:
     assert isinstance(ask(expression, GPU), bool | str)
 
