@@ -25,8 +25,9 @@ class Tainted(NamedTuple):
 
 
 class Doom(NamedTuple):
-    """When to leave, in seconds since 1970, why, and the uids of all rules that have a part in it."""
+    """When the taint came and when to leave, in seconds since 1970, why, and the uids of all rules with a part in it."""
 
+    since: float
     due: float
     why: str
     rules: frozenset[str] = frozenset()
@@ -48,7 +49,7 @@ def doom_of(result: DeviceRequestAllocationResult, taints: Iterable[Tainted]) ->
             since = parse_timestamp(taint.timeAdded) if taint.timeAdded else 0.0
             shown = f"{taint.key}={taint.value}" if taint.value else taint.key
             why = f"device {result.driver}/{result.pool}/{result.device} has taint {shown}:{taint.effect}"
-            found = Doom(since + seconds, why, frozenset({rule} if rule else ())).joined(found)
+            found = Doom(since, since + seconds, why, frozenset({rule} if rule else ())).joined(found)
     return found
 
 

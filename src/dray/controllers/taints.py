@@ -32,8 +32,8 @@ from dray.controllers.evictions import Evictions, condition
 WORKERS = 32
 EVENT = "DeviceTaintManagerEviction"
 BY_POOL = "by device pool"
-# Replacements of evicted pods may resolve to the same tainted claim; this keeps the two from chasing each other.
-YOUNGEST_SECONDS = 1.0
+# A pod that came after the taint may replace one that was evicted, and would be replaced at once itself, and so on.
+REPLACEMENT_SECONDS = 2.0
 STATUS_SECONDS = 1.0  # how often a rule's status follows its counts
 
 
@@ -185,12 +185,15 @@ class TaintEviction:
                 self._recorder.record(pod, EVENT, "Cancelling deletion")
             return None
         self._tell_rules(self._evictions.wait(pod, fate.rules))
-        born = parse_timestamp(pod.metadata.creationTimestamp) if pod.metadata.creationTimestamp else 0.0
-        left = max(fate.due, born + YOUNGEST_SECONDS) - self._clock.time()
+        left = self._due(pod, fate) - self._clock.time()
         if left > 0:
             return left
         await self._evict(pod, fate)
         return None
+
+    def _due(self, pod: Pod, fate: Doom) -> float:
+        born = parse_timestamp(pod.metadata.creationTimestamp) if pod.metadata.creationTimestamp else 0.0
+        return max(fate.due, born + REPLACEMENT_SECONDS) if born > fate.since else fate.due
 
     async def _evict(self, pod: Pod, fate: Doom) -> None:
         self._recorder.record(pod, EVENT, f"Marking for deletion: {fate.why}")

@@ -1,0 +1,247 @@
+"""KEP-5194: claims that are reserved for a workload as a whole. Tests are named after the proposal's statements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.api.errors import Forbidden
+from dray.api.types.batch import Job
+from dray.api.types.core import ConfigMap, Pod
+from dray.api.types.rbac import Role, RoleBinding
+from dray.api.types.resource import ResourceClaim
+from dray.apiserver.user import AUTHENTICATED, User
+from dray.client import InProcess, ManualClock
+from dray.client.clock import settle
+from dray.controllers.references import References
+from tests.controllers.conftest import eventually, gone, quiet
+from tests.workloads.cluster import Cluster
+
+
+async def workload(cluster: Cluster, name: str = "w") -> dict[str, Any]:
+    """Something that stands for a workload, and the reference to it."""
+    made = await cluster.client.create(ConfigMap, {"metadata": {"name": name}}, namespace="ns")
+    return {"resource": "configmaps", "name": name, "uid": made.metadata.uid}
+
+
+async def job(cluster: Cluster, name: str = "j") -> dict[str, Any]:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    spec = {"suspend": True, "template": template}
+    made = await cluster.client.create(Job, {"metadata": {"name": name}, "spec": spec}, namespace="ns")
+    return {"apiGroup": "batch", "resource": "jobs", "name": name, "uid": made.metadata.uid}
+
+
+async def give_back(cluster: Cluster, name: str = "c") -> None:
+    """What the owner of a workload does in the end."""
+    patch = {"status": {"reservedFor": None}}
+    await cluster.client.patch(ResourceClaim, name, patch, "ns", subresource="status")
+
+
+# Allocation
+
+
+async def test_the_first_pod_copies_the_reference_and_opens_the_claim_to_any_pod(cluster: Cluster) -> None:
+    reference = await workload(cluster)
+    await cluster.claim(reservedFor=reference)
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    status = (await cluster.read()).status
+    assert [(r.resource, r.name, r.uid) for r in status.reservedFor] == [("configmaps", "w", reference["uid"])]
+    assert status.allocation is not None
+    assert status.allocation.reservedForAnyPod is True
+
+
+async def test_without_a_reference_in_the_spec_the_pods_are_listed(cluster: Cluster) -> None:
+    await cluster.claim()
+    await cluster.pod("p", x="c")
+    await cluster.pod("q", x="c")
+    await cluster.running("p", "q")
+    claim = await cluster.reserved("p", "q")
+    assert claim.status.allocation is not None
+    assert claim.status.allocation.reservedForAnyPod is None
+
+
+async def test_no_reference_is_added_for_pods_that_come_later(cluster: Cluster) -> None:
+    await cluster.claim(reservedFor=await workload(cluster))
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    before = await cluster.read()
+    names = [f"p{n}" for n in range(300)]
+    for name in names:
+        await cluster.pod(name, x="c")
+
+    async def all_run() -> bool:
+        pods = (await cluster.client.list(Pod, "ns")).items
+        return sum(pod.status.phase == "Running" for pod in pods) == len(names) + 1
+
+    await eventually(all_run, 30)
+    assert (await cluster.read()).metadata.resourceVersion == before.metadata.resourceVersion
+
+
+async def test_a_claim_from_a_template_carries_the_reference(cluster: Cluster) -> None:
+    await cluster.template(reservedFor=await workload(cluster))
+    await cluster.pod("p", x="t:t")
+    await cluster.running("p")
+    assert [r.name for r in (await cluster.the_claim()).status.reservedFor] == ["w"]
+
+
+# Deallocation
+
+
+async def test_the_claim_is_deallocated_when_the_owner_removes_its_reference(cluster: Cluster) -> None:
+    await cluster.claim(reservedFor=await workload(cluster))
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    await cluster.delete("p")
+    await gone(cluster.client, Pod, "p", "ns")
+    await quiet()
+    assert (await cluster.read()).status.allocation is not None
+    await give_back(cluster)
+    await cluster.free()
+
+
+async def test_devices_are_not_freed_under_a_pod_whose_owner_was_too_early(cluster: Cluster) -> None:
+    await cluster.claim(reservedFor=await workload(cluster))
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    await give_back(cluster)
+    await quiet(0.3)
+    assert (await cluster.read()).status.allocation is not None
+    await cluster.finish("p")
+    await cluster.free()
+
+
+async def test_references_to_pods_are_removed_as_ever_beside_others(cluster: Cluster) -> None:
+    await cluster.claim(reservedFor=await workload(cluster))
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    claim = await cluster.read()
+    listed = [{"resource": "pods", "name": "old", "uid": "123"}]
+    kept = [{"resource": r.resource, "name": r.name, "uid": r.uid} for r in claim.status.reservedFor]
+    await cluster.client.patch(
+        ResourceClaim, "c", {"status": {"reservedFor": kept + listed}}, "ns", subresource="status"
+    )
+    await cluster.reserved("w")
+
+
+async def test_a_finished_job_gives_its_claim_back(cluster: Cluster) -> None:
+    reference = await job(cluster)
+    await cluster.claim(reservedFor=reference)
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    await cluster.reserved("j")
+    await cluster.finish("p")
+    condition = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    criteria = {**condition, "type": "SuccessCriteriaMet"}
+    status = {
+        "conditions": [criteria, condition],
+        "startTime": "2026-01-01T00:00:00Z",
+        "completionTime": "2026-01-01T00:00:00Z",
+    }
+    await cluster.client.patch(Job, "j", {"status": status}, "ns", subresource="status")
+    await cluster.free()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_the_owner_needs_permission_to_write_the_status(cluster: Cluster, allowed: bool) -> None:
+    await cluster.claim(reservedFor=await workload(cluster))
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    await cluster.delete("p")
+    await gone(cluster.client, Pod, "p", "ns")
+    resources = ["resourceclaims/status" if allowed else "resourceclaims"]
+    rule = {"apiGroups": ["resource.k8s.io"], "resources": resources, "verbs": ["patch"]}
+    await cluster.client.create(Role, {"metadata": {"name": "owner"}, "rules": [rule]}, namespace="ns")
+    binding = {
+        "metadata": {"name": "owner"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "owner"}],
+    }
+    await cluster.client.create(RoleBinding, binding, namespace="ns")
+    owner = InProcess(cluster.server.api, User("owner", groups=(AUTHENTICATED,)))
+    patch = {"status": {"reservedFor": None}}
+    if allowed:
+        await owner.patch(ResourceClaim, "c", patch, "ns", subresource="status")
+        await cluster.free()
+    else:
+        with pytest.raises(Forbidden, match="cannot patch resource"):
+            await owner.patch(ResourceClaim, "c", patch, "ns", subresource="status")
+
+
+# Looking whether the referenced object is gone
+
+
+async def shared_claim(idle: Cluster, clock: ManualClock, reference: dict[str, Any]) -> None:
+    await idle.start("scheduler")
+    await idle.start("nodes")
+    await idle.claim(reservedFor=reference)
+    await idle.pod("p", x="c")
+    await idle.running("p")
+    await idle.start("controllers", clock=clock)
+    await clock.advance(1)
+
+
+async def test_a_deleted_workload_is_noticed_within_thirty_seconds(idle: Cluster) -> None:
+    clock = ManualClock()
+    await shared_claim(idle, clock, await workload(idle))
+    await idle.finish("p")
+    await idle.client.delete(ConfigMap, "w", "ns")
+    await settle()
+    assert [r.name for r in (await idle.read()).status.reservedFor] == ["w"]
+    await clock.advance(30)
+    await idle.free()
+
+
+async def test_a_workload_that_was_made_again_is_another_one(idle: Cluster) -> None:
+    clock = ManualClock()
+    await shared_claim(idle, clock, await workload(idle))
+    await idle.finish("p")
+    await idle.client.delete(ConfigMap, "w", "ns")
+    await workload(idle)
+    await clock.advance(30)
+    await idle.free()
+
+
+async def test_the_reference_of_a_deleted_workload_stays_while_a_pod_uses_the_claim(idle: Cluster) -> None:
+    clock = ManualClock()
+    await shared_claim(idle, clock, await workload(idle))
+    await idle.client.delete(ConfigMap, "w", "ns")
+    await clock.advance(90)
+    assert [r.name for r in (await idle.read()).status.reservedFor] == ["w"]
+    await idle.finish("p")
+    await idle.free()
+
+
+async def test_a_workload_of_a_kind_that_cannot_be_read_is_waited_for(idle: Cluster) -> None:
+    clock = ManualClock()
+    reference = {"apiGroup": "jobset.x-k8s.io", "resource": "jobsets", "name": "w", "uid": "1"}
+    await shared_claim(idle, clock, reference)
+    await idle.finish("p")
+    await clock.advance(120)
+    assert (await idle.read()).status.allocation is not None
+    await give_back(idle)
+    await idle.free()
+
+
+async def test_a_reader_without_permission_does_not_call_anything_gone(idle: Cluster) -> None:
+    await idle.claim(reservedFor=await workload(idle))
+    reference = (await idle.read()).spec.reservedFor
+    assert reference is not None
+    await idle.client.delete(ConfigMap, "w", "ns")
+    stranger = InProcess(idle.server.api, User("stranger", groups=(AUTHENTICATED,)))
+    assert not await References(stranger, ManualClock()).is_gone("ns", reference)
+    assert await References(idle.client, ManualClock()).is_gone("ns", reference)
+
+
+async def test_an_object_that_is_there_is_not_asked_for_all_the_time(idle: Cluster) -> None:
+    await idle.claim(reservedFor=await workload(idle))
+    reference = (await idle.read()).spec.reservedFor
+    assert reference is not None
+    clock = ManualClock()
+    references = References(idle.client, clock)
+    assert not await references.is_gone("ns", reference)
+    await idle.client.delete(ConfigMap, "w", "ns")
+    assert not await references.is_gone("ns", reference)
+    await clock.advance(30)
+    assert await references.is_gone("ns", reference)
