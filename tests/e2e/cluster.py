@@ -28,6 +28,7 @@ from dray.scheduler import Scheduler
 from dray.scheduler.configuration import Configuration
 from dray.sim import SimulatedNodes
 from tests.e2e.audit import Audit, Complaints
+from tests.e2e.interference import Hook, interposed
 
 CONTROLLERS, SCHEDULER, NODES = "controllers", "scheduler", "nodes"
 SECOND_SCHEDULER = "second scheduler"
@@ -55,9 +56,10 @@ class Cluster:
     running: Running
     nodes: int
     devices: int
-    configuration: Configuration | None = None
     parts: dict[str, Part] = field(default_factory=dict)
     gates: FeatureGates = field(default_factory=FeatureGates)
+    hooks: dict[str, Hook] = field(default_factory=dict)  # asked before each write of a part that is started later
+    configurations: dict[str, Configuration] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.client: Client = InProcess(self.running.api, ADMIN)
@@ -82,14 +84,15 @@ class Cluster:
             return ControllerManager(client, gates=gates, informers=informers, root_ca=self.running.root_ca or "CA")
         if name == NODES:
             return SimulatedNodes(client, informers, self.nodes, self.devices, sharing=Sharing.of(gates))
-        return Scheduler(client, gates, self.configuration, informers=informers)
+        return Scheduler(client, gates, self.configurations.get(name), informers=informers)
 
     def client_of(self, name: str) -> Client:
         user = {
             CONTROLLERS: User("system:kube-controller-manager", groups=(MASTERS, AUTHENTICATED)),
             NODES: User("system:simulated-nodes", groups=(MASTERS, AUTHENTICATED)),
         }.get(name, User("system:kube-scheduler", groups=(AUTHENTICATED,)))
-        return InProcess(self.running.api, user, user_agent=user.name.removeprefix("system:"))
+        client = InProcess(self.running.api, user, user_agent=user.name.removeprefix("system:"))
+        return interposed(client, self.hooks[name]) if name in self.hooks else client
 
     async def stop(self, *names: str) -> None:
         """Stop parts as abruptly as a task can be stopped."""
@@ -149,8 +152,8 @@ class Cluster:
                 pod = await self.pod(name, namespace)
                 return pod if pod.status.phase == phase else None
 
-            found = await self.eventually(there)
-        return found
+            await self.eventually(there)
+        return await self.pod(names[-1], namespace)
 
     async def gone(self, type_: type[Object], name: str, namespace: str = NAMESPACE) -> None:
         async def absent() -> bool:
@@ -211,13 +214,12 @@ async def cluster(
     *,
     gates: str = "",
     parts: Sequence[str] = PARTS,
-    configuration: Configuration | None = None,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
     """A cluster until the block ends; then everything that was found is told."""
     chosen = FeatureGates.parse(gates)
     running = await Running.open(Settings(gates=chosen, **settings))
-    made = Cluster(running, nodes, devices, configuration, gates=chosen)
+    made = Cluster(running, nodes, devices, gates=chosen)
     complaints = Complaints(made.audit.findings)
     logging.getLogger("dray").addHandler(complaints)
     try:

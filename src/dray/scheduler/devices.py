@@ -7,6 +7,7 @@ scheduling cycle; writing is `binding`'s part. Left out: the search for devices 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,21 +78,27 @@ class Promise:
 
 
 class DeviceLedger:
-    """Which claim holds which devices: what the claims say, and what was promised but is not written yet."""
+    """Which claim holds which devices: what the claims say, and what was promised but is not written yet.
+
+    Two claims may hold a device here for a while: another scheduler wrote what this one has promised too. It is free
+    when the last of them lets go.
+    """
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self._written: dict[str, tuple[DeviceId, ...]] = {}
         self._promised: dict[str, tuple[DeviceId, ...]] = {}
+        self._shared: Counter[DeviceId] = Counter()  # further holders of a device, beyond the first
+        self._taken: set[DeviceId] = set()
 
-    def written(self, uid: str, devices: tuple[DeviceId, ...]) -> bool:
-        """What the API server says a claim holds; True when devices became free."""
+    def written(self, uid: str, devices: tuple[DeviceId, ...] | None) -> bool:
+        """What the API server says a claim holds, None while it is not allocated; True when devices became free."""
         before = self._held(uid)
-        if devices:
+        if devices is None:
+            self._written.pop(uid, None)
+        else:
             self._written[uid] = devices
             self._promised.pop(uid, None)
-        else:
-            self._written.pop(uid, None)
         return self._settle(before, self._held(uid))
 
     def promise(self, uid: str, devices: tuple[DeviceId, ...]) -> None:
@@ -114,10 +121,28 @@ class DeviceLedger:
     def _settle(self, before: tuple[DeviceId, ...], after: tuple[DeviceId, ...]) -> bool:
         if before == after:
             return False
-        freed = set(before) - set(after)
+        freed = [device for device in set(before).difference(after) if self._let_go(device)]
+        taken = [device for device in set(after).difference(before) if self._take(device)]
         self._index.release(freed)
-        self._index.take(set(after) - set(before))
+        self._index.take(taken)
         return bool(freed)
+
+    def _take(self, device: DeviceId) -> bool:
+        """Note one more holder; whether it is the first."""
+        if device in self._taken:
+            self._shared[device] += 1
+            return False
+        self._taken.add(device)
+        return True
+
+    def _let_go(self, device: DeviceId) -> bool:
+        """Note one holder less; whether it was the last."""
+        if self._shared[device] > 0:
+            self._shared[device] -= 1
+            return False
+        del self._shared[device]
+        self._taken.discard(device)
+        return True
 
 
 class Devices:
@@ -307,7 +332,7 @@ class Devices:
     def claim_changed(self, claim: ResourceClaim, *, gone: bool) -> bool:
         """Note what a claim holds now; True when devices became free."""
         allocation = claim.status.allocation
-        devices: tuple[DeviceId, ...] = ()
+        devices: tuple[DeviceId, ...] | None = None
         if allocation is not None and not gone:
             devices = tuple(
                 DeviceId(r.driver, r.pool, r.device) for r in allocation.devices.results if not r.adminAccess

@@ -61,7 +61,7 @@ class SchedulingQueue:
     """All pods without a node, by uid."""
 
     now: Callable[[], float]
-    on_active: Callable[[], None] = lambda: None
+    on_change: Callable[[], None] = lambda: None  # a pod can be tried, or will be sooner than was known
     _pods: dict[str, Waiting] = field(default_factory=dict)
     _active: list[tuple[int, float, int, Waiting]] = field(default_factory=list)
     _backoff: list[tuple[float, int, Waiting]] = field(default_factory=list)
@@ -171,10 +171,11 @@ class SchedulingQueue:
         if place is Place.ACTIVE:
             priority = waiting.pod.spec.priority or 0
             heapq.heappush(self._active, (-priority, waiting.since, waiting.ticket, waiting))
-            self.on_active()
+            self.on_change()
         elif place is Place.BACKOFF:
             waiting.ready = waiting.since + waiting.backoff()
             heapq.heappush(self._backoff, (waiting.ready, waiting.ticket, waiting))
+            self.on_change()  # whoever sleeps until the next pod is due sleeps too long now
         elif place is Place.UNSCHEDULABLE:
             self._parked[waiting.key] = waiting
         else:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dray.allocator import Features, Index
 from dray.api import podclaims
-from dray.api.errors import ApiError, NotFound
+from dray.api.errors import ApiError
 from dray.api.gates import FeatureGates
 from dray.api.taints import selects, with_rules
 from dray.api.types.core import Namespace, Node, Pod
@@ -59,6 +59,7 @@ class Scheduler:
         self._client = client
         self._gates = gates
         self._profiles = (configuration or Configuration()).profiles
+        self._own_informers = informers is None
         self._informers = informers or SharedInformers(client)
         self._recorder = EventRecorder(client, "default-scheduler")
         self._wake = asyncio.Event()
@@ -101,12 +102,20 @@ class Scheduler:
     # -- running
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
-        await self._informers.start()
-        await self._informers.synced()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._recorder.run(), name="scheduler events")
-            group.create_task(self._loop(), name="scheduler loop")
+        """Schedule until cancelled; bindings under way are broken off and give back what they can."""
+        try:
+            await self._informers.start()
+            await self._informers.synced()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._recorder.run(), name="scheduler events")
+                group.create_task(self._loop(), name="scheduler loop")
+        finally:
+            under_way = [*self._bindings]
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+            if self._own_informers:
+                await self._informers.stop()
 
     async def _loop(self) -> None:
         while True:
@@ -145,6 +154,9 @@ class Scheduler:
             self._tell(pod, "Unschedulable", refused.message)
             if refused.blocking is not None:
                 self._post_filter(refused.blocking)
+        except Exception as error:  # one pod that cannot be judged must not keep the others waiting
+            log.exception("attempt to place %s/%s failed", pod.metadata.namespace, pod.metadata.name)
+            self.queue.retry(waiting, repr(error))
         else:
             result = "scheduled"
             self.table.place(pod, promise.node)
@@ -185,8 +197,9 @@ class Scheduler:
         except (ApiError, Overtaken) as error:
             log.info("binding %s/%s failed: %s", pod.metadata.namespace, pod.metadata.name, error)
             self._undo(promise)
-            if not isinstance(error, NotFound):
-                self.queue.retry(waiting, str(error))
+            self.queue.retry(waiting, str(error))
+            if self.queue.get(waiting.key) is waiting:
+                self._take_in(waiting.pod, waiting.pod)  # a claim that went meanwhile keeps it out until it is back
             return
         self._told.pop(pod.metadata.uid, None)
         for claim in promise.outcome.alternatives if promise.outcome else ():
@@ -201,8 +214,9 @@ class Scheduler:
         current = self._pods.get(promise.claims.pod.metadata.namespace, promise.claims.pod.metadata.name)
         if current is None or current.metadata.uid != uid or not current.spec.nodeName:
             self.table.unplace(uid)
-        freed = [self.devices.ledger.forget(claim.metadata.uid) for claim in promise.claims.pending]
-        if any(freed):
+        for claim in promise.claims.pending:
+            self.devices.ledger.forget(claim.metadata.uid)
+        if promise.claims.pending:
             self._devices_may_help()
 
     # -- telling the user
