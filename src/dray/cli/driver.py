@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -166,7 +165,9 @@ def run_test(args: argparse.Namespace) -> int:
 
     set_up_logging(0)
     try:
-        report = asyncio.run(_test(args))
+        socket = Path(args.target[0]).absolute()
+        running = len(args.target) == 1 and socket.is_socket()
+        report = asyncio.run(_test_running(args, socket) if running else _test(args))
     except (ConfigError, OSError) as error:
         print(f"dray driver test: {error}", file=sys.stderr)
         return 2
@@ -179,21 +180,18 @@ async def _test(args: argparse.Namespace) -> Report:
 
     with tempfile.TemporaryDirectory(prefix="dray-") as name:  # short, for the sake of sockets
         directory = Path(name)
-        if args.target[0] != "example" and _is_socket(args.target):
-            return await _test_running(args)
         async with OwnCluster.running(directory) as cluster:
             places = Places(cluster.kubeconfig, cluster.node, directory / "kubelet", directory / "cdi")
             return await run(_subject(args, directory), cluster, places, _patience(args))
 
 
-async def _test_running(args: argparse.Namespace) -> Report:
+async def _test_running(args: argparse.Namespace, socket: Path) -> Report:
     from dray.client.config import ConfigError, load
     from dray.client.http import Http
     from dray.sim.drivertest import Endpoint, ForeignCluster, Places, run
 
     if not args.node:
         raise ConfigError("--node is required: which node does the driver run on?")
-    socket = Path(os.path.abspath(args.target[0]))
     async with Http(load(args.kubeconfig)) as client:
         cluster = ForeignCluster(client, args.node, Path(args.kubeconfig))
         places = Places(cluster.kubeconfig, args.node, socket.parent.parent, args.cdi_dir)
@@ -227,7 +225,3 @@ def _patience(args: argparse.Namespace) -> Patience:
     usual = Patience()
     factor = args.patience
     return Patience(usual.start * factor, usual.call * factor, usual.repair * factor, usual.quiet * factor)
-
-
-def _is_socket(target: Sequence[str]) -> bool:
-    return len(target) == 1 and Path(target[0]).is_socket()

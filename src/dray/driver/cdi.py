@@ -174,15 +174,6 @@ def check(spec: Tree) -> None:
         raise CdiError(problem)
 
 
-def split(qualified: str) -> tuple[str, str]:
-    """Kind and device name of `vendor/class=name`; CdiError when it is not of that form."""
-    kind, equals, name = qualified.partition("=")
-    vendor, slash, class_ = kind.partition("/")
-    if not (equals and slash and _VENDOR.fullmatch(vendor) and _CLASS.fullmatch(class_) and _NAME.fullmatch(name)):
-        raise CdiError(f"{qualified!r} is not of the form vendor/class=name")
-    return kind, name
-
-
 def _problems(spec: Tree) -> Iterator[str]:
     kind = spec.get("kind", "")
     vendor, slash, class_ = str(kind).partition("/")

@@ -26,6 +26,7 @@ from dray.driver.prepared import Answer, PreparedClaims
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+_GRACE_SECONDS = 5.0
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,127}")  # it becomes part of file names
 
 
@@ -71,9 +72,13 @@ class Preparation:
             if pending:
                 await backoff.pause()
 
-    async def aclose(self) -> None:
-        """Wait for what is under way."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+    async def aclose(self, grace: float = _GRACE_SECONDS) -> None:
+        """Let what is under way end; what takes longer is broken off, and begun again after the restart."""
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=grace)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     # -- one claim
 

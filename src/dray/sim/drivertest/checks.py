@@ -93,12 +93,12 @@ async def publishes_slices_that_are_accepted(setting: Setting) -> None:
 
 async def publishes_complete_pools(setting: Setting) -> None:
     """In each pool one generation has exactly resourceSliceCount slices."""
-    problem = "no slices were published"
+    await _slices(setting)
+    problem = ""
 
     async def complete() -> bool:
         nonlocal problem
-        pools = await _pools(setting)
-        problem = next(filter(None, map(pool_problem, pools.values())), "") if pools else problem
+        problem = next(filter(None, map(pool_problem, (await _pools(setting)).values())), "")
         return not problem
 
     await setting.until(complete, setting.patience.start, lambda: problem)
@@ -120,6 +120,7 @@ async def publishes_what_is_its_own(setting: Setting) -> None:
 
 async def writes_nothing_without_need(setting: Setting) -> None:
     """While nothing changes, no slice is written."""
+    await _slices(setting)
     before = await _versions(setting)
     traffic = setting.cluster.traffic
     writes = traffic.writes if traffic else 0
@@ -170,10 +171,17 @@ async def raises_the_generation(setting: Setting) -> None:
         raise Skipped("nothing is known that changes the driver's devices (--change COMMAND)")
     before = {pool: _newest(slices) for pool, slices in (await _pools(setting)).items()}
     contents = await _contents(setting)
+    if not contents:
+        raise Skipped("no complete pool was published")
     await setting.subject.change()
 
     async def changed() -> bool:
-        return await setting.is_published() and await _contents(setting) != contents
+        """Whether other devices are published and all writes for that are done."""
+        after = await _versions(setting)
+        if await _contents(setting) in (contents, {}):
+            return False
+        await asyncio.sleep(setting.patience.quiet)
+        return await _versions(setting) == after
 
     await setting.until(changed, setting.patience.repair, "no other devices were published after the change")
     for pool, slices in (await _pools(setting)).items():

@@ -78,6 +78,7 @@ class Setting:
     info: registration_pb2.PluginInfo = field(default_factory=registration_pb2.PluginInfo)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _made: list[ResourceClaim] = field(default_factory=list)
+    _has_published: bool = False
 
     # -- the driver
 
@@ -112,12 +113,11 @@ class Setting:
         await self.until(found, self.patience.start, lambda: f"{last}\n{self.subject.output()}")
 
     async def start(self) -> None:
-        """Start or restart the driver and wait until it is registered and has published."""
+        """Start the driver again and wait until it is registered."""
         self.registration = None
         await self.subject.start(self.places)
         await self.find()
         await self.notify()
-        await self.until(self.is_published, self.patience.start, lambda: "its slices did not come (back)")
 
     async def notify(self) -> None:
         assert self.registration is not None
@@ -129,20 +129,21 @@ class Setting:
         page = await self.cluster.client.list(ResourceSlice, fields=f"spec.driver={self.driver}")
         return [one for one in page.items if (one.spec.nodeName or self.cluster.node) == self.cluster.node]
 
-    async def is_published(self) -> bool:
-        """Whether there are slices, and every pool of them is complete."""
-        pools: dict[str, list[ResourceSlice]] = {}
-        for one in await self.slices():
-            pools.setdefault(one.spec.pool.name, []).append(one)
-        return bool(pools) and all(not pool_problem(pool) for pool in pools.values())
-
     async def devices(self, count: int = 1) -> list[tuple[str, str]]:
         """Pool and name of devices that no claim holds."""
-        taken = await self._taken()
-        listed = [(one.spec.pool.name, device.name) for one in await self.slices() for device in one.spec.devices]
-        free = [device for device in listed if device not in taken]
+        free: list[tuple[str, str]] = []
+
+        async def found() -> bool:
+            nonlocal free
+            taken = await self._taken()
+            listed = [(one.spec.pool.name, device.name) for one in await self.slices() for device in one.spec.devices]
+            self._has_published = self._has_published or bool(listed)
+            free = [device for device in listed if device not in taken]
+            return bool(free) or not self._has_published
+
+        await self.until(found, self.patience.start, "no free device is published (any more)")
         if not free:
-            raise Skipped("the driver has published no device that is free")
+            raise Skipped("the driver has published no devices")
         return free[:count]
 
     async def _taken(self) -> set[tuple[str, str]]:
@@ -251,6 +252,7 @@ class Setting:
         if answer is None:
             raise Failed(f"{what}: expected an error, but the claim is missing from the answer")
         if not answer.error:
+            await self.call_unprepare(reference)
             raise Failed(f"{what}: expected an error, but it was prepared")
 
     # -- CDI and waiting

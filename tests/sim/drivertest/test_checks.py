@@ -1,0 +1,59 @@
+"""The kit finds what is wrong with a driver, and nothing where nothing is."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from dray.sim.drivertest import Outcome, OwnCluster, Patience, Places, Report, run
+from tests.sim.drivertest.plain import PlainDriver
+
+IMPATIENT = Patience(start=2, call=1.5, repair=3, quiet=0.2)
+
+FAULTS = {
+    "prepare not idempotent": {
+        "prepares twice the same",
+        "speaks all versions alike",
+        "answers parallel calls",
+        "remembers claims over a restart",
+        "comes back after being killed",
+    },
+    "unprepare not idempotent": {"unprepares twice", "unprepares what it never prepared"},
+    "claim missing": {"answers for every claim"},
+    "wrong pool": {"names the devices"},
+    "wrong device": {"names the devices"},
+    "unknown claim prepared": {"refuses unknown claims"},
+    "uid not checked": {"checks the uid"},
+    "CDI id without spec": {
+        "writes CDI specs",
+        "prepares many devices",
+        "prepares again afterwards",
+        "remembers claims over a restart",
+    },
+    "names over the limits": {"publishes slices that are accepted"},
+    "generation not raised": {"raises the generation"},
+    "slice count wrong": {"publishes complete pools"},
+    "one at a time": {"answers while another call hangs"},
+    "socket left behind": {"takes its sockets away"},
+}
+
+
+async def report_on(fault: str) -> Report:
+    with tempfile.TemporaryDirectory(prefix="dray-") as name:
+        root = Path(name)
+        async with OwnCluster.running(root) as cluster:
+            places = Places(cluster.kubeconfig, cluster.node, root / "k", root / "cdi")
+            return await run(PlainDriver(fault), cluster, places, IMPATIENT)
+
+
+async def test_a_good_driver_passes_every_check() -> None:
+    report = await report_on("")
+    assert report.failures == {}
+    assert {one.outcome for one in report.results} == {Outcome.PASSED}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_broken_driver_is_found_out(fault: str) -> None:
+    assert set((await report_on(fault)).failures) == FAULTS[fault]
