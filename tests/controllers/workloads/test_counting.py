@@ -67,7 +67,7 @@ def test_an_index_counts_once_however_many_of_its_pods_succeed() -> None:
     subject = job(completions=3, completionMode="Indexed")
     pods = [ended(f"p{n}", "Succeeded", annotations={INDEX: text}) for n, text in enumerate(["1", "1", "2", "7", "x"])]
     count = tally(subject, pods)
-    assert (count.completed, count.succeeded, len(count.release)) == ({1, 2}, 2, 5)
+    assert (count.completed, count.succeeded, len(count.release)) == (frozenset({1, 2}), 2, 5)
 
 
 def test_indexes_beyond_the_size_of_a_shrunk_job_do_not_count() -> None:

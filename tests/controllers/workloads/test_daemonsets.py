@@ -222,9 +222,14 @@ async def test_a_pod_that_ends_is_replaced_and_the_second_time_after_a_pause(cli
 
 
 async def _end(client: Client, kubelets: Kubelets) -> str:
+    await becomes(lambda: _phases(client), ["Running"])
     (pod,) = await pods(client)
     await kubelets.finish(pod, code=1)
     return pod.metadata.uid
+
+
+async def _phases(client: Client) -> list[str]:
+    return [pod.status.phase for pod in await pods(client)]
 
 
 async def test_restarts_make_no_extra_pods(client: Client, start: Start, kubelets: Kubelets) -> None:
