@@ -241,7 +241,9 @@ async def isolating(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
     await end(runtime)
 
 
-@pytest.mark.parametrize("target", ["/data", "/opt/dray-test/deep/lib", "/usr/share/dray-test", "/tmp/a/b", "/mnt"])
+@pytest.mark.parametrize(
+    "target", ["/data", "/opt/dray-test/deep/lib", "/usr/share/dray-test", "/tmp/a/b", "/mnt", "/var/run/secrets/a"]
+)
 async def test_mounts_appear_wherever_they_should(isolating: Runtime, tmp_path: Path, target: str) -> None:
     source = tmp_path / "source"
     source.mkdir()

@@ -86,17 +86,18 @@ def _root(task: Task) -> Iterator[str]:
 
 def _mounts(task: Task) -> Iterator[str]:
     for volume in task.mounts:
-        yield from ("--ro-bind" if volume.readonly else "--bind", _existing(volume.source), volume.target)
+        yield from ("--ro-bind" if volume.readonly else "--bind", _existing(volume.source), rootfs.place(volume.target))
     for mount in task.edits.mounts:
         yield from _mount(mount)
 
 
 def _mount(mount: CdiMount) -> tuple[str, ...]:
     if mount.type == "tmpfs":
-        return ("--tmpfs", mount.containerPath)
+        return ("--tmpfs", rootfs.place(mount.containerPath))
     if mount.type not in ("", "none", "bind"):
         return ()
-    return ("--ro-bind" if "ro" in mount.options else "--bind", _existing(mount.hostPath), mount.containerPath)
+    how = "--ro-bind" if "ro" in mount.options else "--bind"
+    return (how, _existing(mount.hostPath), rootfs.place(mount.containerPath))
 
 
 def _devices(edits: Edits) -> Iterator[str]:

@@ -221,7 +221,7 @@ def _own_mounts() -> list[dict[str, Any]]:
 
 def _volume_mounts(task: Task) -> Iterator[dict[str, Any]]:
     for mount in task.mounts:
-        yield _bind(_existing(mount.source), mount.target, "ro" if mount.readonly else "rw")
+        yield _bind(_existing(mount.source), rootfs.place(mount.target), "ro" if mount.readonly else "rw")
 
 
 def _cdi_mount(mount: CdiMount) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _cdi_mount(mount: CdiMount) -> dict[str, Any]:
     options = [*mount.options] or ["rbind"]
     if kind in ("bind", "none") and not {"bind", "rbind"} & set(options):
         options.append("rbind")
-    return {"destination": mount.containerPath, "type": kind, "source": source, "options": options}
+    return {"destination": rootfs.place(mount.containerPath), "type": kind, "source": source, "options": options}
 
 
 def _existing(path: str) -> str:

@@ -24,11 +24,16 @@ class Step(NamedTuple):
     source: str = ""
 
 
+def place(target: str) -> str:
+    """Where a mount goes: the target with the host's symbolic links followed, as inside the container (/var/run)."""
+    return os.path.realpath(target)
+
+
 def plan(targets: Iterable[str]) -> list[Step]:
     """What to do, in this order, before mounting something at each of `targets`."""
     steps = [*_copies("/", (*FRESH, *OWN)), *(Step(TMPFS, path) for path in FRESH)]
     opened: set[str] = set()
-    for target in sorted(map(os.path.normpath, targets)):
+    for target in sorted(map(place, targets)):
         parent = _last_existing(target)
         if parent != "/" and parent not in opened and not _is_made(parent):
             opened.add(parent)
@@ -55,7 +60,7 @@ def _last_existing(target: str) -> str:
     path = os.path.dirname(target)
     while not os.path.isdir(path):
         path = os.path.dirname(path)
-    return os.path.realpath(path)
+    return path
 
 
 def _is_made(path: str) -> bool:

@@ -1,0 +1,326 @@
+"""Claims between pods, checkpoint and drivers: real sockets, a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from dray.api.podclaims import Sharing
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.client import Client, SystemClock
+from dray.node.checkpoint import Checkpoint
+from dray.node.claims import Claims, ClaimsError
+from dray.node.plugins import Plugins
+from tests.node.cluster import NAMESPACE, Cluster, eventually
+from tests.node.driver import NAME, Driver
+
+
+class Place:
+    """Claims with their plugins, which can be restarted."""
+
+    def __init__(self, client: Client, root: Path) -> None:
+        self._client = client
+        self._root = root
+
+    async def begin(self) -> None:
+        async def ignore(driver: str) -> None: ...
+
+        self.plugins = Plugins(
+            self._root / "plugins_registry", clock=SystemClock(), changed=lambda name: None, remove_slices=ignore
+        )
+        self.checkpoint, _ = Checkpoint.open(self._root / "claims.json")
+        self.claims = Claims(self._client, self.checkpoint, self.plugins, Sharing())
+        self._task = asyncio.create_task(self.plugins.run())
+
+    async def end(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def restart(self) -> None:
+        await self.end()
+        await self.begin()
+
+    async def knows(self, *names: str) -> None:
+        await eventually(lambda: all((d := self.plugins.find(n)) is not None and d.connected for n in names), 5)
+
+
+@pytest.fixture
+async def place(client: Client, root: Path) -> AsyncIterator[Place]:
+    place = Place(client, root)
+    await place.begin()
+    yield place
+    await place.end()
+
+
+@pytest.fixture
+async def claims(place: Place, driver: Driver) -> Claims:
+    """Claims with the driver registered."""
+    await driver.start()
+    await place.knows(NAME)
+    return place.claims
+
+
+def cdi(claims: Claims, pod: Pod) -> list[str]:
+    return [cdi for grant in claims.granted(pod.metadata.uid, pod.spec.containers[0]) for cdi in grant.device.cdi]
+
+
+async def test_a_claim_is_prepared_once_for_two_pods(cluster: Cluster, claims: Claims, driver: Driver) -> None:
+    claim = await cluster.claim("c")
+    first, second = await cluster.pod("a", claims=("c",)), await cluster.pod("b", claims=("c",))
+    await asyncio.gather(claims.prepare(first), claims.prepare(second))
+    await claims.prepare(first)
+    assert driver.calls == [("prepare", [claim.metadata.uid])]
+    assert cdi(claims, first) == cdi(claims, second) == [driver.cdi_id(claim.metadata.uid)]
+    await claims.unprepare(first.metadata.uid)
+    assert driver.called("unprepare") == []
+    assert (claims.holds(first.metadata.uid), claims.holds(second.metadata.uid)) == (False, True)
+    await claims.unprepare(second.metadata.uid)
+    assert driver.called("unprepare") == [[claim.metadata.uid]]
+    await claims.unprepare(second.metadata.uid)
+    assert len(driver.called("unprepare")) == 1
+
+
+async def test_the_claims_of_a_pod_go_in_one_call_a_driver(
+    cluster: Cluster, claims: Claims, driver: Driver, place: Place, root: Path
+) -> None:
+    other = await Driver(root, "nic.test.example").start()
+    await place.knows("nic.test.example")
+    uids = [(await cluster.claim(name)).metadata.uid for name in ("a", "b")]
+    both = await cluster.claim("both", drivers=(NAME, "nic.test.example"))
+    pod = await cluster.pod("p", claims=("a", "b", "both"))
+    await claims.prepare(pod)
+    assert driver.called("prepare") == [[*uids, both.metadata.uid]]
+    assert other.called("prepare") == [[both.metadata.uid]]
+    await claims.unprepare(pod.metadata.uid)
+    assert sorted(driver.called("unprepare")[0]) == sorted([*uids, both.metadata.uid])
+    assert other.called("unprepare") == [[both.metadata.uid]]
+    await other.stop()
+
+
+async def test_a_container_gets_the_devices_of_the_requests_it_names(
+    cluster: Cluster, claims: Claims, driver: Driver
+) -> None:
+    def device(name: str, *requests: str, ids: tuple[str, ...]) -> dict[str, Any]:
+        return {"request_names": requests, "pool_name": "pool", "device_name": name, "cdi_device_ids": ids}
+
+    driver.devices = lambda uid: [
+        device("0", "gpu/large", ids=("v/c=0",)),
+        device("1", "nic", ids=("v/c=1", "v/c=1b")),
+        device("2", ids=("v/c=all",)),
+        device("3", "gpu", ids=()),
+    ]
+    await cluster.claim("c", requests=("gpu", "nic"))
+    containers = [
+        {"name": name, "image": "i", "command": ["x"], "resources": {"claims": uses}}
+        for name, uses in {
+            "gpu": [{"name": "c", "request": "gpu"}],
+            "nic": [{"name": "c", "request": "nic"}],
+            "all": [{"name": "c"}],
+            "none": [],
+        }.items()
+    ]
+    pod = await cluster.pod("p", claims=("c",), containers=containers)
+    await claims.prepare(pod)
+    granted = {
+        c.name: [i for g in claims.granted(pod.metadata.uid, c) for i in g.device.cdi] for c in pod.spec.containers
+    }
+    assert granted == {
+        "gpu": ["v/c=0", "v/c=all"],
+        "nic": ["v/c=1", "v/c=1b", "v/c=all"],
+        "all": ["v/c=0", "v/c=1", "v/c=1b", "v/c=all"],
+        "none": [],
+    }
+
+
+# Refusals
+
+
+async def refused(claims: Claims, pod: Pod) -> str:
+    with pytest.raises(ClaimsError) as error:
+        await claims.prepare(pod)
+    return str(error.value)
+
+
+async def test_a_claim_that_does_not_exist_is_named(cluster: Cluster, claims: Claims) -> None:
+    pod = await cluster.pod("p", claims=("nope",), reserve=False)
+    assert await refused(claims, pod) == 'resourceclaim "nope" not found'
+
+
+async def test_a_claim_from_a_template_that_is_not_there_yet_is_waited_for(cluster: Cluster, claims: Claims) -> None:
+    pod = await cluster.pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
+    assert await refused(claims, pod) == "the ResourceClaim for entry gpu does not exist yet"
+
+
+async def test_a_claim_that_is_not_allocated_is_refused(cluster: Cluster, claims: Claims) -> None:
+    await cluster.claim("c", allocate=False)
+    pod = await cluster.pod("p", claims=("c",), reserve=False)
+    assert await refused(claims, pod) == "ResourceClaim c is not allocated"
+
+
+async def test_a_claim_that_is_reserved_for_another_pod_is_refused(
+    cluster: Cluster, claims: Claims, driver: Driver
+) -> None:
+    claim = await cluster.claim("c")
+    await cluster.pod("other", claims=("c",))
+    pod = await cluster.pod("p", claims=("c",), reserve=False)
+    who = f"pod p ({pod.metadata.uid})"
+    assert await refused(claims, pod) == f"{who} is not allowed to use ResourceClaim c ({claim.metadata.uid})"
+    assert not claims.holds(pod.metadata.uid)
+    assert driver.calls == []
+
+
+async def test_a_generated_claim_of_another_pod_is_refused(cluster: Cluster, claims: Claims) -> None:
+    await cluster.claim("p-gpu-abcde")
+    pod = await cluster.pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
+    await cluster.reserve("p-gpu-abcde", pod)
+    await cluster.status("p", {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-gpu-abcde"}]})
+    assert await refused(claims, await cluster.get("p")) == "ResourceClaim p-gpu-abcde was not created for pod p"
+
+
+async def test_an_entry_that_needs_no_claim_needs_nothing(cluster: Cluster, claims: Claims) -> None:
+    await cluster.pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
+    await cluster.status("p", {"resourceClaimStatuses": [{"name": "gpu"}]})
+    pod = await cluster.get("p")
+    await claims.prepare(pod)
+    assert claims.is_prepared(pod)
+
+
+async def test_another_incarnation_of_a_claim_waits_for_the_old_one(
+    cluster: Cluster, claims: Claims, client: Client
+) -> None:
+    old = await cluster.claim("c")
+    first = await cluster.pod("a", claims=("c",))
+    await claims.prepare(first)
+    await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, NAMESPACE, subresource="status")
+    await client.delete(ResourceClaim, "c", NAMESPACE)
+    new = await cluster.claim("c")
+    assert new.metadata.uid != old.metadata.uid
+    second = await cluster.pod("b", claims=("c",))
+    text = f"old ResourceClaim with same name c and different UID {old.metadata.uid} still exists"
+    assert await refused(claims, second) == text
+    await claims.unprepare(first.metadata.uid)
+    await claims.prepare(second)
+
+
+async def test_a_driver_that_is_not_registered_leaves_nothing_behind(cluster: Cluster, place: Place) -> None:
+    await cluster.claim("c")
+    pod = await cluster.pod("p", claims=("c",))
+    assert await refused(place.claims, pod) == f"DRA driver {NAME} is not registered"
+    assert not place.claims.holds(pod.metadata.uid)
+
+
+# Failures
+
+
+async def test_an_error_of_one_claim_leaves_the_others_prepared(
+    cluster: Cluster, claims: Claims, driver: Driver
+) -> None:
+    bad = await cluster.claim("bad")
+    good = await cluster.claim("good")
+    driver.fail = lambda method, uid: "no power" if uid == bad.metadata.uid else ""
+    pod = await cluster.pod("p", claims=("bad", "good"))
+    assert await refused(claims, pod) == f"ResourceClaim bad: DRA driver {NAME}: no power"
+    driver.fail = lambda method, uid: ""
+    await claims.prepare(pod)
+    assert driver.called("prepare") == [[bad.metadata.uid, good.metadata.uid], [bad.metadata.uid]]
+
+
+async def test_a_claim_that_an_answer_leaves_out_is_asked_for_again(
+    cluster: Cluster, claims: Claims, driver: Driver
+) -> None:
+    claim = await cluster.claim("c")
+    driver.omit = {claim.metadata.uid}
+    pod = await cluster.pod("p", claims=("c",))
+    assert "did not answer for the claim" in await refused(claims, pod)
+    driver.omit = set()
+    await claims.prepare(pod)
+    driver.omit = {claim.metadata.uid}
+    with pytest.raises(ClaimsError, match="did not answer"):
+        await claims.unprepare(pod.metadata.uid)
+    assert claims.holds(pod.metadata.uid)
+    driver.omit = set()
+    await claims.unprepare(pod.metadata.uid)
+    assert [len(driver.called(method)) for method in ("prepare", "unprepare")] == [2, 2]
+
+
+async def test_after_not_found_the_claim_is_read_again(
+    cluster: Cluster, claims: Claims, driver: Driver, client: Client
+) -> None:
+    await cluster.claim("c")
+    pod = await cluster.pod("p", claims=("c",))
+
+    def not_found(method: str, uid: str) -> str:
+        raise LookupError("claim unknown")
+
+    driver.fail = not_found
+    assert "NOT_FOUND: claim unknown" in await refused(claims, pod)
+    await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, NAMESPACE, subresource="status")
+    await client.delete(ResourceClaim, "c", NAMESPACE)
+    assert await refused(claims, pod) == 'resourceclaim "c" not found'
+    assert len(driver.called("prepare")) == 1
+
+
+async def test_what_neither_driver_nor_server_knows_is_unprepared(
+    cluster: Cluster, claims: Claims, driver: Driver, client: Client
+) -> None:
+    await cluster.claim("c")
+    pod = await cluster.pod("p", claims=("c",))
+    await claims.prepare(pod)
+
+    def not_found(method: str, uid: str) -> str:
+        raise LookupError("claim unknown")
+
+    driver.fail = not_found
+    with pytest.raises(ClaimsError, match="NOT_FOUND"):
+        await claims.unprepare(pod.metadata.uid)
+    await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, NAMESPACE, subresource="status")
+    await client.delete(ResourceClaim, "c", NAMESPACE)
+    await claims.unprepare(pod.metadata.uid)
+    assert not claims.holds(pod.metadata.uid)
+
+
+# Restarts
+
+
+async def test_a_restart_repeats_no_call_and_unprepare_needs_no_claim(
+    cluster: Cluster, claims: Claims, driver: Driver, place: Place, client: Client
+) -> None:
+    claim = await cluster.claim("c")
+    pod = await cluster.pod("p", claims=("c",))
+    await claims.prepare(pod)
+    await place.restart()
+    await place.knows(NAME)
+    assert place.claims.is_prepared(pod)
+    await place.claims.prepare(pod)
+    assert cdi(place.claims, pod) == [driver.cdi_id(claim.metadata.uid)]
+    assert len(driver.called("prepare")) == 1
+    await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, NAMESPACE, subresource="status")
+    await client.delete(ResourceClaim, "c", NAMESPACE)
+    await place.claims.unprepare(pod.metadata.uid)
+    assert driver.called("unprepare") == [[claim.metadata.uid]]
+    assert place.checkpoint.claims == {}
+
+
+async def test_claims_in_use_are_counted(cluster: Cluster, claims: Claims) -> None:
+    def shown(driver: str) -> float:
+        return REGISTRY.get_sample_value("dra_resource_claims_in_use", {"driver_name": driver}) or 0
+
+    before = shown(NAME), shown("<any>")
+    await cluster.claim("c")
+    pod = await cluster.pod("p", claims=("c",))
+    await claims.prepare(pod)
+    assert (shown(NAME), shown("<any>")) == (before[0] + 1, before[1] + 1)
+    labels = {
+        "driver_name": NAME,
+        "method_name": "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources",
+        "grpc_status_code": "OK",
+    }
+    assert (REGISTRY.get_sample_value("dra_operations_seconds_count", labels) or 0) >= 1
+    await claims.unprepare(pod.metadata.uid)
+    assert (shown(NAME), shown("<any>")) == before

@@ -1,0 +1,195 @@
+"""Registration of drivers on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dray.client import ManualClock, SystemClock
+from dray.node.drivers import V1, V1BETA1, ClaimId, DriverError
+from dray.node.plugins import AWAY_SECONDS, TRANSITIONS, Event, Plugins, State
+from tests.node.cluster import eventually
+from tests.node.driver import NAME, Driver
+
+CLAIM = ClaimId("ns", "c", "u")
+
+
+class Watched:
+    """Plugins, and what they told."""
+
+    def __init__(self, root: Path, clock: SystemClock | ManualClock) -> None:
+        self.changed: list[str] = []
+        self.removed: list[str] = []
+        self.plugins = Plugins(
+            root / "plugins_registry",
+            clock=clock,
+            changed=self.changed.append,
+            remove_slices=self._remove,
+            patience=0.5,
+        )
+
+    async def _remove(self, driver: str) -> None:
+        self.removed.append(driver)
+
+    async def connected(self, name: str = NAME) -> None:
+        await eventually(lambda: (driver := self.plugins.find(name)) is not None and driver.connected, 5)
+
+
+@pytest.fixture
+async def clock() -> SystemClock | ManualClock:
+    return SystemClock()
+
+
+@pytest.fixture
+async def watched(root: Path, clock: SystemClock | ManualClock) -> AsyncIterator[Watched]:
+    watched = Watched(root, clock)
+    task = asyncio.create_task(watched.plugins.run())
+    yield watched
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_driver_registers_and_is_told(watched: Watched, driver: Driver) -> None:
+    await driver.start()
+    await watched.connected()
+    [status] = driver.statuses
+    assert (status.plugin_registered, status.error) == (True, "")
+    assert watched.changed == [NAME]
+    assert watched.plugins.find("other.example") is None
+
+
+@pytest.mark.parametrize("version", [V1, V1BETA1])
+async def test_both_versions_are_spoken(watched: Watched, root: Path, version: str) -> None:
+    driver = await Driver(root, versions=(version,)).start()
+    await watched.connected()
+    found = watched.plugins.find(NAME)
+    assert found is not None
+    assert found.version == version
+    answer = await found.prepare([CLAIM])
+    assert [device.device for device in answer["u"]] == ["gpu-0"]  # type: ignore[union-attr]  # an error would have no device
+    assert await found.unprepare([CLAIM]) == {"u": ""}
+    await driver.stop()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"kind": "CSIPlugin"}, "plugin type 'CSIPlugin'"),
+        ({"versions": ("v1alpha3.DRAPlugin",)}, "expected v1.DRAPlugin or v1beta1.DRAPlugin"),
+        ({"versions": ()}, "supported versions none"),
+        ({"name": "Not_A_Name"}, "driver name 'Not_A_Name'"),
+    ],
+)
+async def test_what_is_no_driver_is_refused_with_a_reason(
+    watched: Watched, root: Path, arguments: dict[str, object], text: str
+) -> None:
+    driver = await Driver(root, **arguments).start()  # type: ignore[arg-type]  # by name
+    await eventually(lambda: driver.statuses, 5)
+    assert not driver.statuses[0].plugin_registered
+    assert text in driver.statuses[0].error
+    assert watched.plugins.all() == []
+    await driver.stop()
+
+
+async def test_a_socket_that_hangs_holds_up_nobody(watched: Watched, driver: Driver, root: Path) -> None:
+    silent = socket.socket(socket.AF_UNIX)
+    (root / "plugins_registry").mkdir(exist_ok=True)
+    silent.bind(str(root / "plugins_registry" / "a-reg.sock"))
+    silent.listen()
+    (root / "plugins_registry" / "notes").write_text("no socket")
+    await driver.start()
+    await watched.connected()
+    silent.close()
+
+
+async def test_of_two_instances_the_latest_is_called_and_then_the_other(watched: Watched, root: Path) -> None:
+    old = await Driver(root, instance="1").start()
+    await watched.connected()
+    new = await Driver(root, instance="2").start()
+    await eventually(lambda: len([d for d in watched.plugins.all() if d.connected]) == 2, 5)
+    found = watched.plugins.find(NAME)
+    assert found is not None
+    assert found.endpoint == str(new.endpoint)
+    await new.stop()
+    await eventually(lambda: len(watched.plugins.all()) == 1, 5)
+    found = watched.plugins.find(NAME)
+    assert found is not None
+    assert found.endpoint == str(old.endpoint)
+    await found.prepare([CLAIM])
+    assert (old.called("prepare"), new.called("prepare")) == ([["u"]], [])
+    assert watched.removed == []
+    await old.stop()
+    await eventually(lambda: watched.removed == [NAME], 5)
+
+
+async def test_slices_are_removed_at_once_when_the_socket_is_taken_away(watched: Watched, driver: Driver) -> None:
+    await driver.start()
+    await watched.connected()
+    await driver.stop()
+    await eventually(lambda: watched.removed == [NAME], 5)
+    assert watched.plugins.find(NAME) is None
+
+
+async def test_a_killed_driver_comes_back_on_the_same_path(watched: Watched, driver: Driver) -> None:
+    await driver.start()
+    await watched.connected()
+    await driver.stop(take_away=False)
+    await eventually(lambda: not any(d.connected for d in watched.plugins.all()), 5)
+    driver.registered.clear()
+    await driver.start()
+    await asyncio.wait_for(driver.registered.wait(), 5)
+    await watched.connected()
+    found = watched.plugins.find(NAME)
+    assert found is not None
+    await found.prepare([CLAIM])
+    assert watched.removed == []
+
+
+async def test_a_driver_that_restarts_behind_a_kept_registration_is_reached_again(
+    watched: Watched, driver: Driver, root: Path
+) -> None:
+    await driver.start()
+    await watched.connected()
+    await driver._servers[1].stop(0)
+    await eventually(lambda: not any(d.connected for d in watched.plugins.all()), 5)
+    other = Driver(root)
+    other.registration = root / "elsewhere.sock"
+    await other.start()
+    await watched.connected()
+    await other.stop()
+
+
+async def test_a_call_to_a_driver_that_is_away_fails_soon(watched: Watched, driver: Driver) -> None:
+    await driver.start()
+    await watched.connected()
+    found = watched.plugins.find(NAME)
+    assert found is not None
+    await driver._servers[1].stop(0)
+    async with asyncio.timeout(5):
+        with pytest.raises(DriverError, match="UNAVAILABLE"):
+            await found.prepare([CLAIM])
+
+
+class TestAwayForLong:
+    @pytest.fixture
+    async def clock(self) -> ManualClock:
+        return ManualClock()
+
+    async def test_slices_are_removed_after_a_while(self, watched: Watched, driver: Driver, clock: ManualClock) -> None:
+        await driver.start()
+        await watched.connected()
+        await driver.stop(take_away=False)
+        await eventually(lambda: not any(d.connected for d in watched.plugins.all()), 5)
+        await clock.advance(AWAY_SECONDS - 1)
+        assert watched.removed == []
+        await clock.advance(2)
+        assert watched.removed == [NAME]
+
+
+def test_the_table_covers_every_state() -> None:
+    assert {before for before, _ in TRANSITIONS} == {*State}
+    assert {event for _, event in TRANSITIONS} == {*Event}
