@@ -177,13 +177,20 @@ class Cluster:
     async def waits(self, name: str, text: str = "", namespace: str = NAMESPACE) -> str:
         """Wait until a pod's condition says that it cannot be scheduled, with this text; the message."""
 
+        said = ""
+
         async def look() -> str:
+            nonlocal said
             conditions = (await self.pod(name, namespace)).status.conditions
             found = next((c for c in conditions if c.type == "PodScheduled"), None)
+            said = f"{found.status} {found.reason}: {found.message}" if found is not None else "nothing"
             refused = found is not None and (found.status, found.reason) == ("False", "Unschedulable")
             return found.message if found is not None and refused and text in found.message else ""
 
-        return await self.eventually(look)
+        try:
+            return await self.eventually(look)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the condition said {said}") from None
 
     async def quiet(self, seconds: float = 0.2) -> None:
         """Give parts time to do something that they should not do."""

@@ -177,6 +177,9 @@ class Index:
             self._classes[class_.metadata.name] = class_
             self._entries.clear()
 
+    def has_class(self, name: str) -> bool:
+        return name in self._classes
+
     def remove_class(self, name: str) -> None:
         """Forget a class."""
         if self._classes.pop(name, None) is not None:

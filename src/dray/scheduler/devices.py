@@ -187,11 +187,20 @@ class Devices:
             if self.ledger.is_promised(claim.metadata.uid):
                 raise Refusal("resourceclaim is in the process of being allocated")
             if claim.status.allocation is None:
+                self._check_classes(claim)
                 state.pending.append(claim)
                 continue
             state.allocated.append(claim)
             self._check_room(state, use)
         return state
+
+    def _check_classes(self, claim: ResourceClaim) -> None:
+        for request in claim.spec.devices.requests or ():
+            named = [(request.name, request.exactly.deviceClassName)] if request.exactly is not None else []
+            named += [(f"{request.name}/{sub.name}", sub.deviceClassName) for sub in request.firstAvailable]
+            for name, class_ in named:
+                if not self.index.has_class(class_):
+                    raise Refusal(f"request {name}: device class {class_} does not exist")
 
     def _check_room(self, state: PodClaims, use: ClaimUse) -> None:
         claim = use.claim
