@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from dray.api.validation import Complaint
+from dray.cel import check_selector
 from tests.api.replay import Replay
 
 RECORDINGS = pathlib.Path(__file__).parent.parent / "data" / "api.jsonl.gz"
@@ -56,26 +58,14 @@ def _needs_server(case: dict[str, Any]) -> bool:
     return any("accept" in step or "raw" in step or step["method"] == "DELETE" for step in case["steps"])
 
 
-def _recorded_selector_check(case: dict[str, Any]) -> Any:
-    """Stands in for the expression language: complains exactly where the recording says so."""
-
-    def check(expression: str) -> str | None:
-        for want in case["want"]:
-            for cause in (want["body"].get("details") or {}).get("causes") or []:
-                if cause["field"].endswith("expression"):
-                    return (
-                        cause["message"]
-                        .removeprefix(f"Invalid value: {json.dumps(expression)}: ")
-                        .removeprefix("Forbidden: ")
-                    )
-        return None
-
-    return check
+def _check(expression: str) -> Complaint | None:
+    refusal = check_selector(expression)
+    return Complaint(refusal.reason, refusal.detail) if refusal is not None else None
 
 
 @pytest.mark.parametrize("case", _cases(), ids=lambda case: case["name"])
 def test_answers_as_recorded(case: dict[str, Any]) -> None:
-    replay = Replay(_recorded_selector_check(case))
+    replay = Replay(_check)
     for step, want in zip(case["steps"], case["want"], strict=True):
         got = replay.answer(step)
         assert got["code"] == want["code"], got["body"]

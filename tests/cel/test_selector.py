@@ -180,7 +180,7 @@ def test_features_change_what_may_be_said() -> None:
     [
         ("true", None),
         ("true" + " " * 10_236, None),
-        ("true" + " " * 10_237, Refusal("TooLong", "may not be more than 10240 bytes")),
+        ("true" + " " * 10_237, Refusal("Invalid", "may not be more than 10240 bytes")),
         (
             "device.driver",
             Refusal("Invalid", "must evaluate to bool or the unknown type, not string"),

@@ -60,6 +60,10 @@ def not_found_value(path: object, value: Any, detail: str = "") -> FieldError:
     return FieldError("FieldValueNotFound", str(path), _text(f"Not found: {shown(value)}", detail))
 
 
+def internal(path: object, detail: str) -> FieldError:
+    return FieldError("InternalError", str(path), _text("Internal error", detail))
+
+
 def unsupported(path: object, value: Any, supported: Sequence[str]) -> FieldError:
     options = ", ".join(shown(s) for s in sorted(supported))
     return FieldError(

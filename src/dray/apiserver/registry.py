@@ -48,12 +48,12 @@ def _options(request: Request) -> Tree:
     return tree
 
 
-def _complaint(expression: str) -> str | None:
+def _complaint(expression: str) -> validation.Complaint | None:
     """What is wrong with a device selector. Imported late: most servers start without one to check."""
     from dray.cel.selector import check_selector
 
     refusal = check_selector(expression)
-    return refusal.detail if refusal is not None else None
+    return validation.Complaint(refusal.reason, refusal.detail) if refusal is not None else None
 
 
 class Registry:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from dray.cel.ast import Node
 from dray.cel.checker import check
@@ -155,16 +156,16 @@ def compile_selector(expression: str, *, features: Features = DEFAULT_FEATURES) 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the API refuses an expression: `reason` is that of the field error (Invalid, Forbidden, TooLong)."""
+    """Why the API refuses an expression: `reason` is that of the field error."""
 
-    reason: str
+    reason: Literal["Invalid", "Forbidden", "InternalError"]
     detail: str
 
 
 def check_selector(expression: str, *, features: Features = DEFAULT_FEATURES) -> Refusal | None:
     """Whether an API object may contain the expression; None if so."""
     if len(expression.encode(errors="surrogatepass")) > MAX_LENGTH:
-        return Refusal("TooLong", f"may not be more than {MAX_LENGTH} bytes")
+        return Refusal("Invalid", f"may not be more than {MAX_LENGTH} bytes")
     selector = compile_selector(expression, features=features)
     if selector.error is not None:
         return Refusal("Invalid" if selector.error.kind == "RuleInvalid" else "InternalError", selector.error.detail)

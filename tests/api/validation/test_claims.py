@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dray.api.resources import DRA
+from dray.api.validation import Complaint
 from tests.api.asking import Asking, faults
 
 CLAIMS = Asking(DRA, "ResourceClaim")
@@ -139,15 +140,20 @@ def test_templates_follow_the_rules_of_claims(tree: Tree, expected: list[tuple[s
 
 
 def test_selectors_are_checked_where_they_are_new() -> None:
-    def check(expression: str) -> str | None:
-        return {"bad": "compilation failed", "costly": "too complex, exceeds cost limit"}.get(expression)
+    def check(expression: str) -> Complaint | None:
+        return {
+            "bad": Complaint("Invalid", "compilation failed"),
+            "costly": Complaint("Forbidden", "too complex, exceeds cost limit"),
+            "broken": Complaint("InternalError", "program instantiation failed"),
+        }.get(expression)
 
     claims = Asking(DRA, "ResourceClaim", check_selector=check)
-    tree = _claim(_exact(selectors=[_selector("bad"), _selector("costly"), _selector("good")]))
+    tree = _claim(_exact(selectors=[_selector("bad"), _selector("costly"), _selector("broken"), _selector("good")]))
     path = f"{REQUESTS}[0].exactly.selectors"
     assert faults(claims.create(tree)) == [
         (f"{path}[0].cel.expression", "Invalid"),
         (f"{path}[1].cel.expression", "Forbidden"),
+        (f"{path}[2].cel.expression", "InternalError"),
     ]
     assert claims.update(Asking(DRA, "ResourceClaim").made(tree), tree) == [], "an unchanged expression stays good"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dray.api.resources import DRA
+from dray.api.validation import Complaint
 from tests.api.asking import NOW, Asking, faults
 
 CLASSES = Asking(DRA, "DeviceClass")
@@ -35,7 +36,7 @@ def test_class_names_are_subdomains() -> None:
 
 
 def test_expressions_of_a_class_are_only_checked_when_they_change() -> None:
-    strict = Asking(DRA, "DeviceClass", check_selector=lambda expression: "never good")
+    strict = Asking(DRA, "DeviceClass", check_selector=lambda expression: Complaint("Invalid", "never good"))
     old = CLASSES.made({"spec": {"selectors": [{"cel": {"expression": "a"}}]}})
     same = {"spec": {"selectors": [{"cel": {"expression": "a"}}]}, "metadata": {"labels": {"x": "y"}}}
     assert strict.update(old, same) == []

@@ -14,11 +14,11 @@ from typing import Any
 from dray.api.errors import FieldError
 from dray.api.resources import ADMISSION, AUTHENTICATION, AUTHORIZATION, DRA, RBAC, SCHEDULING, Resource
 from dray.api.validation import access, claims, core, device_kinds, groups, pods, slices, workloads
-from dray.api.validation.context import Context, SelectorCheck
+from dray.api.validation.context import Complaint, Context, SelectorCheck
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.wire import Wire
 
-__all__ = ["Context", "SelectorCheck", "validate_create", "validate_update"]
+__all__ = ["Complaint", "Context", "SelectorCheck", "validate_create", "validate_update"]
 
 Create = Callable[[Any, Context], Iterable[FieldError]]
 Update = Callable[[Any, Any, Context], Iterable[FieldError]]

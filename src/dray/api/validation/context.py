@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from dray.api.gates import FeatureGates
 from dray.api.validation.memory import Memory
 
-# What is wrong with a device selector: None, or Kubernetes' text. The texts about cost forbid, all others are invalid.
-SelectorCheck = Callable[[str], str | None]
-TOO_COMPLEX = "too complex"
+
+class Complaint(NamedTuple):
+    """What is wrong with a device selector, in Kubernetes' words, and how that is reported."""
+
+    reason: Literal["Invalid", "Forbidden", "InternalError"]
+    text: str
 
 
-def accept_any(expression: str) -> str | None:
+SelectorCheck = Callable[[str], Complaint | None]
+
+
+def accept_any(expression: str) -> Complaint | None:
     """The check of those who have no expression language at hand: clients, tools."""
     return None
 

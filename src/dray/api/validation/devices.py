@@ -9,9 +9,9 @@ from functools import lru_cache
 import msgspec
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
+from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_long, unsupported
 from dray.api.types import resource
-from dray.api.validation.context import TOO_COMPLEX, Context
+from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, unique
 from dray.api.validation.paths import Path
 
@@ -153,8 +153,14 @@ def expression(text: str, path: Path, context: Context) -> Errors:
         yield too_long(path, SELECTOR_MAX)
         return
     complaint = context.check_selector(text)
-    if complaint is not None:
-        yield forbidden(path, complaint) if complaint.startswith(TOO_COMPLEX) else invalid(path, text, complaint)
+    if complaint is None:
+        return
+    if complaint.reason == "Forbidden":
+        yield forbidden(path, complaint.text)
+    elif complaint.reason == "InternalError":
+        yield internal(path, complaint.text)
+    else:
+        yield invalid(path, text, complaint.text)
 
 
 def opaque(config: resource.OpaqueDeviceConfiguration | None, path: Path, stored: bool = False) -> Errors:
