@@ -48,7 +48,7 @@ async def test_a_missing_template_is_told_and_the_pod_recovers_when_it_appears()
         text = await c.told("p", "FailedResourceClaimCreation")
         assert text == (
             'PodResourceClaim t0: resource claim template "later": '
-            'resourceclaimtemplates.resource.k8s.io "later" not found'
+            'resourceclaimtemplate.resource.k8s.io "later" not found'
         )
         await told_both(c, "p", "waiting for the ResourceClaim of entry t0 to be created from its template")
         await c.create(ResourceClaimTemplate, template("later"))

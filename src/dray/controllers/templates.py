@@ -87,6 +87,7 @@ def _owners(claim: ResourceClaim) -> list[str]:
 
 
 def _problem(template: str, error: ApiError) -> str:
-    if isinstance(error, NotFound):
-        return f'resource claim template "{template}": {error.message}'
+    if isinstance(error, NotFound) and error.details.get("name") == template:
+        # Kubernetes says it with the name of the kind, since it asks its own copy and not the server.
+        return f'resource claim template "{template}": resourceclaimtemplate.resource.k8s.io "{template}" not found'
     return f"create resource claim: {error.message}"
