@@ -228,6 +228,8 @@ class ClaimController:
             through = group if use.by_group else None
             if use.generated and not podclaims.is_controlled_by(claim, (through or pod).metadata.uid):
                 continue
+            if any(not podclaims.is_pod(r) and not self._is_judged(r) for r in claim.status.reservedFor):
+                continue  # its pods are covered in a way that is turned off, and there may be thousands
             consumer = podclaims.consumer_to_add(claim, pod, through, self._sharing)
             if consumer is not None:
                 reservations = [podclaims.reference_tree(r) for r in claim.status.reservedFor]

@@ -1,0 +1,295 @@
+"""Feature gates that are turned off and on again, and parts that disagree about them, with shared claims present.
+
+Each test is a row of the tables in docs/workload-claims.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from dray.api.errors import Invalid
+from dray.api.gates import FeatureGates
+from dray.api.types.core import ConfigMap, Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from tests.controllers.conftest import gone, quiet
+from tests.workloads.cluster import ALL, GROUPS, PARTS, WORKLOADS, Cluster, without
+
+
+@dataclass
+class Scene:
+    """A claim that is shared through a group or a workload, and what the parts do about it."""
+
+    cluster: Cluster
+    gate: str
+    claim: str = "c"
+
+    @property
+    def consumer(self) -> str:
+        return "g" if self.gate == GROUPS else "w"
+
+    @property
+    def off(self) -> FeatureGates:
+        return without(self.gate)
+
+    async def prepare(self) -> None:
+        cluster = self.cluster
+        if self.gate == GROUPS:
+            await cluster.template()
+            await cluster.group(claim="t:t")
+            await cluster.has(1)
+            self.claim = (await cluster.the_claim()).metadata.name
+        else:
+            made = await cluster.client.create(ConfigMap, {"metadata": {"name": "w"}}, namespace="ns")
+            await cluster.claim(reservedFor={"resource": "configmaps", "name": "w", "uid": made.metadata.uid})
+
+    async def pod(self, name: str) -> None:
+        if self.gate == GROUPS:
+            await self.cluster.pod(name, "g", resource="g:claim")
+        else:
+            await self.cluster.pod(name, x="c")
+
+    async def end(self) -> None:
+        """The consumer as a whole is done."""
+        if self.gate == GROUPS:
+            await self.cluster.client.delete(PodGroup, "g", "ns")
+        else:
+            patch = {"status": {"reservedFor": None}}
+            await self.cluster.client.patch(ResourceClaim, "c", patch, "ns", subresource="status")
+
+    async def turn(self, *parts: str, on: bool) -> None:
+        for part in parts:
+            await self.cluster.restart(part, ALL if on else self.off)
+
+    async def reserved(self, *consumers: str) -> ResourceClaim:
+        return await self.cluster.reserved(*consumers, name=self.claim)
+
+    async def freed(self) -> None:
+        """Deallocated, and deleted where it was generated."""
+        if self.gate == GROUPS:
+            await gone(self.cluster.client, ResourceClaim, self.claim, "ns")
+        else:
+            await self.cluster.free()
+
+    async def stays(self, *consumers: str) -> None:
+        await quiet(0.2)
+        claim = await self.cluster.read(self.claim)
+        assert sorted(r.name for r in claim.status.reservedFor) == sorted(consumers)
+        assert claim.status.allocation is not None
+
+    async def phase(self, name: str) -> str:
+        return (await self.cluster.client.get(Pod, name, "ns")).status.phase
+
+
+@pytest.fixture(params=[GROUPS, WORKLOADS])
+async def scene(request: pytest.FixtureRequest, cluster: Cluster) -> Scene:
+    scene = Scene(cluster, request.param)
+    await scene.prepare()
+    return scene
+
+
+# On, off, on again
+
+
+async def test_with_the_gate_off_references_stay_and_on_again_the_claim_is_freed(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.turn(*PARTS, on=False)
+    await scene.stays(scene.consumer)
+    assert await scene.phase("p") == "Running"
+    await scene.cluster.delete("p")
+    await gone(scene.cluster.client, Pod, "p", "ns")
+    await scene.stays(scene.consumer)
+    await scene.turn(*PARTS, on=True)
+    await scene.stays(scene.consumer)
+    await scene.end()
+    await scene.freed()
+
+
+async def test_a_consumer_that_ends_while_the_gate_is_off_frees_nothing_until_it_is_on(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.turn(*PARTS, on=False)
+    await scene.cluster.delete("p")
+    await gone(scene.cluster.client, Pod, "p", "ns")
+    await scene.end()
+    await quiet(0.2)
+    assert (await scene.cluster.read(scene.claim)).status.allocation is not None
+    await scene.turn(*PARTS, on=True)
+    await scene.freed()
+
+
+async def test_a_mixed_list_ends_as_if_the_gate_had_been_on(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.cluster.stop("scheduler")
+    await scene.pod("q")
+    if scene.gate == GROUPS:
+        await scene.cluster.pod_is("q", lambda pod: bool(pod.status.resourceClaimStatuses))
+    await scene.turn(*PARTS, on=False)
+    await scene.cluster.running("q")
+    await scene.reserved(scene.consumer, "q")
+    await scene.turn(*PARTS, on=True)
+    await scene.pod("r")
+    await scene.cluster.running("r")
+    await scene.cluster.delete("q")
+    await scene.reserved(scene.consumer)
+    await scene.cluster.delete("p", "r")
+    for name in ("p", "r"):
+        await gone(scene.cluster.client, Pod, name, "ns")
+    await scene.stays(scene.consumer)
+    await scene.end()
+    await scene.freed()
+
+
+async def test_an_allocation_from_the_time_without_the_gate_ends_as_if_it_had_been_on(scene: Scene) -> None:
+    await scene.cluster.stop("scheduler")
+    await scene.pod("p")
+    if scene.gate == GROUPS:
+        await scene.cluster.pod_is("p", lambda pod: bool(pod.status.resourceClaimStatuses))
+    await scene.turn(*PARTS, on=False)
+    await scene.cluster.running("p")
+    await scene.reserved("p")
+    await scene.turn(*PARTS, on=True)
+    await scene.reserved("p", scene.consumer)
+    await scene.cluster.delete("p")
+    await scene.reserved(scene.consumer)
+    await scene.end()
+    await scene.freed()
+
+
+async def test_the_last_consumer_of_any_kind_frees_a_mixed_list(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.turn("scheduler", on=False)
+    await scene.pod("q")
+    await scene.cluster.running("q")
+    await scene.reserved(scene.consumer, "q")
+    await scene.turn("scheduler", on=True)
+    await scene.cluster.delete("p")
+    await gone(scene.cluster.client, Pod, "p", "ns")
+    if scene.gate == GROUPS:
+        await scene.end()
+        await scene.stays(scene.consumer, "q")
+    else:
+        kept = [{"resource": "pods", "name": "q", "uid": (await scene.cluster.client.get(Pod, "q", "ns")).metadata.uid}]
+        patch: dict[str, Any] = {"status": {"reservedFor": kept}}
+        await scene.cluster.client.patch(ResourceClaim, "c", patch, "ns", subresource="status")
+        await scene.stays("q")
+    await scene.cluster.delete("q")
+    await scene.freed()
+
+
+# One part off alone
+
+
+async def test_a_server_without_the_gate_takes_no_new_fields_and_keeps_old_ones(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.turn("apiserver", on=False)
+    cluster = scene.cluster
+    if scene.gate == GROUPS:
+        made = await cluster.group("late", claim="t:t")
+        assert made.spec.resourceClaims == ()
+        with pytest.raises(Invalid, match=r"spec\.resourceClaims\[0\]"):
+            await scene.pod("q")
+        group = await cluster.client.patch(PodGroup, "g", {"metadata": {"labels": {"a": "b"}}}, "ns")
+        assert len(group.spec.resourceClaims) == 1
+    else:
+        reference = {"resource": "configmaps", "name": "w", "uid": "1"}
+        assert (await cluster.claim("late", reservedFor=reference)).spec.reservedFor is None
+        claim = await cluster.client.patch(ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "ns")
+        assert claim.spec.reservedFor is not None
+        assert claim.status.allocation is not None
+        assert claim.status.allocation.reservedForAnyPod
+    await scene.stays(scene.consumer)
+    await scene.cluster.delete("p")
+    await gone(cluster.client, Pod, "p", "ns")
+    await scene.end()
+    await scene.freed()
+
+
+async def test_a_scheduler_without_the_gate_adds_pods_beside_the_consumer(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.turn("scheduler", on=False)
+    await scene.pod("q")
+    await scene.cluster.running("q")
+    await scene.reserved(scene.consumer, "q")
+    await scene.turn("scheduler", on=True)
+    await scene.pod("r")
+    await scene.cluster.running("r")
+    await scene.stays(scene.consumer, "q")
+
+
+async def test_what_a_scheduler_without_the_gate_forgets_the_controller_adds(scene: Scene) -> None:
+    await scene.turn("scheduler", on=False)
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    claim = await scene.reserved("p", scene.consumer)
+    if scene.gate == WORKLOADS:
+        assert claim.status.allocation is not None
+        assert claim.status.allocation.reservedForAnyPod
+
+
+async def test_controllers_without_the_gate_keep_references(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.turn("controllers", on=False)
+    await scene.pod("q")
+    if scene.gate == GROUPS:
+        await scene.cluster.waits("q", "waiting for the ResourceClaim of entry resource")
+    else:
+        await scene.cluster.running("q")
+    await scene.stays(scene.consumer)
+    await scene.cluster.delete("p", "q")
+    for name in ("p", "q"):
+        await gone(scene.cluster.client, Pod, name, "ns")
+    await scene.end()
+    await quiet(0.2)
+    assert (await scene.cluster.read(scene.claim)).status.allocation is not None
+    await scene.turn("controllers", on=True)
+    await scene.freed()
+
+
+async def test_pods_that_waited_for_controllers_with_the_gate_run_afterwards(scene: Scene) -> None:
+    await scene.turn("controllers", on=False)
+    await scene.pod("p")
+    await quiet()
+    await scene.turn("controllers", on=True)
+    await scene.cluster.running("p")
+    await scene.reserved(scene.consumer)
+
+
+async def test_a_node_without_the_gate_refuses_new_pods_and_keeps_running_ones(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.turn("nodes", on=False)
+    await scene.pod("q")
+    await scene.cluster.scheduled("q")
+    await scene.cluster.event("FailedPrepareDynamicResources", "is not allowed to use ResourceClaim", about="q")
+    assert await scene.phase("q") == "Pending"
+    assert await scene.phase("p") == "Running"
+    await scene.turn("nodes", on=True)
+    await scene.cluster.running("q")
+    assert await scene.phase("p") == "Running"
+
+
+# Downgrade by hand, as the documentation says
+
+
+async def test_a_claim_whose_list_was_changed_to_pods_is_freed_without_the_gate(scene: Scene) -> None:
+    await scene.pod("p")
+    await scene.cluster.running("p")
+    await scene.turn(*PARTS, on=False)
+    pod = await scene.cluster.client.get(Pod, "p", "ns")
+    listed = [{"resource": "pods", "name": "p", "uid": pod.metadata.uid}]
+    await scene.cluster.client.patch(
+        ResourceClaim, scene.claim, {"status": {"reservedFor": listed}}, "ns", subresource="status"
+    )
+    await scene.stays("p")
+    await scene.cluster.delete("p")
+    await scene.cluster.free(scene.claim)
