@@ -11,6 +11,7 @@ import heapq
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import count
 from typing import Protocol
 
@@ -117,6 +118,11 @@ async def settle() -> None:
 
 def timestamp(seconds: float) -> str:
     """`2026-01-31T12:00:00Z`, as metav1.Time is written."""
+    return _second(int(seconds // 1))
+
+
+@lru_cache(maxsize=16)  # what is written now was mostly written before in the same second
+def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dray.api.errors import ApiError, NotFound
 from dray.api.types import core
@@ -33,8 +33,7 @@ _REMEMBERED = 4096
 _MESSAGE_BYTES = 1024
 
 
-@dataclass(frozen=True)
-class _Identity:
+class _Identity(NamedTuple):
     """What makes two events the same."""
 
     uid: str
@@ -66,6 +65,7 @@ class EventRecorder:
     ) -> None:
         self._client = client
         self._component = component
+        self._written = EVENTS_WRITTEN.labels(component)
         self._host = host
         self._clock = clock or SystemClock()
         self._limit = limit
@@ -129,7 +129,7 @@ class EventRecorder:
             if not known:
                 await self._client.create(core.Event, self._tree(identity, series, namespace), namespace=namespace)
             series.written = count
-            EVENTS_WRITTEN.labels(self._component).inc()
+            self._written.inc()
         except ApiError as error:
             EVENTS_DROPPED.labels(self._component).inc()
             log.debug("event %s about %s %s was not written: %s", identity.reason, identity.kind, identity.name, error)

@@ -61,19 +61,29 @@ class _Index(Generic[T]):
     def __init__(self, function: IndexFunction[T]) -> None:
         self.function = function
         self.entries: dict[str, dict[Key, T]] = {}
+        self._values: dict[Key, tuple[str, ...]] = {}  # of each object that has any
 
-    def change(self, key: Key, old: T | None, new: T | None) -> None:
-        before = [*self.function(old)] if old is not None else []
-        after = [*self.function(new)] if new is not None else []
+    def change(self, key: Key, new: T | None) -> None:
+        before = self._values.get(key, ())
+        after = () if new is None else tuple(self.function(new))
         if before != after:  # most changes leave an index as it is
-            for value in set(before).difference(after):
-                bucket = self.entries[value]
-                del bucket[key]
-                if not bucket:
-                    del self.entries[value]
+            self._move(key, before, after)
         if new is not None:
             for value in after:
-                self.entries.setdefault(value, {})[key] = new
+                self.entries[value][key] = new
+
+    def _move(self, key: Key, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+        for value in set(before).difference(after):
+            bucket = self.entries[value]
+            del bucket[key]
+            if not bucket:
+                del self.entries[value]
+        for value in after:
+            self.entries.setdefault(value, {})
+        if after:
+            self._values[key] = after
+        else:
+            del self._values[key]
 
 
 class Informer(Generic[T]):
@@ -140,7 +150,7 @@ class Informer(Generic[T]):
             return
         index = self._indexes[name] = _Index(function)
         for key, obj in self._objects.items():
-            index.change(key, None, obj)
+            index.change(key, obj)
 
     def add_handler(self, handler: Handler[T]) -> Callable[[], None]:
         """Call `handler` with every batch of deltas; the answer takes it off again."""
@@ -201,7 +211,7 @@ class Informer(Generic[T]):
                 old = self._objects.get(key)
                 new = None if event.type == "DELETED" else obj
                 if _differ(old, new):
-                    self._change(key, old, new)
+                    self._change(key, new)
                     deltas.append(Delta(old, new))
         self._version = batch[-1].resource_version
         self._tell(deltas)
@@ -212,24 +222,24 @@ class Informer(Generic[T]):
         for key, old in [*self._objects.items()]:
             current = objects.get(key)
             if current is None or current.metadata.uid != old.metadata.uid:
-                self._change(key, old, None)
+                self._change(key, None)
                 deltas.append(Delta(old, None))
         for key, new in objects.items():
             known = self._objects.get(key)
             if _differ(known, new):
-                self._change(key, known, new)
+                self._change(key, new)
                 deltas.append(Delta(known, new))
         self._version = version
         self._tell(deltas)
         self._synced.set()
 
-    def _change(self, key: Key, old: T | None, new: T | None) -> None:
+    def _change(self, key: Key, new: T | None) -> None:
         if new is None:
             del self._objects[key]
         else:
             self._objects[key] = new
         for index in self._indexes.values():
-            index.change(key, old, new)
+            index.change(key, new)
 
     def _tell(self, deltas: Deltas[T]) -> None:
         if deltas:

@@ -1,36 +1,91 @@
 """The metrics of queues and events, under the names that dashboards for Kubernetes already know.
 
-Gauges are asked for when somebody scrapes, so they cost nothing in between. Left out: serving them.
+A queue counts thousands of keys a second, so counting is a plain addition; what Prometheus reads is made when somebody
+scrapes. Left out: serving them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 _SECONDS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0)
-
-_DEPTH = Gauge("workqueue_depth", "Keys that wait in the queue", ["name"])
-_ADDS = Counter("workqueue_adds", "Keys added to the queue", ["name"])
-_RETRIES = Counter("workqueue_retries", "Keys added again after a failure", ["name"])
-_WAITED = Histogram("workqueue_queue_duration_seconds", "How long keys waited", ["name"], buckets=_SECONDS)
-_WORKED = Histogram("workqueue_work_duration_seconds", "How long handling a key took", ["name"], buckets=_SECONDS)
-_UNFINISHED = Gauge("workqueue_unfinished_work_seconds", "Time spent so far on what is being handled", ["name"])
-_LONGEST = Gauge("workqueue_longest_running_processor_seconds", "Time spent so far on the slowest key", ["name"])
 
 EVENTS_DROPPED = Counter("dray_events_dropped", "Events that were not written because too many came", ["source"])
 EVENTS_WRITTEN = Counter("dray_events_written", "Events created or counted up", ["source"])
 
 
-class QueueMetrics:
-    """The metrics of one queue; the newest queue of a name is the one that is shown."""
+class Durations:
+    """How long something took, each time."""
 
-    def __init__(self, name: str, depth: Callable[[], float], running: Callable[[], list[float]]) -> None:
-        self.added = _ADDS.labels(name).inc
-        self.retried = _RETRIES.labels(name).inc
-        self.waited = _WAITED.labels(name).observe
-        self.worked = _WORKED.labels(name).observe
-        _DEPTH.labels(name).set_function(depth)
-        _UNFINISHED.labels(name).set_function(lambda: sum(running()))
-        _LONGEST.labels(name).set_function(lambda: max(running(), default=0.0))
+    __slots__ = ("_counts", "_total")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(_SECONDS) + 1)
+        self._total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._counts[bisect_left(_SECONDS, seconds)] += 1
+        self._total += seconds
+
+    def tell(self, family: HistogramMetricFamily, labels: list[str]) -> None:
+        reached, buckets = 0, []
+        for bound, count in zip((*map(str, _SECONDS), "+Inf"), self._counts, strict=True):
+            reached += count
+            buckets.append((bound, float(reached)))
+        family.add_metric(labels, buckets, self._total)
+
+
+class QueueMetrics:
+    """The metrics of the queues of one name; the newest of them is the one whose keys are shown."""
+
+    def __init__(self) -> None:
+        self.added = 0
+        self.retried = 0
+        self.waited = Durations()
+        self.worked = Durations()
+        self.depth: Callable[[], float] = float
+        self.running: Callable[[], list[float]] = list
+
+
+class _Queues:
+    """All queues of the process: a Prometheus collector."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, QueueMetrics] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        name = ["name"]
+        depth = GaugeMetricFamily("workqueue_depth", "Keys that wait in the queue", labels=name)
+        adds = CounterMetricFamily("workqueue_adds", "Keys added to the queue", labels=name)
+        retries = CounterMetricFamily("workqueue_retries", "Keys added again after a failure", labels=name)
+        waited = HistogramMetricFamily("workqueue_queue_duration_seconds", "How long keys waited", labels=name)
+        worked = HistogramMetricFamily("workqueue_work_duration_seconds", "How long handling a key took", labels=name)
+        text = "Time spent so far on what is being handled"
+        unfinished = GaugeMetricFamily("workqueue_unfinished_work_seconds", text, labels=name)
+        text = "Time spent so far on the slowest key"
+        longest = GaugeMetricFamily("workqueue_longest_running_processor_seconds", text, labels=name)
+        for queue, metrics in [*self.by_name.items()]:
+            running = metrics.running()
+            depth.add_metric([queue], metrics.depth())
+            adds.add_metric([queue], metrics.added)
+            retries.add_metric([queue], metrics.retried)
+            metrics.waited.tell(waited, [queue])
+            metrics.worked.tell(worked, [queue])
+            unfinished.add_metric([queue], sum(running))
+            longest.add_metric([queue], max(running, default=0.0))
+        yield from (depth, adds, retries, waited, worked, unfinished, longest)
+
+
+_QUEUES = _Queues()
+REGISTRY.register(_QUEUES)
+
+
+def queue_metrics(name: str, depth: Callable[[], float], running: Callable[[], list[float]]) -> QueueMetrics:
+    """Where a queue of this name counts. What earlier queues of the name have counted stays."""
+    metrics = _QUEUES.by_name.setdefault(name, QueueMetrics())
+    metrics.depth, metrics.running = depth, running
+    return metrics

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from dray.client.clock import Clock, SystemClock, Timer
-from dray.client.metrics import QueueMetrics
+from dray.client.metrics import queue_metrics
 
 K = TypeVar("K", bound=Hashable)
 
@@ -50,7 +50,7 @@ class WorkQueue(Generic[K]):
         self._timers: dict[K, tuple[float, Timer]] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
-        self._metrics = QueueMetrics(name, self._depth, self._running_seconds)
+        self._metrics = queue_metrics(name, self._depth, self._running_seconds)
 
     def __len__(self) -> int:
         """How many keys wait to be handled now."""
@@ -60,7 +60,7 @@ class WorkQueue(Generic[K]):
         """Handle this key, once, as soon as a worker is free."""
         if self._closed or key in self._dirty:
             return
-        self._metrics.added()
+        self._metrics.added += 1
         self._dirty[key] = self._clock.monotonic()
         if key not in self._processing:
             self._enqueue(key)
@@ -84,7 +84,7 @@ class WorkQueue(Generic[K]):
         """Add a key that failed, after a delay that doubles with each failure in a row."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self._metrics.retried()
+        self._metrics.retried += 1
         # The exponent is bounded so that a key that fails for weeks does not overflow.
         self.add_after(key, min(self._first_retry * 2 ** min(failures, 64), self._last_retry))
 
@@ -103,13 +103,13 @@ class WorkQueue(Generic[K]):
             await self._wait()
         key = self._queue.popleft()
         now = self._clock.monotonic()
-        self._metrics.waited(now - self._dirty.pop(key))
+        self._metrics.waited.add(now - self._dirty.pop(key))
         self._processing[key] = now
         return key
 
     def done(self, key: K) -> None:
         """The key is handled, well or not; if it was added meanwhile, it is queued again."""
-        self._metrics.worked(self._clock.monotonic() - self._processing.pop(key))
+        self._metrics.worked.add(self._clock.monotonic() - self._processing.pop(key))
         if key in self._dirty:
             self._enqueue(key)
 
