@@ -1,0 +1,159 @@
+"""The rules about pods and their claims that all parts share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dray.api import podclaims
+from dray.api.gates import FeatureGates
+from dray.api.podclaims import Sharing, Use
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+
+NOTHING = Sharing(groups=False, workloads=False)
+POD = {"resource": "pods", "name": "p", "uid": "pod-uid"}
+GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group-uid"}
+OLD_GROUP = {**GROUP, "uid": "old-group-uid"}
+JOB = {"apiGroup": "batch", "resource": "jobs", "name": "p", "uid": "job-uid"}
+
+
+def pod(*entries: dict[str, str], group: str = "g", recorded: dict[str, str | None] | None = None) -> Pod:
+    spec: dict[str, Any] = {"resourceClaims": list(entries)}
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    statuses = [{"name": n, "resourceClaimName": c} for n, c in (recorded or {}).items()]
+    tree = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "pod-uid"},
+        "spec": spec,
+        "status": {"resourceClaimStatuses": statuses},
+    }
+    return msgspec.convert(tree, Pod)
+
+
+def group(*entries: dict[str, str]) -> PodGroup:
+    tree = {
+        "metadata": {"name": "g", "namespace": "ns", "uid": "group-uid"},
+        "spec": {"resourceClaims": list(entries)},
+    }
+    return msgspec.convert(tree, PodGroup)
+
+
+def claim(*consumers: dict[str, str], any_pod: bool | None = None, allocated: bool = True) -> ResourceClaim:
+    status: dict[str, Any] = {"reservedFor": list(consumers)}
+    if allocated:
+        status["allocation"] = {"reservedForAnyPod": any_pod}
+    return msgspec.convert({"metadata": {"name": "c", "namespace": "ns"}, "status": status}, ResourceClaim)
+
+
+def test_both_fields_name_the_group() -> None:
+    assert podclaims.group_name(pod()) == "g"
+    assert podclaims.group_name(pod(group="")) == ""
+    tree = {"spec": {"workloadRef": {"name": "w", "podGroupName": "seed"}}}
+    assert podclaims.group_name(msgspec.convert(tree, Pod)) == "seed"
+
+
+@pytest.mark.parametrize(
+    ("entry", "shared", "recorded", "expected"),
+    [
+        ({"resourceClaimName": "c"}, {}, {}, Use("e", "c", generated=False, by_group=False)),
+        ({"resourceClaimTemplateName": "t"}, {}, {}, Use("e", None, generated=True, by_group=False)),
+        ({"resourceClaimTemplateName": "t"}, {}, {"e": "x"}, Use("e", "x", generated=True, by_group=False)),
+        ({"resourceClaimTemplateName": "t"}, {}, {"e": None}, Use("e", None, True, by_group=False, needed=False)),
+        (
+            {"podGroupResourceClaim": "a"},
+            {"name": "a", "resourceClaimTemplateName": "t"},
+            {"e": "x"},
+            Use("e", "x", generated=True, by_group=True),
+        ),
+        (
+            {"podGroupResourceClaim": "a"},
+            {"name": "a", "resourceClaimName": "c"},
+            {},
+            Use("e", "c", generated=False, by_group=True),
+        ),
+        (
+            {"resourceClaimName": "c"},
+            {"name": "e", "resourceClaimName": "c"},
+            {},
+            Use("e", "c", generated=False, by_group=True),
+        ),
+        (
+            {"resourceClaimTemplateName": "t"},
+            {"name": "e", "resourceClaimTemplateName": "other"},
+            {"e": "x"},
+            Use("e", "x", generated=True, by_group=False),
+        ),
+        (
+            {"resourceClaimName": "c"},
+            {"name": "other", "resourceClaimName": "c"},
+            {},
+            Use("e", "c", generated=False, by_group=False),
+        ),
+    ],
+)
+def test_an_entry_resolves_to_a_claim(
+    entry: dict[str, str], shared: dict[str, str], recorded: dict[str, str | None], expected: Use
+) -> None:
+    member = pod({"name": "e", **entry}, recorded=recorded)
+    assert podclaims.uses_of(member, group(*([shared] if shared else []))) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "sharing", "allowed"),
+    [
+        (claim(), Sharing(), False),
+        (claim(POD, allocated=False), Sharing(), False),
+        (claim(POD), NOTHING, True),
+        (claim(GROUP), Sharing(), True),
+        (claim(GROUP), NOTHING, False),
+        (claim(OLD_GROUP), Sharing(), True),  # the name decides
+        (claim({**GROUP, "name": "other"}), Sharing(), False),
+        (claim(JOB), Sharing(), False),  # of the pod's name, but no pod
+        (claim(JOB, any_pod=True), Sharing(), True),
+        (claim(JOB, any_pod=True), NOTHING, False),
+        (claim(any_pod=True), Sharing(), True),
+    ],
+)
+def test_allowed_pods_are_listed_or_of_a_listed_group_or_any(
+    reserved: ResourceClaim, sharing: Sharing, allowed: bool
+) -> None:
+    assert podclaims.may_use(reserved, pod(), sharing) is allowed
+
+
+@pytest.mark.parametrize(
+    ("reserved", "by_group", "sharing", "added"),
+    [
+        (claim(), False, Sharing(), POD),
+        (claim(POD), False, Sharing(), None),
+        (claim(GROUP), False, Sharing(), POD),  # any other pod adds itself, also beside a group's reference
+        (claim(POD), True, Sharing(), GROUP),
+        (claim(OLD_GROUP), True, Sharing(), GROUP),
+        (claim(GROUP), True, Sharing(), None),
+        (claim(JOB, any_pod=True), False, Sharing(), None),
+        (claim(JOB, any_pod=True), True, Sharing(), None),
+        (claim(JOB), False, Sharing(), POD),  # only reservedForAnyPod means nobody
+        (claim(JOB, any_pod=True), False, NOTHING, POD),
+    ],
+)
+def test_who_is_added_to_the_reservations(
+    reserved: ResourceClaim, by_group: bool, sharing: Sharing, added: dict[str, str] | None
+) -> None:
+    assert podclaims.consumer_to_add(reserved, pod(), group() if by_group else None, sharing) == added
+
+
+def test_what_is_shared_follows_the_gates() -> None:
+    assert Sharing.of(FeatureGates()) == NOTHING
+    gates = FeatureGates.parse("GenericWorkload=true,DRAWorkloadResourceClaims=true,DRAReservedForWorkloads=true")
+    assert Sharing.of(gates) == Sharing()
+
+
+@pytest.mark.parametrize(
+    ("node", "phase", "holds"), [("n", "Running", True), ("n", "Failed", False), ("", "Pending", False)]
+)
+def test_only_a_scheduled_unfinished_pod_may_hold_devices(node: str, phase: str, holds: bool) -> None:
+    tree = {"spec": {"nodeName": node}, "status": {"phase": phase}}
+    assert podclaims.holds_devices(msgspec.convert(tree, Pod)) is holds
