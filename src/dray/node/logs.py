@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,11 +70,11 @@ def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
     return int(text)
 
 
-async def read_log(file: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncIterator[bytes]:
+async def read_log(file: Path, options: LogOptions, running: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
     """The text of a log in pieces; with `follow`, as it grows until the container has ended."""
-    left = options.limit
+    left, within = options.limit, False
     async for lines in _batches(file, options, running):
-        text = b"".join(_shown(line, options) for line in lines)
+        text, within = _shown(lines, options.timestamps, within)
         if left is not None:
             text, left = text[:left], left - len(text)
         if text:
@@ -180,8 +180,14 @@ def _is_whole(line: bytes) -> bool:
     return line.split(b" ", 3)[2:3] == [b"F"]
 
 
-def _shown(line: bytes, options: LogOptions) -> bytes:
-    stamp, _, rest = line.partition(b" ")
-    _, kind, text = [*rest.split(b" ", 2), b"", b""][:3]
-    end = b"\n" if kind == b"F" else b""
-    return stamp + b" " + text + end if options.timestamps else text + end
+def _shown(lines: Iterable[bytes], timestamps: bool, within: bool) -> tuple[bytes, bool]:
+    """Lines as they are read by people, their times before whole lines only; and whether the last one goes on."""
+    text = []
+    for line in lines:
+        stamp, _, rest = line.partition(b" ")
+        _, kind, words = [*rest.split(b" ", 2), b"", b""][:3]
+        if timestamps and not within:
+            text.append(stamp + b" ")
+        within = kind == b"P"
+        text.append(words if within else words + b"\n")
+    return b"".join(text), within
