@@ -1,0 +1,124 @@
+"""What a decision writes, and what is given back when it fails; on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from dray.allocator import Allocated, DeviceId
+from dray.api.errors import NotFound
+from dray.api.gates import FeatureGates
+from dray.api.podclaims import CLAIM_FINALIZER, Sharing
+from dray.api.types.core import Namespace, Node, Pod
+from dray.api.types.resource import ResourceClaim
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.user import ADMIN
+from dray.client import Client, InProcess
+from dray.scheduler.binding import Binder, Overtaken
+from dray.scheduler.devices import ClaimUse, PodClaims, Promise
+
+RESULT: dict[str, Any] = {"devices": {"results": [{"request": "r", "driver": "d.io", "pool": "p", "device": "x"}]}}
+WORKLOAD = {"resource": "jobs", "apiGroup": "batch", "name": "j", "uid": "1"}
+
+
+@pytest.fixture(params=[True, False], ids=["gate", "server without gate"])
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    gates = FeatureGates.parse(f"DRAReservedForWorkloads={str(request.param).lower()}")
+    settings = Settings(authenticate=False, gates=gates, disabled_plugins=("ServiceAccount", "NamespaceDefaults"))
+    running = await Running.open(settings)
+    client = InProcess(running.api, ADMIN)
+    await client.create(Namespace, {"metadata": {"name": "ns"}})
+    await client.create(Node, {"metadata": {"name": "n"}})
+    yield client
+    await running.close()
+
+
+async def pod(client: Client, name: str) -> Pod:
+    tree = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return await client.create(Pod, tree, namespace="ns")
+
+
+async def claim(client: Client, name: str = "c", **spec: Any) -> ResourceClaim:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "k"}}]
+    tree = {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}, **spec}}
+    return await client.create(ResourceClaim, tree, namespace="ns")
+
+
+def promise(pod: Pod, *claims: ResourceClaim, node: str = "n") -> Promise:
+    pending = [c for c in claims if c.status.allocation is None]
+    allocated = [c for c in claims if c.status.allocation is not None]
+    state = PodClaims(pod, None, [ClaimUse(c, by_group=False) for c in claims], pending, allocated)
+    devices = tuple((DeviceId("d.io", "p", "x"),) for _ in pending)
+    outcome = Allocated(tuple(RESULT for _ in pending), devices, ()) if pending else None
+    return Promise(state, node, outcome)
+
+
+async def consumers(client: Client, name: str = "c") -> list[str]:
+    return [r.name for r in (await client.get(ResourceClaim, name, "ns")).status.reservedFor]
+
+
+async def test_finalizer_allocation_reservation_and_node_are_written(client: Client) -> None:
+    await Binder(client).bind(promise(await pod(client, "p"), await claim(client)))
+    written = await client.get(ResourceClaim, "c", "ns")
+    assert written.metadata.finalizers == (CLAIM_FINALIZER,)
+    assert written.status.allocation is not None
+    assert await consumers(client) == ["p"]
+    assert (await client.get(Pod, "p", "ns")).spec.nodeName == "n"
+
+
+async def test_a_pod_that_cannot_be_bound_gives_back_its_own_reservation_and_nothing_else(client: Client) -> None:
+    await Binder(client).bind(promise(await pod(client, "first"), await claim(client)))
+    second = await pod(client, "second")
+    shared = await client.get(ResourceClaim, "c", "ns")
+    await client.delete(Pod, "second", "ns", grace=0)
+    with pytest.raises(NotFound):
+        await Binder(client).bind(promise(second, shared))
+    assert await consumers(client) == ["first"]
+    assert (await client.get(ResourceClaim, "c", "ns")).status.allocation is not None
+
+
+async def test_a_conflict_is_read_again_while_the_decision_stands(client: Client) -> None:
+    seen = await claim(client)
+    await client.patch(ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "ns")
+    await Binder(client).bind(promise(await pod(client, "p"), seen))
+    assert await consumers(client) == ["p"]
+
+
+async def test_a_claim_that_another_scheduler_allocated_ends_the_decision(client: Client) -> None:
+    seen = await claim(client)
+    await Binder(client).bind(promise(await pod(client, "faster"), seen))
+    with pytest.raises(Overtaken, match="allocated by another scheduler"):
+        await Binder(client).bind(promise(await pod(client, "p"), seen))
+    assert await consumers(client) == ["faster"]
+    assert not (await client.get(Pod, "p", "ns")).spec.nodeName
+
+
+async def test_a_claim_that_was_replaced_ends_the_decision(client: Client) -> None:
+    seen = await claim(client)
+    await client.delete(ResourceClaim, "c", "ns")
+    await claim(client)
+    with pytest.raises(Overtaken, match="deleted and created again"):
+        await Binder(client).bind(promise(await pod(client, "p"), seen))
+
+
+async def test_a_claim_for_a_workload_is_reserved_for_it_or_where_the_server_knows_no_workloads_for_the_pod(
+    client: Client,
+) -> None:
+    made = await claim(client, reservedFor=WORKLOAD)
+    await Binder(client, Sharing()).bind(promise(await pod(client, "p"), made))
+    assert await consumers(client) == (["j"] if made.spec.reservedFor else ["p"])
+
+
+async def test_a_scheduler_without_the_gate_reserves_for_the_pod(client: Client) -> None:
+    made = await claim(client, reservedFor=WORKLOAD)
+    await Binder(client, Sharing(workloads=False)).bind(promise(await pod(client, "p"), made))
+    assert await consumers(client) == ["p"]
+
+
+async def test_deallocating_clears_reservations_too(client: Client) -> None:
+    await Binder(client).bind(promise(await pod(client, "p"), await claim(client)))
+    await Binder(client).deallocate(await client.get(ResourceClaim, "c", "ns"))
+    cleared = (await client.get(ResourceClaim, "c", "ns")).status
+    assert (cleared.allocation, cleared.reservedFor) == (None, ())
