@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 Stage = Literal["alpha", "beta", "stable"]
@@ -135,9 +136,15 @@ class FeatureGates:
 
     def served(self, gate: str | None) -> bool:
         """Whether what a gate guards exists: the gate and all that it needs are on."""
-        if gate is None:
-            return True
-        return self.enabled(gate) and all(self.served(needed) for needed in _BY_NAME[_CANONICAL[gate]].needs)
+        return gate is None or _CANONICAL[gate] in self._served
+
+    @cached_property
+    def _served(self) -> frozenset[str]:
+        """Asked for with every write, and the choice never changes."""
+        return frozenset(gate.name for gate in GATES if self._is_served(gate))
+
+    def _is_served(self, gate: Gate) -> bool:
+        return self.enabled(gate.name) and all(self._is_served(_BY_NAME[needed]) for needed in gate.needs)
 
 
 def _assignment(part: str) -> tuple[str, bool]:

@@ -24,16 +24,16 @@ class _Form:
     """A regular expression with the sentence that explains it."""
 
     def __init__(self, pattern: str, sentence: str, *examples: str, flags: int = 0) -> None:
-        self._match = re.compile(pattern, flags | re.ASCII).fullmatch
+        self.match = re.compile(pattern, flags | re.ASCII).fullmatch
         shown = " or ".join(f"'{example}', " for example in examples)
         hint = f"e.g. {shown}" if shown else ""
         self.complaint = f"{sentence} ({hint}regex used for validation is '{pattern}')"
 
-    def fits(self, text: str) -> bool:
-        return self._match(text) is not None
-
-    def check(self, text: str) -> Complaints:
-        return [] if self.fits(text) else [self.complaint]
+    def check(self, text: str, limit: int) -> Complaints:
+        """Complaints about form and length. What fits is plain ASCII, so its characters are its bytes."""
+        if self.match(text):
+            return [] if len(text) <= limit else _at_most(text, limit)
+        return [*_at_most(text, limit), self.complaint]
 
 
 _LABEL_PATTERN = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -101,31 +101,31 @@ def _at_most(text: str, limit: int) -> Complaints:
 
 def label(text: str) -> Complaints:
     """A DNS label: pod containers, requests, devices."""
-    return _at_most(text, LABEL_MAX) + _LABEL.check(text)
+    return _LABEL.check(text, LABEL_MAX)
 
 
 def subdomain(text: str) -> Complaints:
     """A DNS subdomain: the name of most objects."""
-    return _at_most(text, SUBDOMAIN_MAX) + _SUBDOMAIN.check(text)
+    return _SUBDOMAIN.check(text, SUBDOMAIN_MAX)
 
 
 def caseless_subdomain(text: str) -> Complaints:
     """A DNS subdomain in any case: drivers where they are referred to."""
-    return _at_most(text, SUBDOMAIN_MAX) + _CASELESS_SUBDOMAIN.check(text)
+    return _CASELESS_SUBDOMAIN.check(text, SUBDOMAIN_MAX)
 
 
 def label_1035(text: str) -> Complaints:
     """A DNS label that starts with a letter: services."""
-    return _at_most(text, LABEL_MAX) + _LABEL_1035.check(text)
+    return _LABEL_1035.check(text, LABEL_MAX)
 
 
 def c_identifier(text: str) -> Complaints:
     """An identifier: attributes and capacities."""
-    return _C_IDENTIFIER.check(text)
+    return [] if _C_IDENTIFIER.match(text) else [_C_IDENTIFIER.complaint]
 
 
 def label_value(text: str) -> Complaints:
-    return _at_most(text, LABEL_MAX) + _LABEL_VALUE.check(text)
+    return _LABEL_VALUE.check(text, LABEL_MAX)
 
 
 def qualified_name(text: str) -> Complaints:
@@ -138,13 +138,13 @@ def qualified_name(text: str) -> Complaints:
     if len(parts) == 2:
         found = [f"prefix part {_EMPTY}"] if not parts[0] else [f"prefix part {text}" for text in subdomain(parts[0])]
     name = parts[-1]
-    length = _at_most(name, LABEL_MAX) if name else [_EMPTY]
-    return found + [f"name part {text}" for text in length + _QUALIFIED.check(name)]
+    complaints = _QUALIFIED.check(name, LABEL_MAX) if name else [_EMPTY, _QUALIFIED.complaint]
+    return found + [f"name part {text}" for text in complaints] if complaints else found
 
 
 def config_key(text: str) -> Complaints:
     """A key of a ConfigMap or Secret: it becomes a file name."""
-    found = _at_most(text, SUBDOMAIN_MAX) + _CONFIG_KEY.check(text)
+    found = _CONFIG_KEY.check(text, SUBDOMAIN_MAX)
     if text in (".", ".."):
         found.append(f"must not be '{text}'")
     elif text.startswith(".."):

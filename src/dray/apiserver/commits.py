@@ -27,10 +27,15 @@ class Commits:
         self._admission = admission
         self._holds = DeviceHolds(cache)
 
-    async def write(self, admission: AdmissionRequest, key: str, obj: Wire, *, expected: int) -> Version:
-        """Store an object; `expected` 0 means that there must be none yet. Raises the store's Conflict."""
+    async def write(
+        self, admission: AdmissionRequest, key: str, obj: Wire, *, expected: int, value: bytes = b""
+    ) -> Version:
+        """Store an object; `expected` 0 means that there must be none yet. Raises the store's Conflict.
+
+        `value` is the object as it is stored, where the caller has it already.
+        """
         ttl = _EVENT_SECONDS if key.startswith("events/") else None
-        op = written(key, obj, expected=expected, ttl=ttl)
+        op = written(key, obj, value, expected=expected, ttl=ttl)
         if admission.dry_run:
             await self._check(key, expected)
         revision = await self._commit(admission, op, obj)
@@ -59,7 +64,7 @@ class Commits:
                 return await self._cache.commit((op,))
             return await self._commit_together(admission, op, holds)
         finally:
-            await admission.held.aclose()
+            await admission.release()
 
     def _holds_of(self, admission: AdmissionRequest, obj: Wire | None) -> list[Op]:
         """Keys of devices that the write of a claim takes or gives back; `obj` is None when the claim goes."""

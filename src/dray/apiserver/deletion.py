@@ -101,7 +101,7 @@ class Deletion:
             version = await self._commits.remove(admission, current)
             return _gone(resource, version, admission.warnings)
         if marked == old:
-            await admission.held.aclose()
+            await admission.release()
             version = current
         else:
             version = await self._commits.write(admission, current.key, marked, expected=current.revision)

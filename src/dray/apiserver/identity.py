@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
-import uuid
 from typing import Any
 
 from dray.api.errors import BadRequest
@@ -14,6 +14,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes': no vowels and no look-
 _SUFFIX = 5
 _LONGEST_BASE = 63 - _SUFFIX
 _random = random.SystemRandom()
+_NOT_THE_CREATORS = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"})
 _last_second: tuple[int, str] = (0, "")
 
 
@@ -24,6 +25,13 @@ def now(offset: float = 0) -> str:
     if _last_second[0] != second:
         _last_second = (second, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second)))
     return _last_second[1]
+
+
+def new_uid() -> str:
+    """A random UUID (version 4), written directly: the class that Python has for them costs four times as much."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def generated(base: str) -> str:
@@ -60,9 +68,9 @@ def place(request: Request, metadata: dict[str, Any]) -> None:
 
 def begin(metadata: dict[str, Any]) -> None:
     """Everything about a new object that its creator does not decide."""
-    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
-        metadata.pop(field, None)
-    metadata["uid"] = str(uuid.uuid4())
+    for field in _NOT_THE_CREATORS.intersection(metadata):
+        del metadata[field]
+    metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = now()
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = generated(metadata["generateName"])

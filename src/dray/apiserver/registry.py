@@ -230,11 +230,11 @@ class Registry:
     async def _written(self, admission: AdmissionRequest, current: Version, obj: Wire) -> Answer:
         if gone_when_written(admission.resource, obj):
             version = await self._commits.remove(admission, current, obj)
-        elif encode(obj) == current.value:
-            await admission.held.aclose()
+        elif (value := encode(obj)) == current.value:
+            await admission.release()
             version = current  # nothing has changed: no write, no event
         else:
-            version = await self._commits.write(admission, current.key, obj, expected=current.revision)
+            version = await self._commits.write(admission, current.key, obj, expected=current.revision, value=value)
         return Answer(version=version, warnings=admission.warnings)
 
     def _manage(self, request: Request, current: Version | None, tree: Tree, entries: Entries | None) -> None:

@@ -148,6 +148,6 @@ def last_state(version: Version, revision: int) -> Wire:
     return cast(Wire, replace(obj, metadata=replace(obj.metadata, resourceVersion=str(revision))))
 
 
-def written(key: str, obj: Wire, *, expected: int | None, ttl: float | None = None) -> Op:
+def written(key: str, obj: Wire, value: bytes = b"", *, expected: int | None, ttl: float | None = None) -> Op:
     """The write of a new object, which readers then share instead of decoding the bytes."""
-    return Op(key, encode(obj), expected, ttl, lambda key, value, revision: at_revision(obj, revision))
+    return Op(key, value or encode(obj), expected, ttl, lambda key, value, revision: at_revision(obj, revision))

@@ -166,7 +166,7 @@ class Subresources:
             request.user, "CREATE", request.resource, request.namespace, request.name, "token", tree=body
         )
         await self._admission.validate(admission)
-        await admission.held.aclose()
+        await admission.release()
         return Answer(code=201, tree=self._issue_token(request.namespace, request.name, body))
 
 

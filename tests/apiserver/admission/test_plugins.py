@@ -1,5 +1,8 @@
 """The chain: its order, what can be left out, and what it holds."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from dray.apiserver.admission import Admission, AdmissionRequest, Chain
@@ -57,9 +60,16 @@ class Recorder(Admission):
 
     async def validate(self, request: AdmissionRequest) -> None:
         self._log.append(f"validate {self.name}")
-        request.held.callback(self._log.append, f"release {self.name}")
+        await request.hold(self._held())
         if self._refuses:
             raise request.forbidden("no")
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            self._log.append(f"release {self.name}")
 
     async def write(self, request: AdmissionRequest) -> None:
         self._log.append(f"write {self.name}")
@@ -86,4 +96,4 @@ async def test_after_a_conflict_only_writes_are_decided_anew() -> None:
     await chain.revalidate(asked)
     await chain.aclose()
     assert log == ["validate a", "write a", "close a"]
-    await asked.held.aclose()
+    await asked.release()

@@ -46,7 +46,7 @@ async def test_charge_is_written_with_the_object_on_condition_of_the_quota() -> 
     assert found
     assert write.expected == found.metadata.resourceVersion
     assert write.tree["status"] == {"hard": {DEVICES: "3", CLAIMS: "5"}, "used": {DEVICES: "3", CLAIMS: "2"}}
-    await asked.held.aclose()
+    await asked.release()
 
 
 async def test_refusal_names_what_exceeds() -> None:

@@ -47,9 +47,11 @@ def quality_of_service(spec: Tree) -> str:
 
 def _add(sums: dict[str, Quantity], amounts: Tree | None) -> bool:
     """Add what counts; returns whether all that counts was said."""
+    if not amounts:
+        return False
     said = 0
     for name in _COUNTED_RESOURCES:
-        amount = Quantity.parse((amounts or {}).get(name) or "0")
+        amount = Quantity.parse(amounts.get(name) or "0")
         if amount.sign > 0:
             sums[name] = sums[name] + amount if name in sums else amount
             said += 1

@@ -16,7 +16,7 @@ from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, required_name, unchanged, unique
 from dray.api.validation.metadata import claim_template_metadata, metadata, metadata_update
 from dray.api.validation.nodes import node_selector
-from dray.api.validation.paths import METADATA, SPEC, STATUS, Path
+from dray.api.validation.paths import SPEC, STATUS, Path
 
 ALTERNATIVES_MAX = 8
 RESERVATIONS_MAX = 256
@@ -206,10 +206,12 @@ def _reference(name: str, path: Path, known: Requests) -> Errors:
 
 
 def update_claim_status(claim: resource.ResourceClaim, old: resource.ResourceClaim, context: Context) -> Errors:
-    yield from metadata_update(claim.metadata, old.metadata, METADATA)
+    yield from metadata_update(claim.metadata, old.metadata)
     status, before = claim.status, old.status
-    yield from _reservations(status, before, bool(claim.metadata.deletionTimestamp))
-    yield from _device_statuses(status)
+    if status.reservedFor:
+        yield from _reservations(status, before, bool(claim.metadata.deletionTimestamp))
+    if status.devices:
+        yield from _device_statuses(status)
     if status.reservedFor and status.allocation is None:
         yield forbidden(STATUS / "reservedFor", "may not be specified when `allocated` is not set")
     if status.allocation is None:
@@ -260,7 +262,8 @@ def _allocation(allocation: resource.AllocationResult, path: Path, known: Reques
         yield from devices.opaque(item.opaque, here)
 
     yield from bounded(allocation.devices.results, devices.LIST_MAX, path / "devices" / "results", result)
-    yield from bounded(allocation.devices.config, 2 * devices.LIST_MAX, path / "devices" / "config", config)
+    if allocation.devices.config:
+        yield from bounded(allocation.devices.config, 2 * devices.LIST_MAX, path / "devices" / "config", config)
     if allocation.nodeSelector is not None:
         yield from node_selector(allocation.nodeSelector, path / "nodeSelector")
 
@@ -270,10 +273,14 @@ def _result(item: resource.DeviceRequestAllocationResult, path: Path, known: Req
     yield from devices.driver_reference(item.driver, path / "driver")
     yield from devices.pool_reference(item.pool, path / "pool")
     yield from named(item.device, path / "device", names.label)
-    yield from devices.binding_conditions(item.bindingConditions, item.bindingFailureConditions, path)
-    yield from devices.tolerations(item.tolerations, path / "tolerations")
-    yield from devices.share_id(item.shareID, path / "shareID")
-    yield from devices.skipped_operations(item.skipNodeOperations, path / "skipNodeOperations")
+    if item.bindingConditions or item.bindingFailureConditions:
+        yield from devices.binding_conditions(item.bindingConditions, item.bindingFailureConditions, path)
+    if item.tolerations:
+        yield from devices.tolerations(item.tolerations, path / "tolerations")
+    if item.shareID is not None:
+        yield from devices.share_id(item.shareID, path / "shareID")
+    if item.skipNodeOperations:
+        yield from devices.skipped_operations(item.skipNodeOperations, path / "skipNodeOperations")
 
 
 def _device_statuses(status: resource.ResourceClaimStatus) -> Errors:

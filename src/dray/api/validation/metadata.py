@@ -8,10 +8,11 @@ from dray.api import names
 from dray.api.errors import forbidden, invalid, required, too_long
 from dray.api.names import Check
 from dray.api.types import meta
-from dray.api.validation.lists import Errors, named, unchanged
+from dray.api.validation.lists import IMMUTABLE, Errors, named
 from dray.api.validation.paths import METADATA, Path
 
 ANNOTATIONS_MAX = 256 * 1024
+_FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
@@ -23,14 +24,19 @@ def metadata(
         for text in names.prefixed(name_check, value.generateName):
             yield invalid(path / "generateName", value.generateName, text)
     if value.name:
-        yield from named(value.name, path / "name", name_check)
+        for text in name_check(value.name):
+            yield invalid(path / "name", value.name, text)
     else:
         yield required(path / "name", "name or generateName is required")
-    yield from _namespace(value.namespace, namespaced, path / "namespace")
-    yield from check_labels(value.labels, path / "labels")
-    yield from check_annotations(value.annotations, path / "annotations")
-    yield from _owners(value.ownerReferences, path / "ownerReferences")
-    yield from _finalizers(value.finalizers, path / "finalizers")
+    yield from _namespace(value.namespace, namespaced, path)
+    if value.labels:
+        yield from check_labels(value.labels, path / "labels")
+    if value.annotations:
+        yield from check_annotations(value.annotations, path / "annotations")
+    if value.ownerReferences:
+        yield from _owners(value.ownerReferences, path / "ownerReferences")
+    if value.finalizers:
+        yield from _finalizers(value.finalizers, path / "finalizers")
 
 
 def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path = METADATA) -> Errors:
@@ -41,9 +47,10 @@ def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path = M
             listed = ", ".join(f'"{name}"' for name in added)
             text = "no new finalizers can be added if the object is being deleted, found new finalizers"
             yield forbidden(path / "finalizers", f"{text} []string{{{listed}}}")
-    for name in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    for name in _FIXED:
         new = getattr(value, name)
-        yield from unchanged(new, getattr(old, name), path / name, new)
+        if new != getattr(old, name):
+            yield invalid(path / name, new, IMMUTABLE)
     if value.generation < old.generation:
         yield invalid(path / "generation", value.generation, "must not be decremented")
 
@@ -95,11 +102,12 @@ def check_annotations(value: Mapping[str, str], path: Path) -> Errors:
 def _namespace(value: str, namespaced: bool, path: Path) -> Errors:
     if not namespaced:
         if value:
-            yield forbidden(path, "not allowed on this type")
-    elif value:
-        yield from named(value, path, names.label)
+            yield forbidden(path / "namespace", "not allowed on this type")
+    elif not value:
+        yield required(path / "namespace")
     else:
-        yield required(path)
+        for text in names.label(value):
+            yield invalid(path / "namespace", value, text)
 
 
 def _owners(owners: tuple[meta.OwnerReference, ...], path: Path) -> Errors:

@@ -24,8 +24,10 @@ def node_selector(selector: core.NodeSelector, path: Path) -> Errors:
 
 
 def node_selector_term(term: core.NodeSelectorTerm, path: Path) -> Errors:
-    yield from each(term.matchExpressions, path / "matchExpressions", _expression)
-    yield from each(term.matchFields, path / "matchFields", _field)
+    if term.matchExpressions:
+        yield from each(term.matchExpressions, path / "matchExpressions", _expression)
+    if term.matchFields:
+        yield from each(term.matchFields, path / "matchFields", _field)
 
 
 def _expression(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
@@ -59,4 +61,5 @@ def _field(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
         yield invalid(path / "key", requirement.key, "not a valid field selector key")
         return
     for index, value in enumerate(requirement.values):
-        yield from named(value, path / "values" / index, names.subdomain)
+        for text in names.subdomain(value):
+            yield invalid(path / "values" / index, value, text)

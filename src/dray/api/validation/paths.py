@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 
-class Path:
+
+class Path(msgspec.Struct, gc=False, eq=False):
     """A place in an object. Written only when something is wrong there, so building one costs next to nothing.
 
     >>> str(Path("spec") / "devices" / "requests" / 0), str(Path("metadata") / "labels" % "a/b")
     ('spec.devices.requests[0]', 'metadata.labels[a/b]')
     """
 
-    __slots__ = ("_parent", "_part")
-
-    def __init__(self, part: str | int, parent: Path | None = None) -> None:
-        self._part = part
-        self._parent = parent
+    part: str | int
+    parent: Path | None = None
 
     def __truediv__(self, part: str | int) -> Path:
         """A field, or with a number an element of a list."""
@@ -25,10 +24,10 @@ class Path:
         return Path(f"[{key}]", self)
 
     def __str__(self) -> str:
-        before = str(self._parent) if self._parent is not None else ""
-        if isinstance(self._part, int):
-            return f"{before}[{self._part}]"
-        return f"{before}.{self._part}" if before and not self._part.startswith("[") else before + self._part
+        before = str(self.parent) if self.parent is not None else ""
+        if isinstance(self.part, int):
+            return f"{before}[{self.part}]"
+        return f"{before}.{self.part}" if before and not self.part.startswith("[") else before + self.part
 
 
 METADATA = Path("metadata")

@@ -3,7 +3,7 @@
 The registry calls `Chain.admit` on the private tree before defaulting ends and validation begins, then decodes the tree
 into `request.object`, validates it, and calls `Chain.validate`. What plugins put into `request.writes` is committed
 atomically with the object. If the commit fails because one of those was changed meanwhile, the registry calls
-`Chain.revalidate` and commits again. `request.held` is closed by the registry after the commit, whatever came of it.
+`Chain.revalidate` and commits again. What a request holds is released after the commit, whatever came of it.
 Plugins change the tree only in `admit`, and read the object only in `validate`. A DELETE has no tree and no object; a
 deletion of a collection passes here once per object.
 """
@@ -11,7 +11,7 @@ deletion of a collection passes here once per object.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -54,7 +54,19 @@ class AdmissionRequest:
     options: dict[str, Any] = field(default_factory=dict)  # CreateOptions, UpdateOptions, DeleteOptions as a tree
     warnings: list[str] = field(default_factory=list)  # sent to the client
     writes: list[Write] = field(default_factory=list)
-    held: AsyncExitStack = field(default_factory=AsyncExitStack)  # locks that last until after the commit
+    _held: AsyncExitStack | None = None  # locks that last until after the commit; most requests have none
+
+    async def hold(self, lock: AbstractAsyncContextManager[Any]) -> None:
+        """Enter a lock that lasts until after the commit."""
+        if self._held is None:
+            self._held = AsyncExitStack()
+        await self._held.enter_async_context(lock)
+
+    async def release(self) -> None:
+        """Leave what is held."""
+        held, self._held = self._held, None
+        if held is not None:
+            await held.aclose()
 
     def concerns(self, *types: type[Wire]) -> bool:
         """Whether the request is about one of these kinds of object."""
@@ -75,7 +87,7 @@ class Plugin(Protocol):
         """Change `request.tree` in place, before validation."""
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Refuse the request or let it pass; changes nothing but `warnings`, `writes` and `held`."""
+        """Refuse the request or let it pass; changes nothing but `warnings`, `writes` and what is held."""
 
 
 @runtime_checkable
@@ -128,7 +140,7 @@ class Chain:
             for validate in self._steps("validate", self._validate, request.resource.type):
                 await validate(request)
         except BaseException:
-            await request.held.aclose()
+            await request.release()
             raise
 
     async def revalidate(self, request: AdmissionRequest) -> None:

@@ -44,7 +44,7 @@ class Quota(Admission):
         if not request.dry_run:
             turn = self._turns.get(request.namespace) or asyncio.Lock()
             self._turns[request.namespace] = turn
-            await request.held.enter_async_context(turn)
+            await request.hold(turn)
         await self.write(request)
 
     async def write(self, request: AdmissionRequest) -> None:
