@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN
-from dray.client import Client, InProcess
+from dray.apiserver.user import ADMIN, AUTHENTICATED, User
+from dray.client import Client, Clock, InProcess
 from dray.node import agent
 from dray.node.agent import Agent
 from dray.node.lifecycle import RestartDelays
+from dray.node.runtime import Runtime
 from tests.node.cluster import NODE, Cluster
 from tests.node.driver import Driver
 
@@ -40,6 +41,12 @@ async def client(server: Running) -> Client:
 
 
 @pytest.fixture
+async def node_client(server: Running) -> Client:
+    """The agent's own way in: a node may do what a node must, and no more."""
+    return InProcess(server.api, User(f"system:node:{NODE}", groups=("system:nodes", AUTHENTICATED)))
+
+
+@pytest.fixture
 async def cluster(client: Client) -> Cluster:
     return Cluster(client)
 
@@ -58,9 +65,11 @@ def settings(root: Path, **more: object) -> agent.Settings:
 
 
 @asynccontextmanager
-async def running_agent(client: Client, root: Path, **more: object) -> AsyncIterator[Agent]:
+async def running_agent(
+    client: Client, root: Path, *, clock: Clock | None = None, over: Runtime | None = None, **more: object
+) -> AsyncIterator[Agent]:
     """An agent, until the block ends; its containers run on."""
-    running = Agent(client, settings(root, **more))
+    running = Agent(client, settings(root, **more), clock=clock, runtime=over)
     task = asyncio.create_task(running.run())
     started = asyncio.create_task(running.started.wait())
     await asyncio.wait((task, started), return_when=asyncio.FIRST_COMPLETED, timeout=20)
@@ -88,9 +97,9 @@ async def clean(root: Path) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def node(client: Client, root: Path, driver: Driver, clean: None) -> AsyncIterator[Agent]:
+async def node(node_client: Client, root: Path, driver: Driver, clean: None) -> AsyncIterator[Agent]:
     """An agent with the runtime `process` and a registered driver."""
-    async with running_agent(client, root) as running:
+    async with running_agent(node_client, root) as running:
         await driver.start()
         await asyncio.wait_for(driver.registered.wait(), 5)
         yield running

@@ -12,11 +12,11 @@ from typing import Any
 import grpc.aio
 
 from dray.rpc import (
-    dra_health_pb2,
     dra_v1_pb2,
     dra_v1_pb2_grpc,
     dra_v1beta1_pb2,
     dra_v1beta1_pb2_grpc,
+    health_pb2,
     registration_pb2,
     registration_pb2_grpc,
 )
@@ -62,7 +62,7 @@ class Driver:
             }
         ]
         self.omit: set[str] = set()  # claims to leave out of answers
-        self.health: asyncio.Queue[list[dra_health_pb2.DeviceHealth]] = asyncio.Queue()
+        self.health: asyncio.Queue[list[health_pb2.DeviceHealth]] = asyncio.Queue()
         self._servers: list[grpc.aio.Server] = []
 
     def cdi_id(self, uid: str) -> str:
@@ -85,8 +85,8 @@ class Driver:
             services.add_DRAPluginServicer_to_server(_Plugin(self, messages), plugin)
         handler = grpc.unary_stream_rpc_method_handler(
             self._health,
-            request_deserializer=dra_health_pb2.NodeWatchResourcesRequest.FromString,
-            response_serializer=dra_health_pb2.NodeWatchResourcesResponse.SerializeToString,
+            request_deserializer=health_pb2.NodeWatchResourcesRequest.FromString,
+            response_serializer=health_pb2.NodeWatchResourcesResponse.SerializeToString,
         )
         services = grpc.method_handlers_generic_handler("v1.DRAResourceHealth", {"NodeWatchResources": handler})
         plugin.add_generic_rpc_handlers((services,))
@@ -125,7 +125,7 @@ class Driver:
 
     async def _health(self, request: Any, context: Any) -> AsyncIterator[Any]:
         while True:
-            yield dra_health_pb2.NodeWatchResourcesResponse(devices=await self.health.get())
+            yield health_pb2.NodeWatchResourcesResponse(devices=await self.health.get())
 
 
 class _Plugin:

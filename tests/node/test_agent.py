@@ -1,27 +1,57 @@
-"""A node as a whole: real processes, real sockets, a real API server."""
+"""A node as a whole: real processes, real sockets, a real API server, with the rights of a node."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.node.cluster import Cluster, eventually
-from tests.node.driver import Driver
+from dray.api.errors import ServiceUnavailable
+from dray.api.gates import FeatureGates
+from dray.api.types.coordination import Lease
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.client import Client, ManualClock
+from dray.node.agent import Agent, AgentError
+from dray.node.checkpoint import Checkpoint
+from dray.node.fake import FakeRuntime
+from dray.node.status import EDITS_APPLIED
+from dray.rpc import health_pb2
+from tests.node.cluster import NAMESPACE, NODE, Cluster, eventually
+from tests.node.conftest import running_agent
+from tests.node.driver import NAME, Driver
 
-pytestmark = pytest.mark.usefixtures("node")
+
+def lines(root: Path, pod: Pod, container: str = "main", attempt: int = 0) -> list[str]:
+    """What a container has written."""
+    file = root / "pods" / pod.metadata.uid / "containers" / container / str(attempt) / "log"
+    return [line.split(" ", 3)[3] for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def log_lines(root: Path, uid: str, container: str = "main", attempt: int = 0) -> list[str]:
-    file = root / "pods" / uid / "containers" / container / str(attempt) / "log"
-    return [line.split(" ", 3)[3] for line in file.read_text().splitlines()]
+def checkpointed(root: Path) -> list[str]:
+    return [*Checkpoint.open(root / "claims.json")[0].claims]
 
 
-async def test_a_container_gets_the_environment_of_its_device(cluster: Cluster, driver: Driver, root: Path) -> None:
+def nothing_left(root: Path, driver: Driver) -> bool:
+    return not (driver.prepared or driver.cdi_files or checkpointed(root) or [*(root / "pods").glob("*")])
+
+
+def container(name: str, script: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "image": "none", "command": ["/bin/sh", "-c", script], **more}
+
+
+# Devices
+
+
+async def test_a_container_gets_the_environment_of_its_device(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
     claim = await cluster.claim("c")
     pod = await cluster.pod("p", "echo $GPU", claims=("c",), restartPolicy="Never")
     done = await cluster.phase("p", "Succeeded")
-    assert log_lines(root, pod.metadata.uid) == [claim.metadata.uid]
+    assert lines(root, pod) == [claim.metadata.uid]
     [status] = done.status.containerStatuses
     assert status.state.terminated is not None
     assert (status.state.terminated.exitCode, status.state.terminated.reason) == (0, "Completed")
@@ -29,11 +59,451 @@ async def test_a_container_gets_the_environment_of_its_device(cluster: Cluster, 
     assert driver.cdi_files == []
 
 
-async def test_a_deleted_pod_is_stopped_unprepared_and_gone(cluster: Cluster, driver: Driver, root: Path) -> None:
+async def test_two_containers_with_different_requests_get_different_devices(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    uids = [(await cluster.claim(name)).metadata.uid for name in ("one", "two")]
+    containers = [
+        container(name, "echo $GPU", resources={"claims": [{"name": name, "request": "gpu"}]})
+        for name in ("one", "two")
+    ]
+    pod = await cluster.pod("p", claims=("one", "two"), containers=containers, restartPolicy="Never")
+    await cluster.phase("p", "Succeeded")
+    assert [lines(root, pod, name) for name in ("one", "two")] == [[uid] for uid in uids]
+
+
+async def test_a_shared_claim_is_unprepared_after_the_second_pod(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    await cluster.claim("c")
+    for name in ("a", "b"):
+        await cluster.pod(name, claims=("c",))
+        await cluster.phase(name, "Running")
+    await cluster.delete("a")
+    await cluster.gone("a")
+    assert [len(driver.called(method)) for method in ("prepare", "unprepare")] == [1, 0]
+    await cluster.delete("b")
+    await cluster.gone("b")
+    await eventually(lambda: nothing_left(root, driver))
+    assert [len(driver.called(method)) for method in ("prepare", "unprepare")] == [1, 1]
+
+
+async def test_prepare_that_fails_three_times_is_tried_later_each_time(
+    node_client: Client, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    clock = ManualClock(1_800_000_000.0)
+    async with running_agent(node_client, root, clock=clock, over=FakeRuntime(clock)):
+        await driver.start()
+        await asyncio.wait_for(driver.registered.wait(), 5)
+        tries = iter(["once", "twice", "thrice"])
+        driver.fail = lambda method, uid: next(tries, "")
+        await cluster.claim("c")
+        await cluster.pod("p", claims=("c",))
+        await eventually(lambda: len(driver.called("prepare")) == 1)
+        for seconds, count in ((0.9, 1), (0.2, 2), (1.8, 2), (0.3, 3), (3.6, 3), (0.5, 4)):
+            await asyncio.sleep(0.05)  # answers come in real time
+            await clock.advance(seconds)
+            await asyncio.sleep(0.05)
+            assert len(driver.called("prepare")) == count
+        await cluster.phase("p", "Running")
+        text = f"Failed to prepare dynamic resources: ResourceClaim c: DRA driver {NAME}: twice"
+        assert await cluster.event("p", "FailedPrepareDynamicResources", "twice") == text
+
+
+async def test_edits_that_cannot_be_applied_are_reported_on_the_pod(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    claim = await cluster.claim("c")
+    write_spec = driver.write_spec
+
+    def with_mount(uid: str) -> None:
+        write_spec(uid)
+        file = root / "cdi" / f"{NAME}-{uid}.json"
+        file.write_text(
+            file.read_text().replace('"env"', '"mounts": [{"hostPath": "/usr", "containerPath": "/gpu"}], "env"')
+        )
+
+    driver.write_spec = with_mount  # type: ignore[method-assign]  # a driver with more to give
+    pod = await cluster.pod("p", "echo $GPU; sleep 600", claims=("c",))
+    found = await cluster.until(
+        "p", lambda pod: any(c.type == EDITS_APPLIED for c in pod.status.conditions) and pod.status.phase == "Running"
+    )
+    [condition] = [c for c in found.status.conditions if c.type == EDITS_APPLIED]
+    assert (condition.status, condition.message) == ("False", "container main: mount of /usr at /gpu")
+    message = await cluster.event("p", "DeviceEditsNotApplied")
+    assert message == "container main: the runtime process cannot apply: mount of /usr at /gpu"
+    await eventually(lambda: lines(root, pod) == [claim.metadata.uid])
+
+
+async def test_a_device_without_spec_is_named_and_waited_for(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    claim = await cluster.claim("c")
+    write_spec = driver.write_spec
+    driver.write_spec = lambda uid: None  # type: ignore[method-assign]  # a driver that forgets
+    await cluster.pod("p", claims=("c",))
+    waiting = await cluster.until(
+        "p", lambda pod: pod.status.containerStatuses and pod.status.containerStatuses[0].state.waiting
+    )
+    state = waiting.status.containerStatuses[0].state.waiting
+    assert state is not None
+    assert state.reason == "CreateContainerError"
+    assert f"CDI device {driver.cdi_id(claim.metadata.uid)} is unknown" in state.message
+    write_spec(claim.metadata.uid)
+    await cluster.phase("p", "Running")
+
+
+async def test_the_health_of_devices_is_shown(node_client: Client, cluster: Cluster, root: Path, clean: None) -> None:
+    async with running_agent(node_client, root):
+        driver = await Driver(root, health=True).start()
+        await asyncio.wait_for(driver.registered.wait(), 5)
+        claim = await cluster.claim("c")
+        await cluster.pod("p", claims=("c",), uses=[{"name": "c", "request": "gpu"}])
+        identity = health_pb2.DeviceIdentifier(pool_name="pool", device_name="gpu-0")
+        for health, word in ((1, "Healthy"), (2, "Unhealthy")):
+            driver.health.put_nowait([health_pb2.DeviceHealth(device=identity, health=health, message="hot")])
+            pod = await cluster.until("p", lambda pod, word=word: word in str(pod.status.containerStatuses))  # type: ignore[misc]  # bound
+        [entry] = pod.status.containerStatuses[0].allocatedResourcesStatus
+        assert entry.name == "claim:c/gpu"
+        [resource] = entry.resources
+        assert (resource.resourceID, resource.health, resource.message) == (
+            driver.cdi_id(claim.metadata.uid),
+            "Unhealthy",
+            "hot",
+        )
+        await driver.stop()
+
+
+# Pods that are refused
+
+
+async def test_a_pod_whose_node_was_set_by_hand_waits(node: Agent, cluster: Cluster, driver: Driver) -> None:
+    claim = await cluster.claim("c")
+    pod = await cluster.pod("p", claims=("c",), reserve=False)
+    message = await cluster.event("p", "FailedPrepareDynamicResources")
+    who = f"pod p ({pod.metadata.uid}) is not allowed to use ResourceClaim c ({claim.metadata.uid})"
+    assert message == f"Failed to prepare dynamic resources: {who}"
+    assert (await cluster.get("p")).status.phase == "Pending"
+    assert driver.calls == []
+    await cluster.reserve("c", pod)
+    await cluster.phase("p", "Running")
+
+
+async def test_a_pod_without_command_fails_and_says_why(node: Agent, cluster: Cluster, driver: Driver) -> None:
+    await cluster.claim("c")
+    await cluster.pod("p", claims=("c",), containers=[{"name": "main", "image": "nginx"}])
+    pod = await cluster.phase("p", "Failed")
+    assert (pod.status.reason, "images are not pulled" in pod.status.message) == ("NoCommand", True)
+    assert driver.calls == []
+
+
+async def test_a_pod_that_waits_is_deleted_without_ado(node: Agent, cluster: Cluster, driver: Driver) -> None:
+    await cluster.pod("p", claims=("missing",), reserve=False)
+    await cluster.event("p", "FailedPrepareDynamicResources", 'resourceclaim "missing" not found')
+    await cluster.delete("p")
+    await cluster.gone("p")
+    assert driver.calls == []
+
+
+# The end of pods
+
+
+async def test_a_deleted_pod_is_stopped_unprepared_and_gone(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
     await cluster.claim("c")
     await cluster.pod("p", claims=("c",))
     await cluster.phase("p", "Running")
     await cluster.delete("p")
     await cluster.gone("p")
-    assert driver.prepared == set()
-    await eventually(lambda: not [*(root / "pods").iterdir()])
+    await eventually(lambda: nothing_left(root, driver))
+
+
+async def test_a_pod_is_not_over_before_its_claims_are_unprepared(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    await cluster.claim("c")
+    driver.fail = lambda method, uid: "busy" if method == "unprepare" else ""
+    await cluster.pod("done", "true", claims=("c",), restartPolicy="Never")
+    await cluster.event("done", "FailedUnprepareDynamicResources", "busy")
+    pod = await cluster.until("done", lambda pod: pod.status.containerStatuses[0].state.terminated)
+    assert pod.status.phase == "Running"
+    await driver.stop()
+    await cluster.delete("done")
+    await cluster.event("done", "FailedUnprepareDynamicResources", f"DRA driver {NAME} is not registered")
+    assert "done" in await cluster.names()
+    driver.fail = lambda method, uid: ""
+    await driver.start()
+    await cluster.gone("done", 5)
+    await eventually(lambda: nothing_left(root, driver))
+
+
+async def test_a_pod_that_is_deleted_by_force_leaves_nothing(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    await cluster.claim("c")
+    await cluster.pod("p", "trap '' TERM; while :; do sleep 0.1; done", claims=("c",), terminationGracePeriodSeconds=60)
+    await cluster.phase("p", "Running")
+    await cluster.delete("p", grace=0)
+    assert "p" not in await cluster.names()
+    await eventually(lambda: nothing_left(root, driver))
+
+
+async def test_a_container_has_its_grace_to_end(node: Agent, cluster: Cluster, root: Path) -> None:
+    script = "trap 'sleep 0.3; echo tidy; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    pod = await cluster.pod("p", script, terminationGracePeriodSeconds=20)
+    await eventually(lambda: lines(root, pod) == ["up"])
+    await cluster.delete("p")
+    await cluster.until("p", lambda pod: lines(root, pod) == ["up", "tidy"])
+    await cluster.gone("p")
+
+
+async def test_a_pod_that_runs_too_long_is_ended(node: Agent, cluster: Cluster) -> None:
+    await cluster.pod("p", activeDeadlineSeconds=1)
+    pod = await cluster.phase("p", "Failed")
+    assert pod.status.reason == "DeadlineExceeded"
+
+
+async def test_a_pod_that_somebody_declares_failed_is_stopped(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    await cluster.claim("c")
+    await cluster.pod("p", claims=("c",))
+    await cluster.phase("p", "Running")
+    await cluster.status("p", {"phase": "Failed", "reason": "Evicted"})
+    await eventually(lambda: driver.prepared == set())
+    assert (await cluster.get("p")).status.reason == "Evicted"
+
+
+# Containers
+
+
+async def test_init_containers_and_sidecars_run_in_order(node: Agent, cluster: Cluster, root: Path) -> None:
+    shared = root / "order"
+    sidecar = f"echo car >> {shared}; trap 'echo end >> {shared}; exit 0' TERM; while :; do sleep 0.02; done"
+    inits = [
+        container("one", f"echo one >> {shared}"),
+        container("car", sidecar, restartPolicy="Always"),
+        container("two", f"sleep 0.3; echo two >> {shared}"),
+    ]
+    main = container("main", f"sleep 0.2; echo main >> {shared}")
+    await cluster.pod("p", initContainers=inits, containers=[main], restartPolicy="Never")
+    pod = await cluster.phase("p", "Succeeded")
+    assert shared.read_text().split() == ["one", "car", "two", "main", "end"]
+    assert [status.name for status in pod.status.initContainerStatuses] == ["one", "car", "two"]
+
+
+async def test_a_container_that_fails_is_restarted_later_each_time(node: Agent, cluster: Cluster, root: Path) -> None:
+    pod = await cluster.pod("p", "echo run; exit 4")
+    found = await cluster.until("p", lambda pod: "CrashLoopBackOff" in str(pod.status.containerStatuses))
+    assert found.status.phase == "Running"
+    found = await cluster.until("p", lambda pod: pod.status.containerStatuses[0].restartCount == 2)
+    last = found.status.containerStatuses[0].lastState.terminated
+    assert last is not None
+    assert last.exitCode == 4
+    assert (lines(root, pod, attempt=1), lines(root, pod, attempt=2)) == (["run"], ["run"])
+    assert not (root / "pods" / pod.metadata.uid / "containers/main/0").exists()
+
+
+async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Cluster) -> None:
+    main = {"name": "main", "image": "none", "command": ["/no/such/program"]}
+    await cluster.pod("p", containers=[main], restartPolicy="Never")
+    pod = await cluster.phase("p", "Failed")
+    state = pod.status.containerStatuses[0].state.terminated
+    assert state is not None
+    assert (state.exitCode, state.reason, state.message) == (
+        128,
+        "StartError",
+        "/no/such/program: No such file or directory",
+    )
+
+
+async def test_a_missing_config_map_is_waited_for(node: Agent, cluster: Cluster) -> None:
+    main = container("main", "sleep 600", envFrom=[{"configMapRef": {"name": "later"}}])
+    await cluster.pod("p", containers=[main])
+    pod = await cluster.until("p", lambda pod: "CreateContainerConfigError" in str(pod.status.containerStatuses))
+    state = pod.status.containerStatuses[0].state.waiting
+    assert state is not None
+    assert state.message == 'configmap "later" not found'
+
+
+# Restarts and outages
+
+
+async def test_containers_outlive_the_agent_and_are_not_started_twice(
+    node_client: Client, cluster: Cluster, driver: Driver, root: Path, clean: None
+) -> None:
+    await cluster.claim("c")
+    await driver.start()
+    async with running_agent(node_client, root):
+        running = await cluster.pod("running", "echo once; sleep 600", claims=("c",))
+        ending = await cluster.pod("ending", "echo once; sleep 0.5; exit 3", restartPolicy="Never")
+        await cluster.phase("running", "Running")
+        await cluster.phase("ending", "Running")
+    await asyncio.sleep(0.6)
+    async with running_agent(node_client, root):
+        done = await cluster.phase("ending", "Failed")
+        state = done.status.containerStatuses[0].state.terminated
+        assert state is not None
+        assert state.exitCode == 3
+        await asyncio.wait_for(driver.registered.wait(), 5)
+        pod = await cluster.get("running")
+        assert (pod.status.phase, pod.status.containerStatuses[0].restartCount) == ("Running", 0)
+        assert (lines(root, running), lines(root, ending)) == (["once"], ["once"])
+        assert len(driver.called("prepare")) == 1
+        await cluster.delete("running")
+        await cluster.gone("running")
+
+
+async def test_what_is_no_longer_wanted_is_ended_and_unprepared_after_a_restart(
+    node_client: Client, cluster: Cluster, driver: Driver, root: Path, client: Client, clean: None
+) -> None:
+    await cluster.claim("c")
+    await driver.start()
+    async with running_agent(node_client, root):
+        await cluster.pod("p", claims=("c",))
+        await cluster.phase("p", "Running")
+    await cluster.delete("p", grace=0)
+    await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, NAMESPACE, subresource="status")
+    await client.delete(ResourceClaim, "c", NAMESPACE)
+    async with running_agent(node_client, root):
+        await eventually(lambda: nothing_left(root, driver))
+
+
+class Cut:
+    """A client whose connection can be cut."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.cut = False
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        if name == "watch":
+            return self._watch
+        if not self.cut or not asyncio.iscoroutinefunction(method):
+            return method
+
+        async def away(*arguments: Any, **more: Any) -> None:
+            raise ServiceUnavailable("the server is away")
+
+        return away
+
+    async def _watch(self, *arguments: Any, **more: Any) -> Any:
+        async for batch in self._client.watch(*arguments, **more):
+            if self.cut:
+                raise ServiceUnavailable("the server is away")
+            yield batch
+
+
+async def test_without_api_server_containers_restart_with_their_devices(
+    node_client: Client, cluster: Cluster, driver: Driver, root: Path, clean: None
+) -> None:
+    connection = Cut(node_client)
+    await driver.start()
+    async with running_agent(connection, root):  # type: ignore[arg-type]  # stands for the client it has
+        claim = await cluster.claim("c")
+        pod = await cluster.pod(
+            "p", f"echo $GPU; while [ ! -e {root}/go ]; do sleep 0.05; done; sleep 0.1", claims=("c",)
+        )
+        await eventually(lambda: lines(root, pod))
+        connection.cut = True
+        (root / "go").touch()
+        await eventually(lambda: lines(root, pod, attempt=1) == [claim.metadata.uid])
+        connection.cut = False
+        await cluster.until("p", lambda pod: pod.status.containerStatuses[0].restartCount >= 1)
+
+
+async def test_a_corrupt_checkpoint_is_reported_on_the_node(node_client: Client, cluster: Cluster, root: Path) -> None:
+    (root / "claims.json").write_text("not a checkpoint")
+    async with running_agent(node_client, root):
+        text = await cluster.event(NODE, "CorruptCheckpoint")
+    assert str(root / "claims.json.corrupt-1") in text
+
+
+async def test_a_root_has_one_agent(node: Agent, node_client: Client, root: Path) -> None:
+    with pytest.raises(AgentError, match="another agent uses"):
+        async with running_agent(node_client, root):
+            pass
+
+
+# The gate
+
+
+async def test_with_the_gate_off_new_pods_run_without_devices_and_old_ones_are_left_alone(
+    node_client: Client, cluster: Cluster, driver: Driver, root: Path, clean: None
+) -> None:
+    await cluster.claim("c")
+    await driver.start()
+    async with running_agent(node_client, root):
+        old = await cluster.pod("old", f"echo run; while [ ! -e {root}/go ]; do sleep 0.05; done", claims=("c",))
+        await cluster.phase("old", "Running")
+    async with running_agent(node_client, root, gates=FeatureGates.parse("DynamicResourceAllocation=false")):
+        new = await cluster.pod("new", 'echo "device: $GPU"; sleep 600', claims=("c",))
+        await cluster.event("new", "DevicesDisabled", "runs without its devices")
+        await eventually(lambda: lines(root, new) == ["device: "])
+        assert (await cluster.get("old")).status.containerStatuses[0].restartCount == 0
+        (root / "go").touch()
+        pod = await cluster.until("old", lambda pod: "DevicesDisabled" in str(pod.status.containerStatuses))
+        assert (pod.status.phase, lines(root, old)) == ("Running", ["run"])
+        await cluster.delete("old")
+        await cluster.gone("old")
+        assert driver.prepared == set()
+
+
+# The node itself
+
+
+async def test_the_node_registers_with_labels_capacity_and_lease(
+    node_client: Client, client: Client, root: Path
+) -> None:
+    async with running_agent(node_client, root, labels={"zone": "a"}, capacity={"pods": "7"}):
+        node = await client.get(Node, NODE)
+        lease = await client.get(Lease, NODE, "kube-node-lease")
+    assert node.metadata.labels["zone"] == "a"
+    assert node.metadata.labels["kubernetes.io/hostname"] == NODE
+    assert (node.status.capacity["pods"], node.status.allocatable["pods"]) == ("7", "7")
+    assert {c.type: c.status for c in node.status.conditions}["Ready"] == "True"
+    assert lease.spec.holderIdentity == NODE
+
+
+async def test_a_node_that_was_deleted_comes_back(node_client: Client, client: Client, root: Path) -> None:
+    clock = ManualClock(1_800_000_000.0)
+    async with running_agent(node_client, root, clock=clock, over=FakeRuntime(clock)):
+        first = (await client.get(Lease, NODE, "kube-node-lease")).spec.renewTime
+        await clock.advance(11)
+        second = (await client.get(Lease, NODE, "kube-node-lease")).spec.renewTime
+        assert first is not None
+        assert second is not None
+        assert second > first
+        await client.delete(Node, NODE)
+        for _ in range(40):
+            await clock.advance(10)
+        await client.get(Node, NODE)
+
+
+def slice_tree(name: str, driver: str, node: str) -> dict[str, Any]:
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    return {"metadata": {"name": name}, "spec": {"driver": driver, "nodeName": node, "pool": pool, "devices": []}}
+
+
+async def test_slices_go_at_the_agents_start_and_with_their_driver(
+    node_client: Client, client: Client, driver: Driver, root: Path
+) -> None:
+    async def names() -> list[str]:
+        return sorted(found.metadata.name for found in (await client.list(ResourceSlice)).items)
+
+    for name, of, where in (("stale", NAME, NODE), ("elsewhere", NAME, "node-b")):
+        await client.create(ResourceSlice, slice_tree(name, of, where))
+    async with running_agent(node_client, root):
+        assert await names() == ["elsewhere"]
+        await driver.start()
+        await asyncio.wait_for(driver.registered.wait(), 5)
+        for name, of in (("mine", NAME), ("others", "other.example")):
+            await client.create(ResourceSlice, slice_tree(name, of, NODE))
+        await driver.stop()
+        for _ in range(100):
+            if await names() == ["elsewhere", "others"]:
+                break
+            await asyncio.sleep(0.05)
+        assert await names() == ["elsewhere", "others"]

@@ -15,7 +15,7 @@ import grpc.aio
 
 from dray.node.checkpoint import PreparedDevice
 from dray.node.metrics import OPERATIONS
-from dray.rpc import dra_health_pb2, dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
+from dray.rpc import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc, health_pb2
 
 DEADLINE_SECONDS = 45.0  # of a prepare or unprepare, as the kubelet's
 V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
@@ -107,9 +107,9 @@ class Driver:
         """Follow what the driver says of its devices: each time a whole list of DeviceHealth messages."""
         call = self._channel.unary_stream(
             f"/{self.health_service}/NodeWatchResources",
-            request_serializer=dra_health_pb2.NodeWatchResourcesRequest.SerializeToString,
-            response_deserializer=dra_health_pb2.NodeWatchResourcesResponse.FromString,
-        )(dra_health_pb2.NodeWatchResourcesRequest())
+            request_serializer=health_pb2.NodeWatchResourcesRequest.SerializeToString,
+            response_deserializer=health_pb2.NodeWatchResourcesResponse.FromString,
+        )(health_pb2.NodeWatchResourcesRequest())
         try:
             async for answer in call:
                 yield list(answer.devices)

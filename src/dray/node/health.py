@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dray.client import Clock
 from dray.node.drivers import Driver, DriverError
-from dray.rpc.dra_health_pb2 import DeviceHealth as Message
+from dray.rpc.health_pb2 import DeviceHealth as Message
 
 log = logging.getLogger(__name__)
 
