@@ -74,7 +74,7 @@ def device(
 
 def attribute(value: Attribute) -> Tree:
     """The API's form of a value: its type is the name of the field that holds it."""
-    if isinstance(value, (bool, int, str)):
+    if isinstance(value, str) or not isinstance(value, Sequence):
         return {_type_name(value): _plain(value)}
     values = [*value]
     names = {_type_name(item) for item in values}

@@ -7,6 +7,7 @@ uid. Left out: what is served (`plugin`).
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,33 +41,50 @@ class Sockets:
 
 
 class SocketServer:
-    """A gRPC server on a Unix domain socket."""
+    """A gRPC server on a Unix domain socket.
+
+    It listens under a name that nobody looks at and is then renamed: so it is there only when it answers, takes the
+    place of a predecessor's socket without a gap, and gRPC, which at its end removes the path that it opened, cannot
+    remove a successor's.
+    """
 
     def __init__(self, path: Path, add_services: Callable[[grpc.aio.Server], None]) -> None:
         self._path = path
-        self._server = grpc.aio.server()
-        add_services(self._server)
+        self._add_services = add_services
+        self._server: grpc.aio.Server | None = None
         self._inode = 0
 
     async def start(self) -> None:
         check_length(self._path)
         try:
             self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            _remove_stale(self._path)
-            self._server.add_insecure_port(f"unix:{self._path}")
-            self._inode = self._path.stat().st_ino
+            _check_free(self._path)
+            await self._open(self._path.with_name(f".{secrets.token_hex(3)}"))
         except (OSError, RuntimeError) as error:
+            await self.stop(0)
             raise SocketError(f"socket {self._path} cannot be opened: {error}") from error
+
+    async def _open(self, private: Path) -> None:
+        self._server = grpc.aio.server()
+        self._add_services(self._server)
+        self._server.add_insecure_port(f"unix:{private}")
         await self._server.start()
+        self._show(private)
+
+    def _show(self, private: Path) -> None:
+        self._inode = private.stat().st_ino
+        private.rename(self._path)
 
     async def stop(self, grace: float) -> None:
-        """Refuse new calls, let those under way end within `grace` seconds, and remove the socket."""
-        await self._server.stop(grace)
+        """Remove the socket, refuse new calls, and let those under way end within `grace` seconds."""
+        if self._server is None:
+            return
         try:
             if self._path.stat().st_ino == self._inode:  # not one that a successor has put there
                 self._path.unlink()
         except FileNotFoundError:
             pass
+        await self._server.stop(grace)
 
 
 def check_length(path: Path) -> None:
@@ -77,12 +95,11 @@ def check_length(path: Path) -> None:
         )
 
 
-def _remove_stale(path: Path) -> None:
-    """A killed predecessor leaves its socket; anything else in that place is somebody's file."""
+def _check_free(path: Path) -> None:
+    """A killed predecessor leaves its socket, which may go; anything else in that place is somebody's file."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
         raise SocketError(f"{path} is in the way: it is not a socket")
-    path.unlink()
