@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.node import runtimes
+from dray.node import runtimes, shim
 from dray.node.bwrap import BwrapWrapper
 from dray.node.cdi import DeviceNode, Edits, Hook, Mount
 from dray.node.fake import EXIT_CODE, SECONDS, FakeRuntime
@@ -211,7 +213,7 @@ async def test_a_container_whose_guardian_was_killed_is_given_up(executing: Runt
     mark = str(int(time.time() * 1000) + 2_000_000)
     task = shell(f"sleep {mark}; true")
     await executing.start(task)
-    guardian = guardian_of(tmp_path / "pods/pod-1/containers/main/0")
+    guardian = guardian_of(tmp_path / "pods/pod-1/containers/main")
     os.kill(guardian, signal.SIGKILL)
     attempt = await finished(executing, task.key)
     assert (attempt.exit_code, attempt.reason) == (137, "ContainerStatusUnknown")
@@ -219,16 +221,28 @@ async def test_a_container_whose_guardian_was_killed_is_given_up(executing: Runt
     assert not running_with(mark)
 
 
-async def test_an_attempt_that_was_never_started_is_given_up_for_good(executing: Runtime, tmp_path: Path) -> None:
-    directory = tmp_path / "pods/pod-1/containers/main/0"
+async def test_an_attempt_that_never_began_is_forgotten_and_cannot_begin(executing: Runtime, tmp_path: Path) -> None:
+    directory = tmp_path / "pods/pod-1/containers/main/0-token"
     directory.mkdir(parents=True)
-    [attempt] = executing.attempts("pod-1")
-    assert attempt.exit_code == 137
-    late = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", "src/dray/node/shim.py", str(directory), stdout=asyncio.subprocess.DEVNULL
-    )
+    ours = os.open(directory / "lock", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(ours, fcntl.LOCK_EX)
+    late = await guardian(directory)  # waits for the lock, as if it had been started by an agent that was killed
+    await asyncio.sleep(0.2)
+    shutil.rmtree(directory)
+    os.close(ours)
     assert await late.wait() == 0
-    assert not (directory / "pid.json").exists()
+    directory.mkdir(parents=True)
+    assert executing.attempts("pod-1") == []
+    assert not directory.exists()
+    assert await (await guardian(directory)).wait() != 0
+    assert await output(executing, shell("echo first")) == ["first"]
+
+
+async def guardian(directory: Path) -> asyncio.subprocess.Process:
+    quiet = asyncio.subprocess.DEVNULL
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", shim.__file__, str(directory), stdout=quiet, stderr=quiet
+    )
 
 
 # Mounts, devices and hooks
@@ -327,7 +341,8 @@ def test_auto_is_bwrap_where_it_works(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def guardian_of(directory: Path) -> int:
-    return int(json.loads((directory / "pid.json").read_text())["shim"])
+    [file] = directory.glob("*/pid.json")
+    return int(json.loads(file.read_text())["shim"])
 
 
 def running_with(argument: str) -> bool:

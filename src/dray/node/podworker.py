@@ -80,6 +80,7 @@ class PodWorker:
         self._not_applied: dict[str, list[str]] = {}
         self._claims_backoff = Backoff(node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)
         self._claims_again = 0.0
+        self._ending = False
         self._writer: StatusWriter | None = None
         self._sources: Sources | None = None
         self._volumes: Volumes | None = None
@@ -176,7 +177,7 @@ class PodWorker:
         if self._phase:
             return await self._wind_down(pod, self._look())
         self._report(pod, self._look(), decision)
-        claims = self._claims_delay() if obstacle is not None else None
+        claims = self._claims_delay() if obstacle is not None and self._node.devices else None
         return self._earliest(decision.again, self._deadline(pod), claims)
 
     def _earliest(self, *times: float | None) -> float | None:
@@ -234,7 +235,6 @@ class PodWorker:
             if not histories:
                 self._node.recorder.warning(pod, "DevicesDisabled", f"{off}: the pod runs without its devices")
             return None
-        self._claims_again = self._node.clock.monotonic() + self._claims_backoff.next_delay()
         return Waiting("DevicesDisabled", f"{off}: a pod that had devices is not started again")
 
     def _claims_failed(self, pod: Pod | None, reason: str, message: str) -> None:
@@ -358,6 +358,7 @@ class PodWorker:
 
     async def _wind_down(self, pod: Pod, histories: Histories) -> float | None:
         """Bring a pod to its end: containers, claims, status, and the object itself if it is to be deleted."""
+        self._turn_to_the_end()
         remaining = lifecycle.next_to_stop(pod, histories)
         if remaining:
             self._stop(pod, remaining, histories, self._time_to_stop(pod))
@@ -372,6 +373,13 @@ class PodWorker:
         if pod.metadata.deletionTimestamp is not None:
             return await self._delete(pod)
         return None
+
+    def _turn_to_the_end(self) -> None:
+        """Unprepare is not to wait for what was put off while the pod was to run."""
+        if not self._ending:
+            self._ending = True
+            self._claims_again = 0.0
+            self._claims_backoff.reset()
 
     def _time_to_stop(self, pod: Pod) -> float:
         if pod.metadata.deletionTimestamp is None:
@@ -410,6 +418,7 @@ class PodWorker:
 
     async def _bury(self, histories: Histories) -> float | None:
         """End what is left of a pod that is gone from the API."""
+        self._turn_to_the_end()
         running = [name for name, attempts in histories.items() if attempts[-1].running]
         if running:
             self._stop(None, running, histories, FORCED_GRACE_SECONDS)

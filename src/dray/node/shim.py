@@ -3,7 +3,7 @@
 Runs as a program of its own, `python -I -S shim.py DIRECTORY`, with the standard library alone, since there is one for
 every container; it closes its standard output when the container runs or has failed. The directory holds `task.json`; the guardian holds a lock on `lock` as long as it lives, writes
 `pid.json` before the container may begin and `exit.json` at its end. SIGTERM is passed on, SIGUSR1 ends everything.
-An `exit.json` that is there at the start means that the attempt was given up, and that nothing is to be started.
+A directory that is gone, or has an `exit.json` at the start, means that the attempt was given up: nothing is started.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def main(directory: str) -> None:
     os.chdir("/")
     lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    if os.path.exists(f"{directory}/exit.json"):
+    if os.path.exists(f"{directory}/exit.json") or not os.path.exists(f"{directory}/task.json"):
         return
     with open(f"{directory}/task.json") as stream:
         task = json.load(stream)

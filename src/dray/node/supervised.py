@@ -1,9 +1,10 @@
 """Containers as processes under a guardian each: what the runtimes `process`, `bwrap` and `oci` share.
 
-Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>`, and a guardian (`shim`) that holds a lock
-on a file in it. All that is known of an attempt is read from there, so an agent that was killed finds its containers
-again, and takes the lock itself to give up an attempt that has no guardian any more. How a command line becomes a
-container is the business of a `Wrapper`.
+Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>-<token>`, and a guardian (`shim`) that holds
+a lock on a file in it. All that is known of an attempt is read from there, so an agent that was killed finds its
+containers again, and takes the lock itself to give up an attempt that has no guardian any more. One that never began is
+removed: a guardian that comes late finds its directory gone and starts nothing, and the token keeps it from finding the
+next one. How a command line becomes a container is the business of a `Wrapper`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -78,6 +80,7 @@ class Supervised:
         self._wrapper = wrapper
         self._children: dict[Key, int] = {}  # guardians that are ours to reap
         self._starting: set[Key] = set()
+        self._directories: dict[Key, Path] = {}  # as of the last look
         self._ended: dict[Key, Attempt] = {}  # attempts that are over do not change any more
 
     @property
@@ -92,11 +95,13 @@ class Supervised:
         return self._wrapper.cannot(task)
 
     async def start(self, task: Task) -> Attempt:
-        directory = self._directory(task.key)
-        if directory.exists():
-            return self._attempt(task.key)
+        known = self._find(task.key)
+        if known is not None:
+            return known
         self._prune(task.key)
+        directory = self._container(task.key) / f"{task.key.attempt}-{secrets.token_hex(4)}"
         directory.mkdir(parents=True)
+        self._directories[task.key] = directory
         self._starting.add(task.key)
         try:
             launch = self._wrapper.launch(task, directory)
@@ -104,11 +109,16 @@ class Supervised:
             await self._spawn(task.key, directory)
         except BaseException as error:
             if isinstance(error, StartError):
-                shutil.rmtree(directory, ignore_errors=True)  # nothing ran: the number is free
+                self._forget(task.key)  # nothing ran: the number is free
             raise
         finally:
             self._starting.discard(task.key)
-        return self._attempt(task.key)
+        attempt = self._attempt(task.key, directory)
+        assert attempt is not None  # it has a pid
+        return attempt
+
+    def _find(self, key: Key) -> Attempt | None:
+        return next((attempt for attempt in self.attempts(key.pod) if attempt.key == key), None)
 
     async def _spawn(self, key: Key, directory: Path) -> None:
         ready, theirs = os.pipe()
@@ -127,19 +137,20 @@ class Supervised:
     def attempts(self, pod: str) -> list[Attempt]:
         found = []
         for container in _entries(self._pods / pod / "containers"):
-            for attempt in _entries(container):
-                key = Key(pod, container.name, int(attempt.name))
-                if key not in self._starting:
-                    found.append(self._attempt(key))
+            for directory in _entries(container):
+                key = Key(pod, container.name, _number(directory))
+                self._directories[key] = directory
+                if key not in self._starting and (attempt := self._attempt(key, directory)) is not None:
+                    found.append(attempt)
         return sorted(found, key=lambda attempt: attempt.key)
 
     def pods(self) -> Iterable[str]:
         return [entry.name for entry in _entries(self._pods)]
 
     async def wait(self, key: Key) -> None:
-        while self._directory(key).exists() and self._attempt(key).running:
-            pids = _read(self._directory(key) / "pid.json")
-            if pids is None:  # the guardian is about to start or to give up
+        while (attempt := self._find(key)) is not None and attempt.running:
+            pids = _read(self._directories[key] / "pid.json")
+            if pids is None:  # the guardian is about to start, or to go without
                 await asyncio.sleep(_POLL_SECONDS)
             else:
                 await _process_ended(pids["shim"], pids["shim_start"])
@@ -158,44 +169,50 @@ class Supervised:
             ended.cancel()
 
     def log(self, key: Key) -> Path | None:
-        return self._directory(key) / "log"
+        directory = self._directories.get(key)
+        return None if directory is None else directory / "log"
 
     def remove(self, pod: str) -> None:
         for attempt in self.attempts(pod):
-            self._wrapper.clean(self._directory(attempt.key))
-            self._ended.pop(attempt.key, None)
+            self._forget(attempt.key)
         shutil.rmtree(self._pods / pod, ignore_errors=True)
 
     # One attempt, from its files
 
-    def _directory(self, key: Key) -> Path:
-        return self._pods / key.pod / "containers" / key.container / str(key.attempt)
+    def _container(self, key: Key) -> Path:
+        return self._pods / key.pod / "containers" / key.container
 
-    def _attempt(self, key: Key) -> Attempt:
+    def _forget(self, key: Key) -> None:
+        directory = self._directories.pop(key)
+        self._ended.pop(key, None)
+        self._wrapper.clean(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def _attempt(self, key: Key, directory: Path) -> Attempt | None:
+        """What is known of an attempt; None for one that has not begun."""
         if key in self._ended:
             return self._ended[key]
-        directory = self._directory(key)
-        end = _read(directory / "exit.json") or self._lost(key, directory)
-        pids = _read(directory / "pid.json") or {}
-        task = _read(directory / "task.json") or {}
-        started, quick_ends = pids.get("started", 0.0), task.get("quick_ends", 0)
+        end = _read(directory / "exit.json") or self._lost(directory)
+        pids, task = _read(directory / "pid.json"), _read(directory / "task.json")
+        if pids is None or task is None:
+            return None
+        started, quick_ends = pids["started"], task["quick_ends"]
         if end is None:
             return Attempt(key, started, quick_ends)
-        attempt = Attempt(
-            key, started or end["finished"], quick_ends, end["finished"], end["code"], end["reason"], end["message"]
-        )
+        attempt = Attempt(key, started, quick_ends, end["finished"], end["code"], end["reason"], end["message"])
         self._ended[key] = attempt
         return attempt
 
-    def _lost(self, key: Key, directory: Path) -> dict[str, Any] | None:
-        """Give up an attempt without guardian; None while there is one."""
-        if key in self._starting:
-            return None
+    def _lost(self, directory: Path) -> dict[str, Any] | None:
+        """Give up an attempt without guardian; None while there is one, or when the attempt never began."""
         with _locked(directory / "lock") as locked:
             if not locked:
                 return None
             end = _read(directory / "exit.json")  # written between the two looks
-            if end is None:
+            if end is None and not (directory / "pid.json").exists():
+                self._wrapper.clean(directory)
+                shutil.rmtree(directory, ignore_errors=True)
+            elif end is None:
                 _kill_left_over(directory)
                 self._wrapper.clean(directory)
                 message = "The container could not be located: its guardian was killed, or the machine restarted"
@@ -205,7 +222,7 @@ class Supervised:
             return end
 
     def _signal(self, key: Key, number: int) -> None:
-        pids = _read(self._directory(key) / "pid.json")
+        pids = _read(self._directories[key] / "pid.json") if key in self._directories else None
         if pids is not None and _alive(pids["shim"], pids["shim_start"]):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pids["shim"], number)
@@ -224,12 +241,10 @@ class Supervised:
 
     def _prune(self, key: Key) -> None:
         """Keep one attempt before the new one: `logs --previous` goes back no further."""
-        for entry in _entries(self._directory(key).parent):
-            number = int(entry.name)
-            if number < key.attempt - 1:
-                self._ended.pop(Key(key.pod, key.container, number), None)
-                self._wrapper.clean(entry)
-                shutil.rmtree(entry, ignore_errors=True)
+        for directory in _entries(self._container(key)):
+            old = Key(key.pod, key.container, _number(directory))
+            if old.attempt < key.attempt - 1:
+                self._forget(old)
 
 
 def _guardian(directory: Path, ready: int) -> int:
@@ -253,6 +268,10 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
         "quick_ends": task.quick_ends,
     }
     shim.write_json(str(directory / "task.json"), written)
+
+
+def _number(directory: Path) -> int:
+    return int(directory.name.partition("-")[0])
 
 
 def _entries(directory: Path) -> list[Path]:
