@@ -143,6 +143,26 @@ async def test_a_finished_job_gives_its_claim_back(cluster: Cluster) -> None:
     await cluster.free()
 
 
+async def test_a_job_whose_pods_share_a_claim_frees_it_at_its_end(cluster: Cluster) -> None:
+    pod = {
+        "metadata": {"annotations": {"sim.dray.dev/seconds": "0.1"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "i"}],
+            "resourceClaims": [{"name": "x", "resourceClaimName": "c"}],
+        },
+    }
+    spec = {"suspend": True, "completions": 4, "parallelism": 2, "template": pod}
+    made = await cluster.client.create(Job, {"metadata": {"name": "j"}, "spec": spec}, namespace="ns")
+    reference = {"apiGroup": "batch", "resource": "jobs", "name": "j", "uid": made.metadata.uid}
+    await cluster.claim(reservedFor=reference)
+    await cluster.client.patch(Job, "j", {"spec": {"suspend": False}}, "ns")
+    await cluster.reserved("j")
+    await cluster.free()
+    conditions = (await cluster.client.get(Job, "j", "ns")).status.conditions
+    assert any(c.type == "Complete" and c.status == "True" for c in conditions)
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_the_owner_needs_permission_to_write_the_status(cluster: Cluster, allowed: bool) -> None:
     await cluster.claim(reservedFor=await workload(cluster))
