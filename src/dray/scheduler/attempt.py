@@ -7,16 +7,14 @@ for every node why it was refused, in the words that users know.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
 
 from dray.scheduler.configuration import Profile
 from dray.scheduler.demand import Candidate
 from dray.scheduler.devices import CANNOT_ALLOCATE, NAME, Devices, PodClaims, Promise
 from dray.scheduler.filters import NODE_FILTERS, KeptSets
 from dray.scheduler.neighbours import SPREADING, SPREADING_LABEL, Neighbours
-from dray.scheduler.nodes import NodeInfo, NodeTable
+from dray.scheduler.nodes import NodeInfo, NodeTable, Sample
 from dray.scheduler.scores import (
     BetterAlternatives,
     FewTaints,
@@ -124,12 +122,10 @@ class Placement:
             rules.append((alternatives, profile.weights.get(NAME, 0)))
         return best(candidate, compared, rules)
 
-    def _sample(self, nodes: int) -> Sequence[NodeInfo]:
+    def _sample(self, nodes: int) -> Sample:
         """Up to a hundred of the nodes, starting where the last pod stopped."""
         if nodes.bit_count() <= COMPARED:
-            return list(self._table.named(nodes))
-        table, start = self._table, self._start
-        before = nodes & ((1 << start) - 1)
-        chosen = list(islice(chain(table.named(nodes, start), table.named(before)), COMPARED))
-        self._start = chosen[-1].position + 1
+            return self._table.sample(nodes, 0, COMPARED)
+        chosen = self._table.sample(nodes, self._start, COMPARED)
+        self._start = chosen.positions[-1] + 1
         return chosen

@@ -7,9 +7,11 @@ that were given a node are counted from that moment (*assumed*), before the API 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import compress
+from functools import cached_property
+from itertools import chain, compress, count, islice
 from math import inf
 
 from dray.api.types.core import Node, Pod
@@ -38,8 +40,6 @@ class NodeInfo:
     taken: Amounts = field(default_factory=dict)
     scored_cpu: int = 0
     scored_memory: int = 0
-    cpu_weight: float = 0.0  # what a millicore and a byte are of the node, each kind making up a half
-    memory_weight: float = 0.0
     pods: dict[str, PlacedPod] = field(default_factory=dict)
     ports: dict[Port, int] = field(default_factory=dict)
 
@@ -91,11 +91,58 @@ class ChangeLog:
         return set(self._entries[seen - self._start :])
 
 
+class Load:
+    """How full each node is, by position, side by side in memory: a hundred nodes are compared for every pod."""
+
+    def __init__(self) -> None:
+        self.taken = array("d")  # of 1, cpu and memory each making up a half
+        self.of_millicore = array("d")
+        self.of_byte = array("d")
+
+    def grow(self, size: int) -> None:
+        for numbers in (self.taken, self.of_millicore, self.of_byte):
+            numbers.extend([0.0] * (size - len(numbers)))
+
+    def resize(self, info: NodeInfo) -> None:
+        """The node can give more or less than before."""
+        self.of_millicore[info.position] = 0.5 / (info.allocatable.get("cpu") or inf)
+        self.of_byte[info.position] = 0.5 / (info.allocatable.get("memory") or inf)
+        self.weigh(info)
+
+    def weigh(self, info: NodeInfo) -> None:
+        """Pods came or went."""
+        at = info.position
+        self.taken[at] = info.scored_cpu * self.of_millicore[at] + info.scored_memory * self.of_byte[at]
+
+
+class Sample:
+    """Nodes that are compared with one another, in the order in which they were met."""
+
+    def __init__(self, table: NodeTable, positions: list[int]) -> None:
+        self.table = table
+        self.positions = positions
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, index: int) -> NodeInfo:
+        info = self.table.infos[self.positions[index]]
+        assert info is not None  # only nodes that exist are compared
+        return info
+
+    @cached_property
+    def infos(self) -> list[NodeInfo]:
+        """The nodes themselves, for rules that must look at them."""
+        return [self[index] for index in range(len(self))]
+
+
 class NodeTable:
     """All nodes and the pods placed on them."""
 
     def __init__(self) -> None:
         self.infos: list[NodeInfo | None] = []  # by position
+        self.load = Load()
+        self.tainted = 0  # bit set of the nodes that have taints
         self.everyone = 0  # bit set of the nodes that exist
         self.object_changes = ChangeLog()
         self.usage_changes = ChangeLog()
@@ -122,11 +169,12 @@ class NodeTable:
         info = self._info(node.metadata.name)
         info.node, info.position = node, position
         info.allocatable = amounts(node.status.allocatable or node.status.capacity)
-        info.cpu_weight = 0.5 / (info.allocatable.get("cpu") or inf)
-        info.memory_weight = 0.5 / (info.allocatable.get("memory") or inf)
         self.infos.extend([None] * (position + 1 - len(self.infos)))
         self.infos[position] = info
+        self.load.grow(len(self.infos))
+        self.load.resize(info)
         self.everyone |= 1 << position
+        self.tainted = self.tainted & ~(1 << position) | bool(node.spec.taints) << position
         self.object_changes.add(position, self._log_limit())
         return info
 
@@ -136,6 +184,7 @@ class NodeTable:
             return
         self.infos[info.position] = None
         self.everyone &= ~(1 << info.position)
+        self.tainted &= ~(1 << info.position)
         self.object_changes.add(info.position, self._log_limit())
         info.node, info.position = None, NOWHERE
         self._retire(info)
@@ -178,10 +227,15 @@ class NodeTable:
     def placed(self) -> Iterable[tuple[PlacedPod, NodeInfo]]:
         return self._placed.values()
 
-    def named(self, positions: int, start: int = 0) -> Iterator[NodeInfo]:
-        """The nodes of a bit set, by position, from `start` on."""
-        infos = self.infos[start:] if start else self.infos
-        return filter(None, compress(infos, _selectors(positions >> start)))
+    def named(self, positions: int) -> Iterator[NodeInfo]:
+        """The nodes of a bit set, by position."""
+        return filter(None, compress(self.infos, _selectors(positions)))
+
+    def sample(self, positions: int, start: int, limit: int) -> Sample:
+        """Up to `limit` nodes of a bit set, the first one at `start` or after it, wrapping around at the end."""
+        before = positions & ((1 << start) - 1)
+        from_start = compress(count(start), _selectors(positions >> start))
+        return Sample(self, list(islice(chain(from_start, compress(count(), _selectors(before))), limit)))
 
     def _info(self, name: str) -> NodeInfo:
         info = self._by_name.get(name)
@@ -191,6 +245,7 @@ class NodeTable:
 
     def _used(self, info: NodeInfo) -> None:
         if info.position != NOWHERE:
+            self.load.weigh(info)
             self.usage_changes.add(info.position, self._log_limit())
 
     def _retire(self, info: NodeInfo) -> None:
