@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -14,11 +15,13 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Node, Pod
 from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.certificates import KeyPair, Keys
+from dray.apiserver.logs import NodeLogs
 from dray.apiserver.request import Request
+from dray.apiserver.serving import HttpServer, listen
 from dray.apiserver.user import ADMIN
 from dray.client import Client, InProcess
 from dray.node.agent import Agent
-from tests.node.cluster import NAMESPACE, NODE, Cluster
+from tests.node.cluster import NAMESPACE, NODE, Cluster, eventually
 from tests.node.conftest import running_agent
 
 
@@ -40,6 +43,28 @@ class TestPlain:
         assert await log(server, "p", previous="true") == "one\ntwo\n"
         assert await log(server, "p", previous="true", tailLines="1") == "two\n"
         assert await log(server, "p", container="main", follow="true") == "one\ntwo\n"
+
+    async def test_a_log_is_followed_until_the_reader_leaves_or_the_server_ends(
+        self, node: Agent, cluster: Cluster, server: Running
+    ) -> None:
+        await cluster.pod("p", "sleep 600")
+        await cluster.phase("p", "Running")
+        source = server.api.log_source
+        assert isinstance(source, NodeLogs)
+        sock = listen("127.0.0.1", 0)
+        http = HttpServer(server.http, sock, None)
+        await http.start()
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}/api/v1/namespaces/{NAMESPACE}/pods/p/log?follow=true"
+        async with aiohttp.ClientSession() as session:
+            async with session.get(url) as answer:
+                assert (answer.status, source.reading) == (200, 1)
+            await eventually(lambda: source.reading == 0, 5)
+            async with session.get(url) as answer:
+                server.drain()
+                with suppress(aiohttp.ClientError):
+                    await answer.read()
+            await eventually(lambda: source.reading == 0, 5)
+        await http.stop()
 
     async def test_what_cannot_be_read_is_explained(
         self, node: Agent, cluster: Cluster, server: Running, client: Client

@@ -93,8 +93,9 @@ class Running:
         return running
 
     def drain(self) -> None:
-        """End all watches, so that their connections close; requests under way are still answered."""
+        """End all watches and logs, so that their connections close; requests under way are still answered."""
         self.api.end_watches()
+        self._logs.end()
 
     async def close(self) -> None:
         await self._logs.aclose()

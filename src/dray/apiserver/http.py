@@ -27,7 +27,7 @@ from dray.apiserver.paths import CONNECTED, Routes, Target, UnknownGroup
 from dray.apiserver.queries import Query, boolean, options_of, parse_query
 from dray.apiserver.request import Options, Request
 from dray.apiserver.storage import encode
-from dray.apiserver.streams import Stream
+from dray.apiserver.streams import Stream, copy
 from dray.apiserver.subresources import delete_options
 from dray.apiserver.tables import include_policy
 from dray.apiserver.user import ADMIN, User
@@ -274,9 +274,7 @@ class Call:
         first = await anext(chunks, b"")  # what is wrong is known before the answer begins
         await self.begin(200, b"text/plain")
         await self._send({"type": "http.response.body", "body": first, "more_body": True})
-        async for chunk in chunks:
-            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        await copy(chunks, self._receive, self._send)
 
     # Writing
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -39,8 +39,14 @@ class NodeLogs:
         self._reader = reader
         self._keys = keys
         self._session: aiohttp.ClientSession | None = None
+        self._answers: set[aiohttp.ClientResponse] = set()
 
-    async def __call__(self, request: Request, query: dict[str, str]) -> AsyncIterator[bytes]:
+    @property
+    def reading(self) -> int:
+        """How many logs are being read now."""
+        return len(self._answers)
+
+    async def __call__(self, request: Request, query: dict[str, str]) -> AsyncGenerator[bytes, None]:
         """What a container has written, in pieces as they come."""
         import aiohttp
 
@@ -50,10 +56,20 @@ class NodeLogs:
             async with self._open().get(url, params=parameters) as answer:
                 if answer.status != 200:
                     raise _refusal(answer.status, (await answer.text()).strip())
-                async for piece in answer.content.iter_any():
-                    yield piece
+                self._answers.add(answer)
+                try:
+                    yield b""  # the answer begins, though the container may be silent
+                    async for piece in answer.content.iter_any():
+                        yield piece
+                finally:
+                    self._answers.discard(answer)
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             raise ServiceUnavailable(f"the node's logs cannot be read: {error or type(error).__name__}") from error
+
+    def end(self) -> None:
+        """Break off what is being read."""
+        for answer in [*self._answers]:
+            answer.close()
 
     async def aclose(self) -> None:
         if self._session is not None:

@@ -1,7 +1,7 @@
-"""A watch as an HTTP answer: lines of events until the client leaves, the time is up, or the client is too slow.
+"""Answers without end: a watch as lines of events, a log as it grows, until the client leaves or the time is up.
 
-The connection is written to by one task and listened to by another; whichever ends first ends the watch. A client that
-does not read is left after a while: the store has dropped its watch long before that.
+The connection is written to by one task and listened to by another; whichever ends first ends the answer. A client of a
+watch that does not read is left after a while: the store has dropped its watch long before that.
 """
 
 from __future__ import annotations
@@ -37,18 +37,11 @@ class Stream:
 
     async def run(self, changes: AsyncGenerator[list[Change], None], receive: Receive, send: Send) -> None:
         writer = asyncio.ensure_future(self._write(changes, send))
-        listener = asyncio.ensure_future(_disconnected(receive))
         guard = self._guard(writer)
         try:
-            await asyncio.wait((writer, listener), return_when=asyncio.FIRST_COMPLETED)
+            await _while_connected(writer, receive)
         finally:
             guard()
-            for task in (writer, listener):
-                task.cancel()
-            results = await asyncio.gather(writer, listener, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
 
     async def _write(self, changes: AsyncGenerator[list[Change], None], send: Send) -> None:
         await self._send(send, b"")  # the client sees the headers
@@ -90,3 +83,29 @@ class Stream:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def copy(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
+    """Send pieces as they come."""
+
+    async def write() -> None:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    await _while_connected(asyncio.ensure_future(write()), receive)
+
+
+async def _while_connected(writer: asyncio.Future[None], receive: Receive) -> None:
+    """Let a writer finish, or end it when the client leaves."""
+    listener = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((writer, listener), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (writer, listener):
+            task.cancel()
+        results = await asyncio.gather(writer, listener, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
