@@ -2,7 +2,7 @@
 
 Three kinds of keys: a pod or a group, for which claims are made and recorded, and a claim, whose reservations are
 checked. Nothing is remembered between runs: the name of a generated claim follows from its owner (`generated`), and what
-a claim needs is decided from what is there (`upkeep`). Left out: keeping groups alive (`groups`), and taking away the
+a claim needs is decided (`upkeep`) from what is there (`inquiry`). Left out: keeping groups alive (`groups`), and taking away the
 reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
 """
 
@@ -16,15 +16,16 @@ from dray.api import podclaims
 from dray.api.errors import NotFound
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod, PodResourceClaim
-from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.client import Controller, Deltas, Informer, PatchKind
 from dray.client.consumers import Consumers
 from dray.controllers.context import Context
+from dray.controllers.inquiry import Inquiry
 from dray.controllers.metrics import ALLOCATED_CLAIMS, CLAIMS
-from dray.controllers.references import BY_CONSUMER, CHECK_SECONDS, References, consumers_named
+from dray.controllers.references import BY_CONSUMER, CHECK_SECONDS, consumers_named
 from dray.controllers.templates import ClaimMaker
-from dray.controllers.upkeep import Facts, Upkeep, upkeep
+from dray.controllers.upkeep import Upkeep, upkeep
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class ClaimController:
         self._client = context.client
         self._sharing = Sharing.of(context.gates)
         self._consumers = Consumers(informers, groups=self._sharing.groups)
-        self._references = References(context.client, context.clock)
+        self._inquiry = Inquiry(context, self._consumers, self._sharing)
         self._controller: Controller[Key] = Controller(
             "resource_claim", self._reconcile, workers=WORKERS, clock=context.clock
         )
@@ -228,7 +229,7 @@ class ClaimController:
             through = group if use.by_group else None
             if use.generated and not podclaims.is_controlled_by(claim, (through or pod).metadata.uid):
                 continue
-            if any(not podclaims.is_pod(r) and not self._is_judged(r) for r in claim.status.reservedFor):
+            if any(not podclaims.is_pod(r) and not self._inquiry.is_judged(r) for r in claim.status.reservedFor):
                 continue  # its pods are covered in a way that is turned off, and there may be thousands
             consumer = podclaims.consumer_to_add(claim, pod, through, self._sharing)
             if consumer is not None:
@@ -238,119 +239,10 @@ class ClaimController:
     # -- claims
 
     async def _claim(self, claim: ResourceClaim) -> float | None:
-        facts = await self._facts(claim)
+        facts = await self._inquiry.facts(claim)
         await self._carry_out(claim, upkeep(claim, facts))
         kept = [r for r in claim.status.reservedFor if r.uid not in facts.gone]
-        return CHECK_SECONDS if any(self._is_judged(r) for r in kept) else None
-
-    async def _facts(self, claim: ResourceClaim) -> Facts:
-        references = claim.status.reservedFor
-        finished = {r.uid for r in references if podclaims.is_pod(r) and not await self._still_uses(claim, r)}
-        lost = [r for r in references if await self._is_lost(claim, r)]
-        gone = finished | {r.uid for r in lost}
-        remaining = [r for r in references if r.uid not in gone]
-        abandoned = not references and self._is_for_workload(claim)
-        occupied = bool(lost or abandoned) and await self._is_occupied(claim, remaining, lost)
-        if occupied:
-            gone = finished
-        missing = await self._missing(claim, [r for r in references if r.uid not in gone])
-        return Facts(
-            gone=gone,
-            owner_done=await self._owner_is_done(claim),
-            abandoned=abandoned,
-            occupied=occupied,
-            missing=tuple(missing),
-            for_any_pod=bool(missing) and self._is_for_workload(claim),
-        )
-
-    async def _still_uses(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
-        pod = await self._current_pod(claim.metadata.namespace, reference.name, reference.uid)
-        return pod is not None and not _will_never_run(pod)
-
-    def _is_judged(self, reference: ResourceClaimConsumerReference) -> bool:
-        """Whether it is ours to find out that the consumer is gone; without the gate a reference is left alone."""
-        if podclaims.is_pod(reference):
-            return False
-        return self._sharing.groups if podclaims.is_group(reference) else self._sharing.workloads
-
-    async def _is_lost(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
-        if not self._is_judged(reference):
-            return False
-        namespace, suspicious = claim.metadata.namespace, False
-        if podclaims.is_group(reference) and self._groups is not None:
-            group = self._groups.get(namespace, reference.name)
-            if group is not None and group.metadata.uid == reference.uid:
-                return False
-            suspicious = True
-        return await self._references.is_gone(namespace, reference, suspicious=suspicious)
-
-    def _is_for_workload(self, claim: ResourceClaim) -> bool:
-        allocation = claim.status.allocation
-        if not self._sharing.workloads or allocation is None:
-            return False
-        return claim.spec.reservedFor is not None or bool(allocation.reservedForAnyPod)
-
-    async def _is_occupied(
-        self,
-        claim: ResourceClaim,
-        remaining: list[ResourceClaimConsumerReference],
-        lost: list[ResourceClaimConsumerReference],
-    ) -> bool:
-        """Whether a pod that may be using the devices would be left without any reservation."""
-        namespace, name = claim.metadata.namespace, claim.metadata.name
-        any_pod = self._is_for_workload(claim) and any(not podclaims.is_pod(r) for r in remaining)
-        lost_groups = {r.name for r in lost if podclaims.is_group(r)}
-
-        def leans_on_it(pod: Pod) -> bool:
-            if not podclaims.holds_devices(pod) or any_pod or podclaims.covers(remaining, pod, self._sharing):
-                return False
-            orphaned = podclaims.group_name(pod) in lost_groups  # its entries cannot be resolved any more
-            uses = self._consumers.uses(pod)
-            return any(use.claim == name or (orphaned and use.by_group and use.claim is None) for use in uses)
-
-        if any(leans_on_it(pod) for pod in self._consumers.of(namespace, name)):
-            return True
-        # The copies may lag behind: the server is asked before devices are freed.
-        return any(leans_on_it(pod) for pod in (await self._client.list(Pod, namespace)).items)
-
-    async def _missing(
-        self, claim: ResourceClaim, remaining: list[ResourceClaimConsumerReference]
-    ) -> list[dict[str, Any]]:
-        """Reservations that a scheduler with a gate off did not write: it listed the pods instead."""
-        allocation = claim.status.allocation
-        if allocation is None or not remaining or claim.metadata.deletionTimestamp is not None:
-            return []
-        found: dict[str, dict[str, Any]] = {}
-        wanted = claim.spec.reservedFor if self._sharing.workloads and not allocation.reservedForAnyPod else None
-        if wanted is not None and not await self._references.is_gone(claim.metadata.namespace, wanted):
-            found[wanted.uid] = podclaims.reference_tree(wanted)
-        for reference in remaining if self._groups is not None else ():
-            pod = self._pods.get(claim.metadata.namespace, reference.name) if podclaims.is_pod(reference) else None
-            group = self._consumers.group_of(pod) if pod is not None else None
-            if pod is None or group is None or group.metadata.deletionTimestamp is not None:
-                continue
-            if any(use.by_group and use.claim == claim.metadata.name for use in podclaims.uses_of(pod, group)):
-                found[group.metadata.uid] = podclaims.group_reference(group)
-        return [tree for uid, tree in found.items() if not podclaims.is_reserved_for(claim, uid)]
-
-    async def _owner_is_done(self, claim: ResourceClaim) -> bool:
-        """Whether the pod that a claim was generated for is finished; one that is gone is the garbage collector's."""
-        for ref in claim.metadata.ownerReferences:
-            if ref.controller and ref.kind == "Pod":
-                pod = await self._current_pod(claim.metadata.namespace, ref.name, ref.uid)
-                return pod is None or podclaims.is_finished(pod)
-        return False
-
-    async def _current_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
-        """The pod of this uid; asks the server before it says that there is none, since the copy may lag behind."""
-        pod = self._pods.get(namespace, name)
-        if pod is not None and pod.metadata.uid == uid:
-            return pod
-        try:
-            pod = await self._client.get(Pod, name, namespace)
-        except NotFound:
-            return None
-        return pod if pod.metadata.uid == uid else None
+        return CHECK_SECONDS if any(self._inquiry.is_judged(r) for r in kept) else None
 
     async def _carry_out(self, claim: ResourceClaim, todo: Upkeep) -> None:
         name, namespace = claim.metadata.name, claim.metadata.namespace
@@ -369,11 +261,6 @@ class ClaimController:
         meta = claim.metadata
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion}, "status": status}
         return await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource="status")
-
-
-def _will_never_run(pod: Pod) -> bool:
-    """Finished, or deleted before it got a node."""
-    return podclaims.is_finished(pod) or (pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName)
 
 
 def _pod_matters(old: Pod | None, new: Pod) -> bool:

@@ -42,7 +42,7 @@ def upkeep(claim: ResourceClaim, facts: Facts) -> Upkeep:
     status: dict[str, Any] | None = None
     if deallocate:
         status = {"reservedFor": None, "allocation": None, "devices": None}
-    elif released or facts.missing:
+    elif released or facts.missing or facts.for_any_pod:
         status = {"reservedFor": [*map(podclaims.reference_tree, remaining), *facts.missing] or None}
         if facts.for_any_pod:
             status["allocation"] = {"reservedForAnyPod": True}

@@ -1,0 +1,156 @@
+"""Finds out what is true about the consumers of a claim: who is gone, who is missing, who still leans on it.
+
+The copies of informers answer first; before anybody counts as gone, the server is asked. What follows from the facts is
+decided in `upkeep`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api import podclaims
+from dray.api.errors import NotFound
+from dray.api.podclaims import Sharing
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
+from dray.api.types.scheduling import PodGroup
+from dray.client.consumers import Consumers
+from dray.controllers.context import Context
+from dray.controllers.references import References
+from dray.controllers.upkeep import Facts
+
+
+class Inquiry:
+    """Asks about claims. With a gate off, the references that it is about are left alone."""
+
+    def __init__(self, context: Context, consumers: Consumers, sharing: Sharing) -> None:
+        self._client = context.client
+        self._consumers = consumers
+        self._sharing = sharing
+        self._references = References(context.client, context.clock)
+        self._pods = context.informers.informer(Pod)
+        self._groups = context.informers.informer(PodGroup) if sharing.groups else None
+
+    async def facts(self, claim: ResourceClaim) -> Facts:
+        references = claim.status.reservedFor
+        finished = {r.uid for r in references if podclaims.is_pod(r) and not await self._still_uses(claim, r)}
+        lost = [r for r in references if await self._is_lost(claim, r)]
+        gone = finished | {r.uid for r in lost}
+        remaining = [r for r in references if r.uid not in gone]
+        abandoned = not references and self._is_for_workload(claim)
+        occupied = bool(lost or abandoned) and await self._is_occupied(claim, remaining, lost)
+        if occupied:
+            gone = finished
+        kept = [r for r in references if r.uid not in gone]
+        workload = await self._forgotten_workload(claim, kept)
+        missing = [*([workload] if workload else []), *self._forgotten_groups(claim, kept)]
+        return Facts(
+            gone=gone,
+            owner_done=await self._owner_is_done(claim),
+            abandoned=abandoned,
+            occupied=occupied,
+            missing=tuple(tree for tree in missing if not podclaims.is_reserved_for(claim, tree["uid"])),
+            for_any_pod=workload is not None,
+        )
+
+    async def _still_uses(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
+        pod = await self._current_pod(claim.metadata.namespace, reference.name, reference.uid)
+        return pod is not None and not _will_never_run(pod)
+
+    def is_judged(self, reference: ResourceClaimConsumerReference) -> bool:
+        """Whether it is ours to find out that the consumer is gone; without the gate a reference is left alone."""
+        if podclaims.is_pod(reference):
+            return False
+        return self._sharing.groups if podclaims.is_group(reference) else self._sharing.workloads
+
+    async def _is_lost(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
+        if not self.is_judged(reference):
+            return False
+        namespace, suspicious = claim.metadata.namespace, False
+        if podclaims.is_group(reference) and self._groups is not None:
+            group = self._groups.get(namespace, reference.name)
+            if group is not None and group.metadata.uid == reference.uid:
+                return False
+            suspicious = True
+        return await self._references.is_gone(namespace, reference, suspicious=suspicious)
+
+    def _is_for_workload(self, claim: ResourceClaim) -> bool:
+        allocation = claim.status.allocation
+        if not self._sharing.workloads or allocation is None:
+            return False
+        return claim.spec.reservedFor is not None or bool(allocation.reservedForAnyPod)
+
+    async def _is_occupied(
+        self,
+        claim: ResourceClaim,
+        remaining: list[ResourceClaimConsumerReference],
+        lost: list[ResourceClaimConsumerReference],
+    ) -> bool:
+        """Whether a pod that may be using the devices would be left without any reservation."""
+        namespace, name = claim.metadata.namespace, claim.metadata.name
+        any_pod = self._is_for_workload(claim) and any(not podclaims.is_pod(r) for r in remaining)
+        lost_groups = {r.name for r in lost if podclaims.is_group(r)}
+
+        def leans_on_it(pod: Pod) -> bool:
+            if not podclaims.holds_devices(pod) or any_pod or podclaims.covers(remaining, pod, self._sharing):
+                return False
+            orphaned = podclaims.group_name(pod) in lost_groups  # its entries cannot be resolved any more
+            uses = self._consumers.uses(pod)
+            return any(use.claim == name or (orphaned and use.by_group and use.claim is None) for use in uses)
+
+        if any(leans_on_it(pod) for pod in self._consumers.of(namespace, name)):
+            return True
+        # The copies may lag behind: the server is asked before devices are freed.
+        return any(leans_on_it(pod) for pod in (await self._client.list(Pod, namespace)).items)
+
+    async def _forgotten_workload(
+        self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]
+    ) -> dict[str, Any] | None:
+        """The workload that a claim in use is meant for but is not opened to: the gate was off when it was allocated."""
+        allocation, wanted = claim.status.allocation, claim.spec.reservedFor
+        if not self._sharing.workloads or not kept or allocation is None or wanted is None:
+            return None
+        if allocation.reservedForAnyPod or claim.metadata.deletionTimestamp is not None:
+            return None
+        gone = await self._references.is_gone(claim.metadata.namespace, wanted)
+        return None if gone else podclaims.reference_tree(wanted)
+
+    def _forgotten_groups(
+        self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]
+    ) -> list[dict[str, Any]]:
+        """The groups of pods that are listed themselves, though they come to the claim through their group."""
+        if self._groups is None or claim.status.allocation is None or claim.metadata.deletionTimestamp is not None:
+            return []
+        found: dict[str, dict[str, Any]] = {}
+        for reference in filter(podclaims.is_pod, kept):
+            pod = self._pods.get(claim.metadata.namespace, reference.name)
+            group = self._consumers.group_of(pod) if pod is not None else None
+            if pod is None or group is None or group.metadata.deletionTimestamp is not None:
+                continue
+            if any(use.by_group and use.claim == claim.metadata.name for use in podclaims.uses_of(pod, group)):
+                found[group.metadata.uid] = podclaims.group_reference(group)
+        return [*found.values()]
+
+    async def _owner_is_done(self, claim: ResourceClaim) -> bool:
+        """Whether the pod that a claim was generated for is finished; one that is gone is the garbage collector's."""
+        for ref in claim.metadata.ownerReferences:
+            if ref.controller and ref.kind == "Pod":
+                pod = await self._current_pod(claim.metadata.namespace, ref.name, ref.uid)
+                return pod is None or podclaims.is_finished(pod)
+        return False
+
+    async def _current_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
+        """The pod of this uid; asks the server before it says that there is none, since the copy may lag behind."""
+        pod = self._pods.get(namespace, name)
+        if pod is not None and pod.metadata.uid == uid:
+            return pod
+        try:
+            pod = await self._client.get(Pod, name, namespace)
+        except NotFound:
+            return None
+        return pod if pod.metadata.uid == uid else None
+
+
+def _will_never_run(pod: Pod) -> bool:
+    """Finished, or deleted before it got a node."""
+    return podclaims.is_finished(pod) or (pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName)
