@@ -43,6 +43,9 @@ def _add_example(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--kubeconfig", default="", help="how to reach the API server ($KUBECONFIG, ~/.kube/config)")
     parser.add_argument("--context", default="", help="context of the kubeconfig")
     parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="of a `dray node`: the same as --kubelet-dir DIR --cdi-dir DIR/cdi"
+    )
+    parser.add_argument(
         "--kubelet-dir",
         type=Path,
         default=Path("/var/lib/kubelet"),
@@ -75,6 +78,8 @@ def run_example(args: argparse.Namespace) -> int:
     from dray.driver.sockets import SocketError
 
     set_up_logging(args.v)
+    if args.root is not None:
+        args.kubelet_dir, args.cdi_dir = args.root, args.root / "cdi"
     try:
         asyncio.run(_example(args))
     except (ConfigError, SocketError, OSError) as error:
@@ -181,7 +186,7 @@ async def _test(args: argparse.Namespace) -> Report:
     with tempfile.TemporaryDirectory(prefix="dray-") as name:  # short, for the sake of sockets
         directory = Path(name)
         async with OwnCluster.running(directory) as cluster:
-            places = Places(cluster.kubeconfig, cluster.node, directory / "kubelet", directory / "cdi")
+            places = Places(cluster.kubeconfig, cluster.node, directory / "kubelet", directory / "kubelet" / "cdi")
             return await run(_subject(args, directory), cluster, places, _patience(args))
 
 

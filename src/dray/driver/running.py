@@ -1,14 +1,16 @@
 """Runs a driver: the one call that an author makes.
 
 On a node it serves the node agent and publishes the node's own pools. Without a node it publishes the network-attached
-pools and serves nothing; one such instance is enough for a cluster. Left out: processes, signals and command lines.
+pools and serves nothing; one such instance is enough for a cluster. Left out: command lines.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+import signal
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from dray.client import Client
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 KUBELET_DIR = Path("/var/lib/kubelet")
 CDI_DIR = Path("/var/run/cdi")
 REFRESH_SECONDS = 5.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Runner:
@@ -104,7 +107,7 @@ async def run(
     instance: str = "",
     withdraw: bool = False,
 ) -> None:
-    """Run a driver until cancelled.
+    """Run a driver until it is cancelled or the process is told to end (SIGTERM, SIGINT); then leave no socket behind.
 
     `instance` is a uid that tells this process from the one it replaces in a rolling update. `withdraw` deletes the
     slices at the end: for a driver that will not come back; the node agent removes those of a driver that disappears.
@@ -112,5 +115,24 @@ async def run(
     runner = Runner(
         driver, client, node=node, kubelet_dir=kubelet_dir, cdi_dir=cdi_dir, instance=instance, withdraw=withdraw
     )
-    async with runner:
-        await runner.forever()
+    async with _signals() as told, runner:
+        parts = asyncio.ensure_future(runner.forever())
+        await asyncio.wait({told, parts}, return_when=asyncio.FIRST_COMPLETED)
+        parts.cancel()
+        if parts.done():
+            parts.result()
+
+
+@asynccontextmanager
+async def _signals() -> AsyncIterator[asyncio.Future[None]]:
+    """A future that ends with the first signal to end."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[None] = loop.create_future()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, lambda: None if told.done() else told.set_result(None))
+    try:
+        yield told
+    finally:
+        told.cancel()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

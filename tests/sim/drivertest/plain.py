@@ -30,6 +30,7 @@ class PlainDriver:
     title = "plain driver"
     restartable = True
     changeable = True
+    alive = True
 
     def __init__(self, fault: str = "") -> None:
         self._fault = fault

@@ -100,6 +100,8 @@ class Setting:
 
         async def found() -> bool:
             nonlocal last
+            if not self.subject.alive:
+                raise Failed(f"the driver ended before it was registered\n{self.subject.output()}")
             candidates = [self.registration] if self.registration else sorted(self.places.registry.glob("*.sock"))
             for socket in candidates:
                 try:

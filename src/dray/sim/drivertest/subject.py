@@ -41,6 +41,11 @@ class Subject(Protocol):
         """Wait until it ends by itself."""
         ...
 
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs, as far as is known."""
+        ...
+
     async def change(self) -> None: ...
 
     def output(self) -> str:
@@ -97,6 +102,10 @@ class Command:
         assert self._process is not None
         return await self._process.wait()
 
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
     async def change(self) -> None:
         if callable(self._change):
             self._change()
@@ -114,6 +123,7 @@ class Endpoint:
 
     restartable = False
     changeable = False
+    alive = True
 
     def __init__(self, socket: Path) -> None:
         self.title = str(socket)
