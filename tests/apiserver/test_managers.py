@@ -9,7 +9,7 @@ import pytest
 from dray.api.errors import BadRequest, Conflict, Invalid, NotFound
 from dray.api.resources import BY_NAME
 from dray.apiserver.request import APPLY_PATCH
-from tests.apiserver.asking import CLAIMS, Asker, claim
+from tests.apiserver.asking import CLAIMS, PODS, Asker, claim, pod
 
 CONFIG = BY_NAME["", "configmaps"]
 
@@ -74,6 +74,16 @@ async def test_entries_survive_updates_that_do_not_repeat_them(ask: Asker) -> No
     assert owners(updated) == {"m": "Update"}
     reset = {**config(a="3"), "metadata": {"name": "c", "managedFields": [{}]}}
     assert owners((await ask("update", CONFIG, "c", reset, field_manager="n")).object) == {"n": "Update"}
+
+
+async def test_entries_survive_short_patches_of_a_status_and_of_labels(ask: Asker) -> None:
+    created = await ask.create(PODS, pod("p"), field_manager="m")
+    condition = {"type": "Ready", "status": "True"}
+    patched = (await ask("patch", PODS, "p", {"status": {"conditions": [condition]}}, subresource="status")).object
+    labelled = await ask.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}})
+    assert created.metadata.managedFields
+    assert patched.metadata.managedFields == created.metadata.managedFields
+    assert labelled.metadata.managedFields == created.metadata.managedFields
 
 
 async def test_an_apply_needs_a_manager_a_kind_and_no_entries(ask: Asker) -> None:

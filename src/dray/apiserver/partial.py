@@ -3,7 +3,7 @@
 Controllers and the scheduler write a status, a finalizer or a label thousands of times a second. What they leave alone
 was checked and defaulted when it was written, so only the part that changes is merged, checked and made typed; the rest
 is shared with the state before. The answer is the same as that of the long way, and whatever is out of the ordinary
-(another version, managed fields, a field that does not fit) is left to it: `None` says so.
+(another version, fields that somebody applied, a field that does not fit) is left to it: `None` says so.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _is_ordinary(request: Request, old: Any) -> bool:
     return (
         not request.tracked
         and not options.field_manager
-        and not old.metadata.managedFields
+        and not any(entry.operation == "Apply" for entry in old.metadata.managedFields)
         and request.version in ("", resource.stored)
         and options.patch_type in (MERGE_PATCH, STRATEGIC_PATCH)
         and conversion.home(resource) is resource

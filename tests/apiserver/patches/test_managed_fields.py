@@ -171,3 +171,14 @@ def test_parts_of_the_wrong_type_count_as_one(value):
     """Validation refuses them; ownership must not fall over them."""
     entries = track(pod(), pod(spec=value, metadata={"name": "p", "labels": value}))
     assert all(isinstance(e["fieldsV1"], dict) for e in entries)
+
+
+def test_what_is_remembered_of_one_object_is_not_taken_for_another():
+    def fields(**spec):
+        (entry,) = track(None, pod(spec={"containers": [{"name": "c", "image": "i"}], **spec}))
+        return entry["fieldsV1"]["f:spec"]
+
+    plain, hosted = fields(), fields(hostNetwork=True)
+    assert plain == fields()
+    assert plain == {key: value for key, value in hosted.items() if key != "f:hostNetwork"}
+    assert "f:hostNetwork" in hosted

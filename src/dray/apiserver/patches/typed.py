@@ -7,7 +7,7 @@ into values; everything else is atomic and has one owner as a whole. Left out: w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,6 +17,7 @@ from dray.apiserver.patches.field_sets import MEMBER, FieldSet, below, is_member
 from dray.apiserver.patches.tree import LISTS, Object, Tree, kind
 
 LEAF, STRUCT, MAP, KEYED, SET = "leaf", "struct", "map", "keyed", "set"
+_TEMPLATE_BYTES = 8192  # the longest spec whose fields are remembered
 _ZEROS: tuple[Any, ...] = (None, "", 0, False)
 
 
@@ -152,8 +153,25 @@ def _added(shape: Shape, value: Tree, in_empty: bool) -> FieldSet | None:
 
 def created_fields(message: str, value: Object) -> FieldSet:
     """The fields that somebody owns who creates a whole object."""
-    found = _added(Shape(STRUCT, message, always=True), value, True)
-    return found or {}
+    fields: FieldSet = {}
+    for name, child in value.items():
+        shape = shapes(message).get(name, _LEAF)
+        found = _added_member(message, name, shape, child) if shape.kind == STRUCT else _added(shape, child, True)
+        if found is not None:
+            fields["f:" + name] = found
+    return fields
+
+
+def _added_member(message: str, name: str, shape: Shape, value: Tree) -> FieldSet | None:
+    if name != "metadata" and len(text := _encode(value)) <= _TEMPLATE_BYTES:
+        return _added_again(message, name, text)
+    return _added(shape, value, True)
+
+
+@lru_cache(maxsize=512)
+def _added_again(message: str, name: str, text: bytes) -> FieldSet | None:
+    """Objects that follow a template are created by the thousand and have the same spec."""
+    return _added(shapes(message)[name], msgspec.json.decode(text), True)
 
 
 class Comparison(msgspec.Struct, frozen=True):
