@@ -15,13 +15,16 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit status."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    known = commands()
+    return run_command("dray", commands(), list(sys.argv[1:] if argv is None else argv))
+
+
+def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
+    """Run one of the known commands."""
     wanted = [arguments[0]] if arguments and arguments[0] in known else known
     parser = argparse.ArgumentParser(
-        prog="dray",
+        prog=prog,
         description="Dynamic Resource Allocation for Kubernetes, whole, in Python.",
-        epilog="`dray COMMAND --help` tells more about a command.",
+        epilog=f"`{prog} COMMAND --help` tells more about a command.",
     )
     parser.add_argument("--version", action="version", version=f"dray {version()}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -1,0 +1,121 @@
+"""One way to serve one request, and the devices of the whole cluster that are left after each of its conditions.
+
+The allocator counts what one node has; this counts everywhere, so that "nobody has it" can be told from "not enough of
+it here". Left out: constraints, which concern several devices at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from dray.allocator import DeviceId
+from dray.allocator.taints import intolerable
+from dray.api.types.resource import (
+    DeviceClass,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceTaint,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from dray.inspect.hardware import Hardware, Published, matching
+from dray.inspect.selectors import wording
+
+Spec = ExactDeviceRequest | DeviceSubRequest
+
+
+class Ask:
+    """An alternative of a request of a claim."""
+
+    def __init__(self, claim: ResourceClaim, name: str, spec: Spec, class_: DeviceClass | None) -> None:
+        self.claim = claim.metadata.name
+        self.name = name
+        self.spec = spec
+        self.class_name = spec.deviceClassName
+        self.of_class = expressions(class_.spec.selectors) if class_ is not None else ()
+        self.selectors = expressions(spec.selectors)
+
+    @property
+    def label(self) -> str:
+        return f"request {self.name} of claim {self.claim}"
+
+    @property
+    def thing(self) -> str:
+        """What is asked for, in words: `gpu.example.com devices with memory ≥ 40Gi`."""
+        wanted = ", ".join(wording(expression) for expression in self.selectors)
+        return f"{self.class_name} devices with {wanted}" if wanted else f"{self.class_name} devices"
+
+
+def asks_of(claim: ResourceClaim, classes: dict[str, DeviceClass]) -> dict[str, Ask]:
+    """All alternatives of a claim, by the names that the allocator gives them."""
+    found: dict[str, Ask] = {}
+    for request in claim.spec.devices.requests or ():
+        specs: list[tuple[str, Spec]] = [(f"{request.name}/{sub.name}", sub) for sub in request.firstAvailable]
+        if request.exactly is not None:
+            specs.append((request.name, request.exactly))
+        for name, spec in specs:
+            found[name] = Ask(claim, name, spec, classes.get(spec.deviceClassName))
+    return found
+
+
+def expressions(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
+    return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)
+
+
+class Census:
+    """The devices of a cluster, condition by condition."""
+
+    def __init__(self, ask: Ask, hardware: Hardware, taken: set[DeviceId]) -> None:
+        self.ask = ask
+        self.hardware = hardware
+        self._taken = taken
+
+    @cached_property
+    def of_class(self) -> list[Published]:
+        return matching(self.hardware.usable, self.ask.of_class).passed
+
+    def after(self, selectors: int) -> list[Published]:
+        """What passes the class and the first selectors of the request."""
+        return matching(self.of_class, self.ask.selectors[:selectors]).passed
+
+    @cached_property
+    def selected(self) -> list[Published]:
+        return self.after(len(self.ask.selectors))
+
+    @cached_property
+    def tainted(self) -> list[Published]:
+        tolerations = self.ask.spec.tolerations
+        return [one for one in self.selected if intolerable(one.device.taints, tolerations)]
+
+    @cached_property
+    def tolerated(self) -> list[Published]:
+        shunned = {one.id for one in self.tainted}
+        return [one for one in self.selected if one.id not in shunned]
+
+    @cached_property
+    def taken(self) -> list[Published]:
+        return [one for one in self.tolerated if one.id in self._taken]
+
+    @cached_property
+    def free(self) -> list[Published]:
+        return [one for one in self.tolerated if one.id not in self._taken]
+
+    def locked_away(self) -> dict[tuple[str, str], int]:
+        """How many devices would do in each pool that cannot be used."""
+        found: dict[tuple[str, str], int] = {}
+        suspects = [one for one in self.hardware.devices if (one.id.driver, one.id.pool) in self.hardware.problems]
+        unique = {one.id: one for one in suspects if one.id not in self._taken}
+        for one in matching(unique.values(), self.ask.of_class + self.ask.selectors).passed:
+            key = (one.id.driver, one.id.pool)
+            found[key] = found.get(key, 0) + 1
+        return found
+
+    def taints(self) -> list[DeviceTaint]:
+        """The taints that keep the request away, each once."""
+        found: dict[tuple[str, str, str], DeviceTaint] = {}
+        for one in self.tainted:
+            for taint in one.device.taints:
+                if intolerable((taint,), self.ask.spec.tolerations):
+                    found.setdefault((taint.key, taint.value, taint.effect), taint)
+        return [*found.values()]

@@ -1,0 +1,63 @@
+"""What `dray explain` finds out, as data: the cause, what would help, and what every node said.
+
+The structs are the JSON output, field by field. Left out: finding it out (`explain`) and printing it (`wording`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from dray.allocator import Reasons
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """The one thing that is in the way. `code` is for programs, `text` for people; `help` is what would change it."""
+
+    code: str
+    text: str
+    help: str = ""
+
+
+class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What speaks against a node: rules of the scheduler, claims that are bound elsewhere, devices.
+
+    Nothing speaks against a node that `fits`.
+    """
+
+    node: str
+    fits: bool
+    rules: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    error: str = ""
+    reasons: Reasons | None = None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the pod could run here if there were devices."""
+        return not self.rules and not self.elsewhere
+
+
+class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who has devices that were asked for."""
+
+    claim: str
+    devices: tuple[str, ...]
+    consumers: tuple[str, ...] = ()
+    node: str = ""
+
+
+class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything there is to say about why something waits, or that it does not."""
+
+    kind: str
+    name: str
+    waits: bool
+    cause: Cause
+    nodes: tuple[NodeVerdict, ...] = ()
+    holders: tuple[Holder, ...] = ()
+    notes: tuple[str, ...] = ()
+    namespace: str = ""
+
+    @property
+    def subject(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"

@@ -1,0 +1,185 @@
+"""What a selector looks at: which attributes and capacities, whether it makes sure that they exist, and its parts.
+
+Read from the syntax tree, without evaluating anything. Only the usual ways to name an attribute are recognised
+(`device.attributes["domain"].name` and its variations, `cel.bind` included); names that are computed are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from dray.cel.ast import Call, Comprehension, Ident, Literal, Node, Select, children
+from dray.cel.errors import Problems
+from dray.cel.lexer import tokenize
+from dray.cel.parser import parse
+
+KINDS = {"attributes": "attribute", "capacity": "capacity"}
+_COMPARISONS = {"_==_": "=", "_!=_": "≠", "_>=_": "≥", "_<=_": "≤", "_>_": ">", "_<_": "<"}
+_OPENING, _CLOSING = "([{", ")]}"
+
+
+class Path(NamedTuple):
+    """A place in the device: its attributes, those of a domain, or one of them."""
+
+    kind: str
+    domain: str | None = None
+    name: str | None = None
+
+
+class Access(NamedTuple):
+    """The use of one attribute or capacity. `guarded`: it fails on no device that lacks it."""
+
+    kind: str
+    domain: str
+    name: str
+    guarded: bool
+
+    @property
+    def label(self) -> str:
+        return f"{KINDS[self.kind]} {self.name}"
+
+    def code(self) -> str:
+        return f'device.{self.kind}["{self.domain}"].{self.name}'
+
+
+Bound = Mapping[str, Path]
+
+
+def accesses(expression: str) -> list[Access]:
+    """The attributes and capacities that an expression uses, each once; none where it cannot be parsed."""
+    try:
+        tree = parse(expression)
+    except Problems:
+        return []
+    found: dict[tuple[str, str, str], bool] = {}
+    for access in _walk(tree, frozenset(), {}):
+        key = access[:3]
+        found[key] = found.get(key, True) and access.guarded
+    return [Access(*key, guarded) for key, guarded in found.items()]
+
+
+def _walk(node: Node, guards: frozenset[Path], bound: Bound) -> Iterator[Access]:
+    optional = isinstance(node, Call) and node.function in ("_?._", "_[?_]")
+    tested = isinstance(node, Select) and node.test
+    path = _path(node, bound)
+    if path is not None and path.domain is not None and path.name is not None:
+        yield Access(path.kind, path.domain, path.name, optional or tested or path in guards)
+        return
+    match node:
+        case Call(function="_&&_"):
+            # A part that is false hides the failure of another one, on whichever side it stands.
+            inner = guards | {guard for part in node.args for guard in _guards(part, bound)}
+            for part in node.args:
+                yield from _walk(part, inner, bound)
+        case Call(function="_?_:_"):
+            condition, then, otherwise = node.args
+            yield from _walk(condition, guards, bound)
+            yield from _walk(then, guards.union(_guards(condition, bound)), bound)
+            yield from _walk(otherwise, guards, bound)
+        case Comprehension(macro="bind"):
+            value = _path(node.init, bound)
+            if value is None:
+                yield from _walk(node.init, guards, bound)
+                yield from _walk(node.result, guards, bound)
+            else:
+                yield from _walk(node.result, guards, {**bound, node.accu: value})
+        case _:
+            for child in children(node):
+                yield from _walk(child, guards, bound)
+
+
+def _guards(node: Node, bound: Bound) -> Iterator[Path]:
+    """The places that surely exist where an expression is true."""
+    match node:
+        case Select(test=True):
+            if (path := _path(node, bound)) is not None:
+                yield path
+        case Call(function="@in", args=[Literal(value=str() as key), place]):
+            base = _path(place, bound)
+            if base is not None and base.domain is not None and base.name is None:
+                yield Path(base.kind, base.domain, key)
+        case Call(function="_&&_"):
+            for part in node.args:
+                yield from _guards(part, bound)
+
+
+def _path(node: Node, bound: Bound) -> Path | None:
+    match node:
+        case Ident():
+            return bound.get(node.name)
+        case Select(operand=Ident(name="device"), field=kind) if kind in KINDS:
+            return Path(kind)
+        case Select():
+            return _step(_path(node.operand, bound), node.field)
+        case Call(function="_[_]" | "_[?_]" | "_?._", args=[base, Literal(value=str() as key)]):
+            return _step(_path(base, bound), key)
+    return None
+
+
+def _step(base: Path | None, key: str) -> Path | None:
+    if base is None or base.name is not None:
+        return None
+    return Path(base.kind, key) if base.domain is None else Path(base.kind, base.domain, key)
+
+
+# Parts
+
+
+def conjuncts(expression: str) -> list[str]:
+    """The parts of `a && b && c`; the whole where it is no such thing."""
+    tokens, problems = tokenize(expression)
+    parts: list[str] = []
+    depth = start = 0
+    for token in tokens:
+        if token.kind in _OPENING:
+            depth += 1
+        elif token.kind in _CLOSING:
+            depth -= 1
+        elif depth == 0 and token.kind in ("||", "?"):
+            return [expression]
+        elif depth == 0 and token.kind == "&&":
+            parts.append(expression[start : token.offset].strip())
+            start = token.offset + 2
+    parts.append(expression[start:].strip())
+    return [expression] if problems or not all(parts) else parts
+
+
+def in_words(part: str) -> str:
+    """A comparison as people say it: `memory ≥ 40Gi`; other expressions as they are."""
+    try:
+        tree = parse(part)
+    except Problems:
+        return part
+    if not isinstance(tree, Call) or tree.function not in _COMPARISONS or len(tree.args) != 2:
+        return part
+    sign = _COMPARISONS[tree.function]
+    left, right = tree.args
+    match left:
+        case Call(function="compareTo", target=Node() as target, args=[amount]) if _is_zero(right):
+            name, value = _name(target), _constant(amount)
+        case _:
+            name, value = _name(left), _constant(right)
+    return f"{name} {sign} {value}" if name and value is not None else part
+
+
+def _name(node: Node) -> str | None:
+    if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "device":
+        return node.field
+    path = _path(node, {})
+    return path.name if path is not None else None
+
+
+def _is_zero(node: Node) -> bool:
+    return isinstance(node, Literal) and node.value == 0
+
+
+def _constant(node: Node) -> str | None:
+    match node:
+        case Literal(value=bool() as value):
+            return str(value).lower()
+        case Literal():
+            return str(node.value)
+        case Call(function="quantity" | "semver", args=[Literal(value=value)]):
+            return str(value)
+    return None

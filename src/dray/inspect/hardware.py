@@ -1,0 +1,120 @@
+"""The devices that a cluster publishes, as selectors see them: which names exist, with which values, on how many.
+
+Only the newest generation of each pool counts. Left out: which node sees which device, and which devices are taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cached_property
+from typing import NamedTuple
+
+from dray.allocator import DeviceId
+from dray.api.types.resource import Device, ResourceSlice
+from dray.cel import DeviceView, EvaluationError, compile_selector
+from dray.controllers.poolstatus.validation import current, problem_of
+from dray.inspect.expressions import KINDS, Access
+
+_ALIKE = 0.75  # how much of two names must agree for one to pass as a slip of the other
+
+
+class Published(NamedTuple):
+    """A device and where it stands."""
+
+    id: DeviceId
+    device: Device
+    node: str  # empty: not of one node
+    view: DeviceView
+
+
+class Verdict(NamedTuple):
+    """The devices that pass a selector, and the first failure, if there was one."""
+
+    passed: list[Published]
+    error: str = ""
+    failed_on: DeviceId | None = None
+
+
+class Hardware:
+    """All devices of a cluster."""
+
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+        pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+        for one in slices:
+            pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+        self.pools = {key: current(pools[key]) for key in sorted(pools)}
+        self.problems = {key: problem for key, of in self.pools.items() if (problem := problem_of(of))}
+
+    @cached_property
+    def devices(self) -> list[Published]:
+        """Every device of every pool, those of unusable pools included."""
+        return [
+            Published(
+                DeviceId(driver, pool, device.name),
+                device,
+                one.spec.nodeName or device.nodeName or "",
+                DeviceView(driver, device.attributes, device.capacity, device.allowMultipleAllocations or False),
+            )
+            for (driver, pool), slices in self.pools.items()
+            for one in slices
+            for device in one.spec.devices
+        ]
+
+    @cached_property
+    def usable(self) -> list[Published]:
+        """The devices of pools that can be used."""
+        return [one for one in self.devices if (one.id.driver, one.id.pool) not in self.problems]
+
+    @cached_property
+    def values(self) -> dict[tuple[str, str, str], Counter[str]]:
+        """For each kind, domain and name, how many devices have which value."""
+        found: dict[tuple[str, str, str], Counter[str]] = {}
+        for one in self.devices:
+            for kind, by_domain in (("attributes", one.view.attributes), ("capacity", one.view.capacity)):
+                for domain, named in by_domain.items():
+                    for name, value in named.items():
+                        found.setdefault((kind, domain, name), Counter())[str(value)] += 1
+        return found
+
+    def suggestion(self, access: Access) -> str:
+        """What somebody may have meant who used a name that no device has; empty where nothing comes near."""
+        kind, domain, name = access[:3]
+        siblings = [n for k, d, n in self.values if (k, d) == (kind, domain)]
+        if match := alike(name, siblings):
+            return match
+        domains = sorted({d for k, d, n in self.values if (k, n) == (kind, name)})
+        if domains:
+            return f'{KINDS[kind]} {name} of domain "{alike(domain, domains) or domains[0]}"'
+        other = next((k for k in KINDS if k != kind and (k, domain, name) in self.values), None)
+        if other:
+            return f'device.{other}["{domain}"].{name}'
+        near = alike(domain, sorted({d for k, d, _ in self.values if k == kind}))
+        return f'domain "{near}"' if near and near != domain else ""
+
+
+def matching(devices: Iterable[Published], expressions: Iterable[str]) -> Verdict:
+    """The devices that pass all expressions; stops at the first failure of one, as an allocation would."""
+    selectors = [compile_selector(expression) for expression in expressions]
+    broken = next((s.error for s in selectors if s.error is not None), None)
+    if broken is not None:
+        return Verdict([], str(broken))
+    passed: list[Published] = []
+    for one in devices:
+        try:
+            if all(selector.matches(one.view) for selector in selectors):
+                passed.append(one)
+        except EvaluationError as error:
+            return Verdict(passed, str(error), one.id)
+    return Verdict(passed)
+
+
+def alike(name: str, known: Iterable[str]) -> str:
+    """The known name that this one is most probably a slip of; empty where there is none."""
+    candidates = [*known]
+    folded = {candidate.casefold(): candidate for candidate in candidates}
+    if name.casefold() in folded:
+        return folded[name.casefold()]
+    near = get_close_matches(name.casefold(), folded, n=1, cutoff=_ALIKE)
+    return folded[near[0]] if near else ""

@@ -1,0 +1,113 @@
+"""The objects that explanations need, read once, and which of them could not be read.
+
+A user may not be allowed to read everything, and a cluster may not have every resource; both are noted, since "there is
+none" and "I could not look" are different answers. Left out: following changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from dray.allocator import DeviceId
+from dray.api.errors import Forbidden, NotFound
+from dray.api.resources import BY_TYPE
+from dray.api.taints import with_rules
+from dray.api.types.core import Event, Namespace, Node, Pod, ResourceQuota
+from dray.api.types.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourcePoolStatusRequest,
+    ResourceSlice,
+)
+from dray.api.types.scheduling import PodGroup
+from dray.client import Client, Object
+
+T = TypeVar("T", bound=Object)
+
+CLUSTER_WIDE: tuple[type[Any], ...] = (Node, ResourceSlice, DeviceClass, DeviceTaintRule, ResourceClaim, Pod)
+IN_NAMESPACE: tuple[type[Any], ...] = (ResourceClaimTemplate, PodGroup, ResourceQuota, Event)
+
+
+@dataclass
+class Snapshot:
+    """Objects by type. `unreadable` are the types that the user may not list, `unserved` those that do not exist."""
+
+    objects: dict[type[Any], tuple[Any, ...]] = field(default_factory=dict)
+    unreadable: frozenset[type[Any]] = frozenset()
+    unserved: frozenset[type[Any]] = frozenset()
+
+    @classmethod
+    def of(cls, *objects: Any) -> Snapshot:
+        """A snapshot of these objects and no others."""
+        by_type: dict[type[Any], list[Any]] = {}
+        for one in objects:
+            by_type.setdefault(type(one), []).append(one)
+        return cls({type_: tuple(found) for type_, found in by_type.items()})
+
+    def all(self, type_: type[T]) -> tuple[T, ...]:
+        return self.objects.get(type_, ())
+
+    def get(self, type_: type[T], name: str, namespace: str = "") -> T | None:
+        return next((o for o in self.all(type_) if o.metadata.name == name and o.metadata.namespace == namespace), None)
+
+    @cached_property
+    def slices(self) -> tuple[ResourceSlice, ...]:
+        """All slices, with the taints that rules add."""
+        rules = self.all(DeviceTaintRule)
+        return tuple(with_rules(one, rules) for one in self.all(ResourceSlice))
+
+    @cached_property
+    def holders(self) -> dict[DeviceId, ResourceClaim]:
+        """Which claim holds a device."""
+        return {
+            DeviceId(result.driver, result.pool, result.device): claim
+            for claim in self.all(ResourceClaim)
+            if claim.status.allocation is not None
+            for result in claim.status.allocation.devices.results
+            if not result.adminAccess
+        }
+
+    @cached_property
+    def classes(self) -> dict[str, DeviceClass]:
+        return {one.metadata.name: one for one in self.all(DeviceClass)}
+
+    def blind_spots(self) -> list[str]:
+        """What could not be looked at, by the names that kubectl knows."""
+        return sorted(BY_TYPE[type_].plural for type_ in self.unreadable)
+
+
+async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) -> Snapshot:
+    """Read what explanations of objects in a namespace need."""
+    wanted = [(type_, "") for type_ in (*CLUSTER_WIDE, *more)]
+    wanted += [(type_, namespace) for type_ in IN_NAMESPACE]
+    answers = await asyncio.gather(*(_list(client, type_, where, namespace) for type_, where in wanted))
+    return Snapshot(
+        {type_: found for (type_, _), found in zip(wanted, answers, strict=True) if isinstance(found, tuple)},
+        unreadable=frozenset(t for (t, _), found in zip(wanted, answers, strict=True) if found is Forbidden),
+        unserved=frozenset(t for (t, _), found in zip(wanted, answers, strict=True) if found is NotFound),
+    )
+
+
+async def _list(client: Client, type_: type[Any], where: str, home: str) -> tuple[Any, ...] | type[Exception]:
+    """All objects; those of the home namespace where the user may not see all; or why there are none."""
+    try:
+        return (await client.list(type_, where)).items
+    except NotFound:
+        return NotFound
+    except Forbidden:
+        if where == home or not BY_TYPE[type_].namespaced:
+            return Forbidden
+    try:
+        return (await client.list(type_, home)).items
+    except (Forbidden, NotFound) as error:
+        return type(error)
+
+
+REQUESTS: tuple[type[Any], ...] = (ResourcePoolStatusRequest,)
+NAMESPACES: tuple[type[Any], ...] = (Namespace,)

@@ -1,0 +1,90 @@
+"""An explanation as text: the cause first, then what would help, what the nodes say, and who has the devices.
+
+Nodes that say the same are told together, so that a thousand equal nodes take one paragraph. Left out: colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dray.allocator import AlternativeReasons, Reasons
+from dray.inspect.explanation import Explanation, Holder, NodeVerdict
+
+_NODES_NAMED = 5
+_HOLDERS_NAMED = 10
+
+
+def text_of(explanation: Explanation) -> str:
+    """Several lines for a person."""
+    verb = " waits" if explanation.waits else ""
+    lines = [f"{explanation.subject}{verb}: {explanation.cause.text}"]
+    if explanation.cause.help:
+        lines.append(f"would help: {explanation.cause.help}")
+    if explanation.nodes:
+        lines += ["", *_nodes(explanation.nodes)]
+    if explanation.holders:
+        lines += ["", "devices that would do are held by", *_holders(explanation.holders)]
+    if explanation.notes:
+        lines += ["", *explanation.notes]
+    return "\n".join(lines)
+
+
+def _nodes(verdicts: Iterable[NodeVerdict]) -> list[str]:
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for verdict in verdicts:
+        alike.setdefault(tuple(_verdict(verdict)), []).append(verdict.node)
+    lines: list[str] = []
+    for said, nodes in sorted(alike.items(), key=lambda item: (len(item[0]), item[1])):
+        lines += [f"{_named(nodes)}{said[0]}", *said[1:]]
+    return lines
+
+
+def _named(nodes: list[str]) -> str:
+    shown = ", ".join(nodes[:_NODES_NAMED])
+    more = f" and {len(nodes) - _NODES_NAMED} more" if len(nodes) > _NODES_NAMED else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {shown}{more}"
+
+
+def _verdict(verdict: NodeVerdict) -> list[str]:
+    """The first line goes on after the names of the nodes."""
+    if verdict.fits:
+        return [": fits"]
+    told = [f"  {rule}" for rule in verdict.rules]
+    told += [f"  claim {claim} is allocated elsewhere" for claim in verdict.elsewhere]
+    if verdict.error:
+        told.append(f"  {verdict.error}")
+    if verdict.reasons is not None:
+        told += _funnels(verdict.reasons)
+    return ["", *told]
+
+
+def _funnels(reasons: Reasons) -> list[str]:
+    lines = [f"  pool {pool.pool} is {pool.state}: its devices are not used" for pool in reasons.pools]
+    for request in reasons.requests:
+        claim = request.claim.partition("/")[2]
+        lines += [f"  claim {claim}, request {a.name}: {_funnel(a)}" for a in request.alternatives]
+    return lines
+
+
+def _funnel(alternative: AlternativeReasons) -> str:
+    """One request on one node: `2 needed: 8 published → 8 match class gpu → 1 free ✗`."""
+    wanted = "all" if alternative.every else str(alternative.needed)
+    steps = []
+    for step in alternative.steps:
+        steps.append(f"{step.devices} {step.condition}")
+        if not alternative.enough and step is alternative.lost_at:
+            steps[-1] += " ✗"
+            break
+    return f"{wanted} needed: {' → '.join(steps)}"
+
+
+def _holders(holders: tuple[Holder, ...]) -> list[str]:
+    lines = []
+    for holder in holders[:_HOLDERS_NAMED]:
+        users = f" (used by {', '.join(holder.consumers)})" if holder.consumers else " (used by nobody)"
+        where = f" on {holder.node}" if holder.node else ""
+        count = f"{len(holder.devices)} device{'s' if len(holder.devices) > 1 else ''}"
+        lines.append(f"  claim {holder.claim}: {count}{where}{users}")
+    if len(holders) > _HOLDERS_NAMED:
+        lines.append(f"  and {len(holders) - _HOLDERS_NAMED} more claims")
+    return lines

@@ -1,0 +1,690 @@
+"""Situations in which something waits: the first line must name the true cause."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from dray.api.types.core import Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourcePoolStatusRequest
+from dray.inspect.explain import NotThere, explain_claim, explain_pod, explain_request
+from dray.inspect.snapshot import Snapshot
+from dray.inspect.wording import text_of
+from tests.inspect.objects import (
+    DRIVER,
+    MEMORY,
+    MODEL,
+    claim,
+    class_,
+    device,
+    event,
+    gpus,
+    group,
+    held,
+    node,
+    pod,
+    quota,
+    rule,
+    taint,
+    template,
+    wants,
+)
+
+
+class Situation(NamedTuple):
+    """Objects, the pod `p` among them, and what the first line and the advice must say."""
+
+    name: str
+    objects: tuple[Any, ...]
+    code: str
+    says: tuple[str, ...]
+    helps: str = ""
+
+
+CLUSTER = (node("n1"), node("n2"), class_(), gpus("n1"), gpus("n2"))
+OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pod-p", "controller": True}]}
+FROM_TEMPLATE = {"name": "t", "resourceClaimTemplateName": "t"}
+FULL_N1 = held("x1", "gpu-0", "gpu-1")
+FULL_N2 = held("x2", "gpu-0", "gpu-1", node="n2", by=("trainer",))
+
+SITUATIONS = (
+    Situation("a claim that does not exist", (*CLUSTER, pod()), "ClaimMissing", ('resourceclaim "c" does not exist',)),
+    Situation(
+        "a slip in the name of a claim",
+        (*CLUSTER, claim("training"), pod(claims=("trainin",))),
+        "ClaimMissing",
+        ('"trainin" does not exist, did you mean training?',),
+    ),
+    Situation(
+        "a template that does not exist",
+        (*CLUSTER, template("other"), pod(claims=(FROM_TEMPLATE,))),
+        "TemplateMissing",
+        ('resourceclaimtemplate "t" does not exist',),
+        "ResourceClaimTemplate default/t",
+    ),
+    Situation(
+        "nobody makes claims from templates",
+        (*CLUSTER, template(), pod(claims=(FROM_TEMPLATE,))),
+        "NoClaimController",
+        ("the claim for entry t has not been made", "does the claim controller run?"),
+        "resourceclaim controller",
+    ),
+    Situation(
+        "a quota of devices is used up",
+        (
+            *CLUSTER,
+            template("t", wants(3)),
+            quota({"gpu.deviceclass.resource.k8s.io/devices": "4"}, {"gpu.deviceclass.resource.k8s.io/devices": "2"}),
+            pod(claims=(FROM_TEMPLATE,)),
+        ),
+        "Quota",
+        ('quota "q" forbids its claim', "limited to 4, 2 are used and 3 asked for"),
+        "1 more of gpu.deviceclass",
+    ),
+    Situation(
+        "a quota of claims is used up",
+        (
+            *CLUSTER,
+            template(),
+            quota({"count/resourceclaims.resource.k8s.io": "1"}, {"count/resourceclaims.resource.k8s.io": "1"}),
+            pod(claims=(FROM_TEMPLATE,)),
+        ),
+        "Quota",
+        ("count/resourceclaims.resource.k8s.io is limited to 1",),
+    ),
+    Situation(
+        "the server refuses the claim of a template",
+        (
+            *CLUSTER,
+            template(),
+            event("FailedResourceClaimCreation", "PodResourceClaim t: admission denied"),
+            pod(claims=(FROM_TEMPLATE,)),
+        ),
+        "ClaimRefused",
+        ("admission denied",),
+    ),
+    Situation(
+        "a class that does not exist",
+        (*CLUSTER, claim("c", wants(device_class="gpus")), pod()),
+        "ClassMissing",
+        ("request r of claim c: device class gpus does not exist, did you mean gpu?",),
+        "DeviceClass gpus",
+    ),
+    Situation(
+        "a class that matches nothing",
+        (
+            *CLUSTER,
+            class_("fpga", 'device.driver == "fpga.example.com"'),
+            claim("c", wants(device_class="fpga")),
+            pod(),
+        ),
+        "ClassMatchesNothing",
+        ("class fpga matches none of the 4 that are published", "no device has driver = fpga.example.com"),
+    ),
+    Situation(
+        "a slip in the name of an attribute",
+        (*CLUSTER, claim("c", wants(1, MODEL % ("modle", "a100"))), pod()),
+        "SelectorFails",
+        ("selector #0", "no such key: modle", "attribute modle exists on 0 of 4 devices, did you mean model?"),
+        "write model instead of modle",
+    ),
+    Situation(
+        "an attribute in the wrong case, guarded",
+        (*CLUSTER, claim("c", wants(1, f'device.attributes["{DRIVER}"].?Model.orValue("") == "a100"')), pod()),
+        "UnknownAttribute",
+        ("attribute Model exists on 0 of 4 devices, did you mean model?",),
+        "write model",
+    ),
+    Situation(
+        "an attribute of another domain",
+        (*CLUSTER, claim("c", wants(1, 'device.attributes["gpu.exampl.com"].?model.orValue("") == "a100"')), pod()),
+        "UnknownAttribute",
+        ('attribute model exists on 0 of 4 devices, did you mean attribute model of domain "gpu.example.com"?',),
+    ),
+    Situation(
+        "a capacity taken for an attribute",
+        (*CLUSTER, claim("c", wants(1, f'device.attributes["{DRIVER}"].?memory.orValue("") == "40Gi"')), pod()),
+        "UnknownAttribute",
+        (f'did you mean device.capacity["{DRIVER}"].memory?',),
+    ),
+    Situation(
+        "a selector that fails on some devices",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a"), {**device("b"), "attributes": {}}]),
+            held("x", "a"),
+            claim("c", wants(1, MODEL % ("model", "h100"))),
+            pod(),
+        ),
+        "SelectorFails",
+        (f"selector #0 on device {DRIVER}/n1/b: CEL runtime error: no such key: model",),
+        "guard the access",
+    ),
+    Situation(
+        "a value that no device has",
+        (*CLUSTER, claim("c", wants(1, MODEL % ("model", "h100"))), pod()),
+        "NoMatch",
+        ("selector #0 matches none of 4: no device has model = h100; model is a100 on 4",),
+        "1 more gpu device with model = h100 on one node",
+    ),
+    Situation(
+        "more memory than any device has",
+        (*CLUSTER, claim("c", wants(2, MEMORY % "80Gi")), pod()),
+        "NoMatch",
+        ("no device has memory ≥ 80Gi; memory is 40Gi on 4",),
+        "2 more gpu devices with memory ≥ 80Gi on one node",
+    ),
+    Situation(
+        "conditions that no device meets together",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a", model="h100", memory="40Gi"), device("b", model="a100", memory="80Gi")]),
+            claim("c", wants(1, f"{MODEL % ('model', 'h100')} && {MEMORY % '80Gi'}")),
+            pod(),
+        ),
+        "NoMatch",
+        ("no device meets all of it: model = h100 on 1, memory ≥ 80Gi on 1",),
+    ),
+    Situation(
+        "no driver",
+        (node("n1"), class_(), claim(), pod()),
+        "NoDevices",
+        ("no driver publishes any device",),
+        "a DRA driver",
+    ),
+    Situation(
+        "more devices than a node has",
+        (*CLUSTER, claim("c", wants(3)), pod()),
+        "TooFewDevices",
+        ("needs 3 devices on one node, and no node that it may use has more than 2",),
+        "1 more gpu device on one node",
+    ),
+    Situation(
+        "more matching devices than a node has",
+        (
+            node("n1"),
+            node("n2"),
+            class_(),
+            *(gpus(n, [device("a"), device("b", model="h100"), device("c")]) for n in ("n1", "n2")),
+            claim("c", wants(2, MODEL % ("model", "h100"))),
+            pod(),
+        ),
+        "TooFewDevices",
+        ("needs 2 devices on one node, and at most 1 on one node (n1) match selector #0",),
+        "1 more gpu device with model = h100 on one node",
+    ),
+    Situation(
+        "all devices are taken",
+        (*CLUSTER, FULL_N1, FULL_N2, claim(), pod()),
+        "AllTaken",
+        ("request r of claim c needs 1 device, and all 4 that match are taken",),
+        "1 more gpu device on one node",
+    ),
+    Situation(
+        "free devices are spread over nodes",
+        (*CLUSTER, held("x1", "gpu-0"), held("x2", "gpu-1", node="n2"), claim("c", wants(2)), pod()),
+        "Fragmented",
+        ("needs 2 devices on one node: 2 are free, but spread over 2 nodes, at most 1 on one (n1)",),
+        "1 more gpu device on one node",
+    ),
+    Situation(
+        "all devices of a node are asked for and one is taken",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", 3),
+            held("x", "gpu-1"),
+            claim("c", wants(0, allocationMode="All")),
+            pod(),
+        ),
+        "AllTaken",
+        ("asks for all 3 matching devices of a node, and at most 2 are free (n1)",),
+    ),
+    Situation(
+        "devices must share a value and do not",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a", root="r0"), device("b", root="r1")]),
+            claim("c", wants(2), constraints=[{"matchAttribute": "example.com/root"}]),
+            pod(),
+        ),
+        "Constraint",
+        ("request r of claim c needs 2 devices that share example.com/root: at most 1 free ones do on one node (n1)",),
+        "1 more free devices with one value of example.com/root",
+    ),
+    Situation(
+        "two requests must share a value and do not",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a", model="a100", root="r0"), device("b", model="h100", root="r1")]),
+            claim(
+                "c",
+                wants(1, MODEL % ("model", "a100"), name="small"),
+                wants(1, MODEL % ("model", "h100"), name="large"),
+                constraints=[{"matchAttribute": "example.com/root"}],
+            ),
+            pod(),
+        ),
+        "Constraint",
+        ("requests small, large of claim c need 2 devices that share example.com/root",),
+    ),
+    Situation(
+        "a constraint on an attribute that no device has",
+        (*CLUSTER, claim("c", wants(2), constraints=[{"matchAttribute": "example.com/roots"}]), pod()),
+        "ConstraintAttribute",
+        ("share example.com/roots, which 0 of 4 devices have, did you mean example.com/root?",),
+    ),
+    Situation(
+        "devices must differ and do not",
+        (*CLUSTER, claim("c", wants(2), constraints=[{"distinctAttribute": f"{DRIVER}/model"}]), pod()),
+        "Constraint",
+        (f"needs 2 devices that all differ in {DRIVER}/model: at most 1 values are free",),
+    ),
+    Situation(
+        "devices are tainted",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a", taints=[taint()]), device("b", taints=[taint()])]),
+            claim(),
+            pod(),
+        ),
+        "Tainted",
+        ("2 of the 2 that match are tainted: broken=yes:NoSchedule",),
+        "tolerate broken=yes:NoSchedule in request r",
+    ),
+    Situation(
+        "a rule taints devices",
+        (*CLUSTER, rule(driver=DRIVER), claim(), pod()),
+        "Tainted",
+        ("4 of the 4 that match are tainted: maintenance:NoSchedule, by DeviceTaintRule maintenance",),
+    ),
+    Situation(
+        "a pool is incomplete",
+        (node("n1"), class_(), gpus("n1", of=2), claim(), pod()),
+        "IncompletePool",
+        (f"pool n1 of driver {DRIVER} cannot be used: incomplete: 1 of 2 slices are published",),
+        f"driver {DRIVER} must publish all slices",
+    ),
+    Situation(
+        "a pool publishes a device twice",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a")], name="s1", of=2),
+            gpus("n1", [device("a")], name="s2", of=2),
+            claim(),
+            pod(),
+        ),
+        "InvalidPool",
+        ("cannot be used: device a appears in multiple slices",),
+    ),
+    Situation(
+        "all devices are asked for while a pool is incomplete",
+        (node("n1"), class_(), gpus("n1", of=2), claim("c", wants(0, allocationMode="All")), pod()),
+        "IncompletePool",
+        ("1 of 2 slices are published",),
+    ),
+    Situation(
+        "no alternative can be served",
+        (
+            *CLUSTER,
+            FULL_N1,
+            FULL_N2,
+            claim(
+                "c",
+                {
+                    "name": "r",
+                    "firstAvailable": [
+                        {
+                            "name": "big",
+                            "deviceClassName": "gpu",
+                            "allocationMode": "ExactCount",
+                            "count": 1,
+                            "selectors": [{"cel": {"expression": MODEL % ("model", "h100")}}],
+                        },
+                        {"name": "any", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1},
+                    ],
+                },
+            ),
+            pod(),
+        ),
+        "AlternativesShort",
+        (
+            "none of the 2 alternatives of request r of claim c can be served",
+            "big: and selector #0 matches none of 4",
+            "any: and all 4 that match are taken",
+        ),
+    ),
+    Situation(
+        "a shared claim is on a node without room",
+        (
+            *CLUSTER,
+            held("c", "gpu-0"),
+            pod("other", cpu="8", nodeName="n1", claims=(), status={"phase": "Running"}),
+            pod(),
+        ),
+        "ClaimElsewhere",
+        ('claim "c" is allocated on n1, where it may not run: 1 Insufficient cpu',),
+        "room on n1, or a claim of its own instead of c (used by other)",
+    ),
+    Situation(
+        "a shared claim is on a node that the pod does not want",
+        (*CLUSTER, held("c", "gpu-0"), pod(nodeSelector={"kubernetes.io/hostname": "n2"})),
+        "ClaimElsewhere",
+        ("claim \"c\" is allocated on n1, where it may not run: 1 node(s) didn't match Pod's node affinity/selector",),
+    ),
+    Situation(
+        "a shared claim is on a node that is gone",
+        (node("n2"), class_(), held("c", "gpu-0"), pod()),
+        "ClaimElsewhere",
+        ('claim "c" is allocated where no node can reach it',),
+    ),
+    Situation(
+        "a shared claim is full",
+        (*CLUSTER, held("c", "gpu-0", by=[f"other-{i}" for i in range(256)]), pod()),
+        "ClaimFull",
+        ('resourceclaim "c" is in use by 256 consumers',),
+    ),
+    Situation(
+        "a claim is being deleted",
+        (*CLUSTER, claim("c", deletionTimestamp="2026-01-01T00:00:00Z"), pod()),
+        "ClaimDeleting",
+        ('resourceclaim "c" is being deleted',),
+    ),
+    Situation(
+        "a generated claim belongs to an earlier pod",
+        (
+            *CLUSTER,
+            template(),
+            claim("p-t-abcde"),
+            pod(
+                claims=(FROM_TEMPLATE,),
+                status={"resourceClaimStatuses": [{"name": "t", "resourceClaimName": "p-t-abcde"}]},
+            ),
+        ),
+        "ForeignClaim",
+        ('resourceclaim "p-t-abcde" was not created for it',),
+    ),
+    Situation(
+        "two claims compete",
+        (node("n1"), class_(), gpus("n1", 3), claim("a", wants(2)), claim("b", wants(2)), pod(claims=("a", "b"))),
+        "Conflict",
+        (
+            "requests r of claim a and r of claim b cannot be served together on one node",
+            "need 4 devices and compete for 3",
+        ),
+    ),
+    Situation(
+        "more devices than a claim may have",
+        (node("n1"), class_(), gpus("n1", 40), claim("c", wants(33)), pod()),
+        "TooManyDevices",
+        ("number of requested devices 33 exceeds the claim limit of 32",),
+    ),
+    Situation(
+        "the devices are where the pod may not run",
+        (node("n1", unschedulable=True), node("n2"), class_(), gpus("n1"), claim(), pod()),
+        "NodeRules",
+        ("its devices are on n1, where it may not run: 1 node(s) were unschedulable",),
+    ),
+    Situation(
+        "the nodes with devices have a taint",
+        (
+            node("n1", taints=[{"key": "gpu", "value": "only", "effect": "NoSchedule"}]),
+            node("n2"),
+            class_(),
+            gpus("n1"),
+            claim(),
+            pod(),
+        ),
+        "NodeRules",
+        ("its devices are on n1, where it may not run: 1 node(s) had untolerated taint {gpu: only}",),
+    ),
+    Situation(
+        "no node has enough memory or cpu",
+        (*CLUSTER, claim(), pod(cpu="64")),
+        "NodeRules",
+        ("its devices are on n1, n2, where it may not run: 2 Insufficient cpu",),
+    ),
+    Situation(
+        "no node takes a pod without claims",
+        (*CLUSTER, pod(claims=(), nodeSelector={"zone": "b"})),
+        "NodeRules",
+        ("no node takes it: 2 node(s) didn't match Pod's node affinity/selector",),
+    ),
+    Situation("no node at all", (class_(), claim(), pod()), "NoNodes", ("the cluster has no nodes",)),
+    Situation(
+        "a scheduling gate",
+        (*CLUSTER, claim(), pod(schedulingGates=[{"name": "example.com/wait"}])),
+        "SchedulingGated",
+        ("its scheduling gates hold it back: example.com/wait",),
+    ),
+    Situation(
+        "a group that does not exist",
+        (*CLUSTER, claim(), pod(schedulingGroup={"podGroupName": "g"})),
+        "GroupMissing",
+        ('its podgroup "g" does not exist',),
+    ),
+    Situation(
+        "a group without the claim that a pod names",
+        (
+            *CLUSTER,
+            group(),
+            pod(
+                claims=({"name": "x", "podGroupResourceClaim": "shared"},),
+                workloadRef={"name": "w", "podGroupName": "g"},
+            ),
+        ),
+        "GroupClaimMissing",
+        ('names claim "shared" of podgroup "g", which has no such claim',),
+    ),
+    Situation(
+        "the claim of a group was not made",
+        (
+            *CLUSTER,
+            template(),
+            group(claims=[{"name": "t", "resourceClaimTemplateName": "t"}]),
+            pod(claims=(FROM_TEMPLATE,), schedulingGroup={"podGroupName": "g"}),
+        ),
+        "NoClaimController",
+        ('has not been made for podgroup "g"',),
+    ),
+    Situation(
+        "the claim of a group is short",
+        (
+            *CLUSTER,
+            FULL_N1,
+            FULL_N2,
+            claim("shared"),
+            group(claims=[{"name": "c", "resourceClaimName": "shared"}]),
+            pod(claims=({"name": "c", "resourceClaimName": "shared"},), schedulingGroup={"podGroupName": "g"}),
+        ),
+        "AllTaken",
+        ("request r of claim shared needs 1 device, and all 4 that match are taken",),
+    ),
+    Situation(
+        "a group whose pods are not all there",
+        (*CLUSTER, claim(), group(gang=3), pod(schedulingGroup={"podGroupName": "g"})),
+        "GangIncomplete",
+        ('podgroup "g" waits for 3 pods, and 1 exist',),
+        "2 more pods",
+    ),
+    Situation(
+        "no scheduler",
+        (*CLUSTER, claim(), pod(schedulerName="mine")),
+        "NoScheduler",
+        ("it fits on n1, n2, but no scheduler has looked at it: does mine run?",),
+    ),
+    Situation(
+        "it fits by now",
+        (
+            *CLUSTER,
+            claim(),
+            pod(status={"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}),
+        ),
+        "WillBeTried",
+        ("it fits on n1, n2 by now",),
+    ),
+    Situation(
+        "the node cannot prepare its devices",
+        (
+            *CLUSTER,
+            held("c", "gpu-0", by=("p",)),
+            event("FailedPrepareDynamicResources", "DRA driver gpu.example.com is not registered"),
+            pod(nodeName="n1"),
+        ),
+        "NodeTrouble",
+        ("node n1 cannot start it: DRA driver gpu.example.com is not registered",),
+    ),
+    Situation(
+        "a pod put on a node by hand, without its claim",
+        (*CLUSTER, claim(), pod(nodeName="n1")),
+        "ClaimNotAllocated",
+        ("node n1 waits for claim c, which is not allocated",),
+        "do not set spec.nodeName",
+    ),
+    Situation(
+        "a pod on a node whose claim is others'",
+        (*CLUSTER, held("c", "gpu-0"), pod(nodeName="n1")),
+        "NotReserved",
+        ("claim c is not reserved for the pod",),
+    ),
+    Situation(
+        "a node that is gone",
+        (class_(), held("c", "gpu-0", by=("p",)), pod(nodeName="n9")),
+        "NodeMissing",
+        ("its node n9",),
+    ),
+)
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name.replace(" ", "-"))
+def test_the_first_line_names_the_true_cause(situation: Situation) -> None:
+    found = explain_pod(Snapshot.of(*situation.objects), "default", "p")
+    first = text_of(found).splitlines()[0]
+    assert first.startswith("pod default/p waits: ")
+    for part in situation.says:
+        assert part in first
+    assert found.cause.code == situation.code
+    assert situation.helps in found.cause.help
+    again = msgspec.json.decode(msgspec.json.encode(found))
+    assert again["cause"]["code"] == situation.code
+
+
+def test_there_are_more_than_thirty_situations() -> None:
+    assert len({situation.name for situation in SITUATIONS}) == len(SITUATIONS) > 30
+
+
+def test_the_funnel_of_every_node_and_who_holds_the_devices() -> None:
+    found = explain_pod(Snapshot.of(*CLUSTER, FULL_N1, FULL_N2, claim(), pod()), "default", "p")
+    text = text_of(found)
+    funnel = "claim c, request r: 1 needed: 2 published → 2 match class gpu → 2 tolerated → 0 free ✗"
+    assert f"nodes n1, n2\n  {funnel}" in text
+    assert "devices that would do are held by" in text
+    assert "  claim default/x2: 2 devices on n2 (used by pod trainer)" in text
+    assert [holder.claim for holder in found.holders] == ["default/x1", "default/x2"]
+    assert found.nodes[0].reasons is not None
+
+
+def test_a_pod_that_runs_or_is_done_does_not_wait() -> None:
+    for phase, says in (("Running", "it runs on n1"), ("Succeeded", "it is finished: Succeeded")):
+        found = explain_pod(Snapshot.of(*CLUSTER, pod(nodeName="n1", status={"phase": phase})), "default", "p")
+        assert not found.waits
+        assert text_of(found) == f"pod default/p: {says}"
+
+
+def test_an_unknown_name_is_refused_with_one_that_is_alike() -> None:
+    snapshot = Snapshot.of(pod("training"), claim("gpu"))
+    with pytest.raises(NotThere, match=r'pod "trainin" not found, did you mean training\?'):
+        explain_pod(snapshot, "default", "trainin")
+    with pytest.raises(NotThere, match=r'resourceclaim "gpus" not found, did you mean gpu\?'):
+        explain_claim(snapshot, "default", "gpus")
+    with pytest.raises(NotThere, match='pod "training" not found'):
+        explain_pod(snapshot, "elsewhere", "training")
+
+
+def test_what_the_user_may_not_read_is_said() -> None:
+    snapshot = Snapshot.of(*CLUSTER, claim(), pod())
+    snapshot.unreadable = frozenset({ResourceClaim, DeviceClass})
+    found = explain_pod(snapshot, "default", "p")
+    assert found.notes == ("you may not list deviceclasses, resourceclaims; what is said here leaves them out",)
+
+
+# Claims
+
+
+@pytest.mark.parametrize(
+    ("objects", "code", "says", "waits"),
+    [
+        ((*CLUSTER, claim()), "Unused", "no pod uses it", True),
+        ((*CLUSTER, held("c", "gpu-0")), "Allocated", f"{DRIVER}/n1/gpu-0; used by pod other", False),
+        ((*CLUSTER, held("c", "gpu-0", by=())), "Allocated", "used by nobody", False),
+        ((*CLUSTER, claim("c", wants(device_class="nope"))), "ClassMissing", "device class nope does not exist", True),
+        ((*CLUSTER, claim("c", wants(3))), "TooFewDevices", "needs 3 devices on one node", True),
+        ((*CLUSTER, claim(), pod(cpu="64")), "NodeRules", "its devices are there, but pod p waits", True),
+        (
+            (*CLUSTER, claim("c", deletionTimestamp="2026-01-01T00:00:00Z")),
+            "ClaimDeleting",
+            "it is being deleted",
+            False,
+        ),
+    ],
+)
+def test_why_a_claim_waits(objects: tuple[Any, ...], code: str, says: str, waits: bool) -> None:
+    found = explain_claim(Snapshot.of(*objects), "default", "c")
+    assert (found.cause.code, found.waits) == (code, waits)
+    assert says in text_of(found).splitlines()[0]
+
+
+# Requests for pool status
+
+
+def asked(status: dict[str, Any] | None = None) -> ResourcePoolStatusRequest:
+    tree = {"metadata": {"name": "check"}, "spec": {"driver": DRIVER}, "status": status}
+    return msgspec.convert(tree, ResourcePoolStatusRequest)
+
+
+def condition(type_: str, message: str) -> dict[str, Any]:
+    time = "2026-01-01T00:00:00Z"
+    return {"type": type_, "status": "True", "reason": "R", "message": message, "lastTransitionTime": time}
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "waits"),
+    [
+        (None, "NoController", True),
+        ({"observationTime": "2026-01-01T00:00:00Z", "conditions": [condition("Failed", "boom")]}, "Failed", False),
+        ({"observationTime": "2026-01-01T00:00:00Z", "conditions": [condition("Complete", "")]}, "NoPools", False),
+        (
+            {
+                "observationTime": "2026-01-01T00:00:00Z",
+                "poolCount": 1,
+                "pools": [{"driver": DRIVER, "poolName": "n1", "generation": 1}],
+            },
+            "Complete",
+            False,
+        ),
+    ],
+)
+def test_why_a_request_for_pool_status_waits(status: dict[str, Any] | None, code: str, waits: bool) -> None:
+    found = explain_request(Snapshot.of(asked(status)), "check")
+    assert (found.cause.code, found.waits) == (code, waits)
+
+
+def test_a_request_that_the_api_server_hides() -> None:
+    with pytest.raises(NotThere, match="gate DRAResourcePoolStatus is off"):
+        explain_request(Snapshot(unserved=frozenset({ResourcePoolStatusRequest})), "check")
+    with pytest.raises(NotThere, match='"check" not found'):
+        explain_request(Snapshot.of(), "check")
+
+
+def test_objects_are_found_by_name_and_namespace() -> None:
+    snapshot = Snapshot.of(pod("a"), pod("b"))
+    assert snapshot.get(Pod, "b", "default") is snapshot.all(Pod)[1]
+    assert snapshot.get(Pod, "b", "other") is None
