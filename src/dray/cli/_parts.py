@@ -31,11 +31,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices", type=int, default=8, metavar="M", help="devices of each simulated node (%(default)s)"
     )
+    parser.add_argument(
+        "--agents",
+        type=int,
+        default=0,
+        metavar="N",
+        help="real nodes agent-0, agent-1, …: node agents in this process, each below DIR/nodes (%(default)s)",
+    )
+    parser.add_argument(
+        "--runtime",
+        default="auto",
+        choices=("auto", "fake", "process", "bwrap", "oci"),
+        help="what runs the containers of these nodes; auto is bwrap where it works, else process",
+    )
     parser.add_argument("--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration")
 
 
 def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
-    """Controllers, scheduler and simulated nodes."""
+    """Controllers, scheduler, simulated nodes and node agents."""
     from dray.apiserver.user import ADMIN, AUTHENTICATED, MASTERS, User
     from dray.client import InProcess, SharedInformers
 
@@ -58,6 +71,7 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
         listed.append(
             Part("simulated nodes", _nodes(client("system:simulated-nodes", MASTERS), informers, running, args))
         )
+    listed += [_agent(f"agent-{number}", running, args) for number in range(args.agents)]
     return listed
 
 
@@ -96,3 +110,21 @@ def _nodes(
         await asyncio.gather(nodes.run(), informers.synced())
 
     return run
+
+
+def _agent(name: str, running: Running, args: argparse.Namespace) -> Part:
+    """A node agent with the rights of a node."""
+    from dray.apiserver.user import node_user
+    from dray.client import InProcess
+    from dray.node.agent import Agent, Settings
+
+    settings = Settings(
+        name,
+        args.dir / "nodes" / name,
+        runtime=args.runtime,
+        authority="" if args.insecure else running.root_ca,
+        gates=running.gates,
+        outlived=args.store != "memory",
+    )
+    client = InProcess(running.api, node_user(name), user_agent=f"dray-node/{name}")
+    return Part(f"node {name}", Agent(client, settings).run)

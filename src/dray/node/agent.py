@@ -1,7 +1,8 @@
 """The node agent: everything of a node in one place, started in the right order.
 
 Own state first (lock, checkpoint, runtime), then the node's slices are removed, then drivers may register and pods run.
-It ends without touching its pods: containers run on and are found again. Left out: every decision.
+It ends without touching its pods: containers run on and are found again, unless their cluster ends with it. Left out:
+every decision.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from dray.node.lifecycle import RestartDelays
 from dray.node.logserver import LogServer
 from dray.node.plugins import PATIENCE_SECONDS, Plugins
 from dray.node.pods import Pods
-from dray.node.podworker import Node
+from dray.node.podworker import FORCED_GRACE_SECONDS
 from dray.node.runtime import Runtime
 from dray.node.runtimes import open_runtime
 from dray.node.slices import Slices
+from dray.node.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +60,7 @@ class Settings:
     gates: FeatureGates = field(default_factory=FeatureGates)
     delays: RestartDelays = field(default_factory=RestartDelays)
     patience: float = PATIENCE_SECONDS  # with plugin sockets that do not answer
+    outlived: bool = True  # by its containers; otherwise they end with the agent, for clusters that live in memory
 
 
 class Agent:
@@ -98,6 +101,8 @@ class Agent:
             await parts.run(heartbeat, problem)
         finally:
             await logs.stop()
+            if not settings.outlived:
+                await _end_containers(runtime)
 
 
 class _Parts:
@@ -129,7 +134,7 @@ class _Parts:
         self._listening: dict[str, asyncio.Task[None]] = {}  # to drivers' health, by their endpoint
         (root / "plugins").mkdir(exist_ok=True)
         (root / "cdi").mkdir(exist_ok=True)
-        node = Node(
+        node = Surroundings(
             name=settings.name,
             root=root,
             address=settings.address,
@@ -165,6 +170,11 @@ class _Parts:
 
     def _health_changed(self) -> None:
         self._pods.health_changed()
+
+
+async def _end_containers(runtime: Runtime) -> None:
+    running = [a.key for pod in runtime.pods() for a in runtime.attempts(pod) if a.running]
+    await asyncio.gather(*(runtime.stop(key, FORCED_GRACE_SECONDS) for key in running))
 
 
 def _lock(root: Path) -> int:

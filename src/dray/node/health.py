@@ -7,10 +7,12 @@ it: the health stands in the pod's status, and taints are the driver's business.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from dray.client import Clock
+from dray.client.clock import Timer
+from dray.node.claims import Granted
 from dray.node.drivers import Driver, DriverError
 from dray.rpc.health_pb2 import DeviceHealth as Message
 
@@ -41,15 +43,14 @@ class DeviceHealth:
         self._changed = changed
         self._entries: dict[tuple[str, str, str], _Entry] = {}  # driver, pool, device
         self._speaking: set[str] = set()
+        self._timer: Timer | None = None
 
     def of(self, driver: str, pool: str, device: str) -> Condition | None:
         """The condition of a device; None for drivers that do not report any."""
         if driver not in self._speaking:
             return None
         entry = self._entries.get((driver, pool, device))
-        if entry is None or entry.until <= self._clock.monotonic():
-            return Condition(UNKNOWN)
-        return entry.condition
+        return Condition(UNKNOWN) if entry is None else entry.condition
 
     async def follow(self, driver: Driver) -> None:
         """Listen to a driver until cancelled, or until it says that it has nothing to say."""
@@ -66,16 +67,29 @@ class DeviceHealth:
     def _take(self, driver: str, devices: list[Message]) -> None:
         now = self._clock.monotonic()
         self._speaking.add(driver)
-        before = {key: entry.condition for key, entry in self._entries.items() if key[0] == driver}
-        told: dict[tuple[str, str, str], _Entry] = {}
-        for device in devices:
-            key, entry = _read(driver, device, now)
-            told[key] = entry
-            self._clock.call_later(entry.until - now, self._changed)
-        kept = {key: entry for key, entry in self._entries.items() if key not in told}
-        self._entries = kept | told
-        if any(before.get(key) != entry.condition for key, entry in told.items()):
+        told = dict(_read(driver, device, now) for device in devices)
+        differs = any(
+            key not in self._entries or self._entries[key].condition != e.condition for key, e in told.items()
+        )
+        self._entries |= told
+        self._watch_the_clock()
+        if differs:
             self._changed()
+
+    def _watch_the_clock(self) -> None:
+        """Come back when the next word is out of date."""
+        if self._timer is None and self._entries:
+            soonest = min(entry.until for entry in self._entries.values())
+            self._timer = self._clock.call_later(soonest - self._clock.monotonic(), self._expire)
+
+    def _expire(self) -> None:
+        now = self._clock.monotonic()
+        self._timer = None
+        current = {key: entry for key, entry in self._entries.items() if entry.until > now}
+        if len(current) < len(self._entries):
+            self._entries = current
+            self._changed()
+        self._watch_the_clock()
 
 
 def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str], _Entry]:
@@ -83,3 +97,17 @@ def _read(driver: str, device: Message, now: float) -> tuple[tuple[str, str, str
     until = now + (timeout if timeout > 0 else _TIMEOUT_SECONDS)
     condition = Condition(_WORDS.get(device.health, UNKNOWN), device.message[:_MESSAGE_CHARACTERS])
     return (driver, device.device.pool_name, device.device.device_name), _Entry(condition, until)
+
+
+def resource_statuses(grants: Iterable[Granted], health: DeviceHealth) -> list[dict[str, Any]]:
+    """A container's `allocatedResourcesStatus`: the health of its devices, where drivers tell it."""
+    by_request: dict[str, list[dict[str, Any]]] = {}
+    for grant in grants:
+        condition = health.of(grant.driver, grant.device.pool, grant.device.device)
+        if condition is None:
+            continue
+        name = f"claim:{grant.claim}" + (f"/{grant.request}" if grant.request else "")
+        plain = f"{grant.driver}/{grant.device.pool}/{grant.device.device}"
+        entry = {"resourceID": next(iter(grant.device.cdi), plain), "health": condition.health}
+        by_request.setdefault(name, []).append(entry | {"message": condition.message} if condition.message else entry)
+    return [{"name": name, "resources": resources} for name, resources in by_request.items()]

@@ -11,13 +11,14 @@ import asyncio
 from dray.api import podclaims
 from dray.api.types.core import Pod
 from dray.client import Deltas, Informer
-from dray.node.podworker import Node, PodWorker
+from dray.node.podworker import PodWorker
+from dray.node.surroundings import Surroundings
 
 
 class Pods:
     """The workers, by the uid of their pod."""
 
-    def __init__(self, node: Node, informer: Informer[Pod]) -> None:
+    def __init__(self, node: Surroundings, informer: Informer[Pod]) -> None:
         self._node = node
         self._informer = informer
         self._workers: dict[str, PodWorker] = {}

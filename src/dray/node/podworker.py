@@ -9,64 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Coroutine
 
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
-from dray.api.types.core import Container, Pod
-from dray.client import Client, Clock, EventRecorder
-from dray.client.backoff import Backoff
+from dray.api.types.core import Pod
 from dray.client.clock import parse_timestamp
 from dray.node import lifecycle, status
-from dray.node.cdi import CdiError, Specs
-from dray.node.claims import Claims, ClaimsError
-from dray.node.environment import ConfigProblem, Place, Sources, command_line, environment
-from dray.node.health import DeviceHealth
-from dray.node.lifecycle import Decision, Histories, RestartDelays, Waiting
+from dray.node.health import resource_statuses
+from dray.node.lifecycle import Decision, Histories, Waiting
+from dray.node.podclaims import PodClaims
+from dray.node.podstart import Starter, restarts
 from dray.node.reporting import StatusWriter
-from dray.node.runtime import Attempt, Key, Runtime, StartError, Task
-from dray.node.volumes import Volumes
+from dray.node.runtime import Attempt, Key
+from dray.node.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
 # How long containers of a pod that is gone from the API may take: somebody wanted it gone at once.
 FORCED_GRACE_SECONDS = 2.0
 _RETRY_AFTER_BUG_SECONDS = 5.0
-PREPARE_FAILED = "FailedPrepareDynamicResources"
-UNPREPARE_FAILED = "FailedUnprepareDynamicResources"
-
-
-@dataclass
-class Node:
-    """What the workers of a node share."""
-
-    name: str
-    root: Path
-    address: str
-    client: Client
-    clock: Clock
-    runtime: Runtime
-    claims: Claims
-    specs: Specs
-    health: DeviceHealth
-    recorder: EventRecorder
-    delays: RestartDelays = field(default_factory=RestartDelays)
-    devices: bool = True  # the gate DynamicResourceAllocation
-
-    def pod_address(self, pod: Pod) -> str:
-        """Containers share the node's network; those that do not exist get an address where nobody answers."""
-        if self.runtime.name != "fake":
-            return self.address
-        number = int(pod.metadata.uid.replace("-", "")[:6] or "0", 16)
-        return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
 class PodWorker:
     """Looks after one pod; `uid` names it, for the name may be taken by another one later."""
 
-    def __init__(self, node: Node, uid: str, pod: Pod | None) -> None:
+    def __init__(self, node: Surroundings, uid: str, pod: Pod | None) -> None:
         self._node = node
         self._uid = uid
         self._pod = pod  # the latest state, or the last one
@@ -76,14 +44,9 @@ class PodWorker:
         self._phase = ""  # in which the containers' story has ended
         self._stopping: dict[Key, tuple[float, asyncio.Task[None]]] = {}
         self._waits: dict[Key, asyncio.Task[None]] = {}
-        self._trouble: dict[str, tuple[Waiting, float, Backoff]] = {}  # containers that could not be started
-        self._not_applied: dict[str, list[str]] = {}
-        self._claims_backoff = Backoff(node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)
-        self._claims_again = 0.0
-        self._ending = False
-        self._writer: StatusWriter | None = None
-        self._sources: Sources | None = None
-        self._volumes: Volumes | None = None
+        self._claims = PodClaims(node, uid)
+        self._starter = Starter(node, pod) if pod is not None else None
+        self._writer = StatusWriter(node.client, pod, node.clock) if pod is not None else None
 
     # What the outside tells
 
@@ -101,8 +64,7 @@ class PodWorker:
 
     def claims_may_work(self) -> None:
         """A driver has come or come back: do not wait any longer."""
-        self._claims_again = 0.0
-        self._claims_backoff.reset()
+        self._claims.hurry()
         self.wake()
 
     async def run(self) -> None:
@@ -145,10 +107,12 @@ class PodWorker:
             return await self._bury(histories)
         if podclaims.is_finished(pod) or pod.metadata.deletionTimestamp is not None or self._refusal or self._phase:
             return await self._wind_down(pod, histories)
-        self._refusal = self._refused(pod, histories)
+        self._refusal = self._refused(pod)
         if self._refusal:
             return await self._wind_down(pod, histories)
-        return await self._carry_on(pod, await self._obstacle(pod, histories))
+        obstacle = await self._claims.obstacle(pod, new=not histories)
+        # Preparing may have taken a while: a pod that has changed is looked at anew before anything is started.
+        return await self._carry_on(pod, obstacle) if self._exists and pod is self._pod else 0.0
 
     def _look(self) -> dict[str, list[Attempt]]:
         """What is known of the containers; whoever runs is waited for."""
@@ -170,27 +134,28 @@ class PodWorker:
             if obstacle is not None:
                 decision.waiting |= dict.fromkeys(decision.start, obstacle)
                 break
-            started = [await self._start(pod, name, histories, decision) for name in decision.start]
-            if decision.phase or not any(started):
+            if not await self._start(pod, histories, decision):
                 break
         self._phase = decision.phase
         if self._phase:
             return await self._wind_down(pod, self._look())
         self._report(pod, self._look(), decision)
-        claims = self._claims_delay() if obstacle is not None and self._node.devices else None
-        return self._earliest(decision.again, self._deadline(pod), claims)
+        claims = self._claims.next_try if obstacle is not None and self._node.devices else None
+        starts = self._starter.next_try if self._starter is not None else None
+        return min((t for t in (decision.again, self._deadline(pod), claims, starts) if t is not None), default=None)
 
-    def _earliest(self, *times: float | None) -> float | None:
-        now = self._node.clock.monotonic()
-        troubles = [max(0.0, until - now) for _, until, _ in self._trouble.values()]
-        return min([*(t for t in times if t is not None), *troubles], default=None)
-
-    def _claims_delay(self) -> float:
-        return max(0.0, self._claims_again - self._node.clock.monotonic())
+    async def _start(self, pod: Pod, histories: Histories, decision: Decision) -> bool:
+        """Start what is to be started; whether something was."""
+        assert self._starter is not None
+        for name in decision.start:
+            waiting = await self._starter.start(pod, name, histories)
+            if waiting is not None:
+                decision.waiting[name] = waiting
+        return any(name not in decision.waiting for name in decision.start)
 
     # Whether to run at all
 
-    def _refused(self, pod: Pod, histories: Histories) -> tuple[str, str] | None:
+    def _refused(self, pod: Pod) -> tuple[str, str] | None:
         """Why the pod will never run here, or no longer."""
         for container in (*pod.spec.initContainers, *pod.spec.containers):
             if self._node.runtime.needs_command and not (container.command or container.args):
@@ -208,112 +173,6 @@ class PodWorker:
         if pod.spec.activeDeadlineSeconds is None or pod.status.startTime is None:
             return None
         return parse_timestamp(pod.status.startTime) + pod.spec.activeDeadlineSeconds - self._node.clock.time()
-
-    async def _obstacle(self, pod: Pod, histories: Histories) -> Waiting | None:
-        """Why no container may be started yet; None when the pod has its claims."""
-        if not pod.spec.resourceClaims:
-            return None
-        if not self._node.devices:
-            return self._without_devices(pod, histories)
-        if self._node.claims.is_prepared(pod):
-            return None
-        if self._claims_delay() > 0:
-            return status.CREATING
-        try:
-            await self._node.claims.prepare(pod)
-        except ClaimsError as error:
-            self._claims_failed(pod, PREPARE_FAILED, f"Failed to prepare dynamic resources: {error}")
-            return status.CREATING
-        self._claims_backoff.reset()
-        # Preparing may have taken a while: a pod that has changed is looked at anew before anything is started.
-        return None if self._exists and pod is self._pod else status.CREATING
-
-    def _without_devices(self, pod: Pod, histories: Histories) -> Waiting | None:
-        """The gate is off: new pods run without devices; of those that had some nothing is started any more."""
-        off = "DynamicResourceAllocation is turned off on this node"
-        if not self._node.claims.holds(self._uid):
-            if not histories:
-                self._node.recorder.warning(pod, "DevicesDisabled", f"{off}: the pod runs without its devices")
-            return None
-        return Waiting("DevicesDisabled", f"{off}: a pod that had devices is not started again")
-
-    def _claims_failed(self, pod: Pod | None, reason: str, message: str) -> None:
-        self._claims_again = self._node.clock.monotonic() + self._claims_backoff.next_delay()
-        if pod is not None:
-            self._node.recorder.warning(pod, reason, message)
-        log.info("pod %s: %s", self._uid, message)
-
-    # Starting
-
-    async def _start(self, pod: Pod, name: str, histories: Histories, decision: Decision) -> bool:
-        """Start a container; False when that has to wait."""
-        trouble = self._trouble.get(name)
-        if trouble is not None and trouble[1] > self._node.clock.monotonic():
-            decision.waiting[name] = trouble[0]
-            return False
-        container = next(c for c in (*pod.spec.initContainers, *pod.spec.containers) if c.name == name)
-        try:
-            task = await self._task(pod, container, histories)
-            await self._node.runtime.start(task)
-        except (CdiError, StartError, ConfigProblem, OSError) as error:
-            reason = "CreateContainerConfigError" if isinstance(error, ConfigProblem) else "CreateContainerError"
-            decision.waiting[name] = self._troubled(pod, name, Waiting(reason, str(error)))
-            return False
-        self._trouble.pop(name, None)
-        self._node.recorder.record(pod, "Started", f"Started container {name}")
-        return True
-
-    def _troubled(self, pod: Pod, name: str, waiting: Waiting) -> Waiting:
-        backoff = self._trouble[name][2] if name in self._trouble else self._new_backoff()
-        self._trouble[name] = waiting, self._node.clock.monotonic() + backoff.next_delay(), backoff
-        self._node.recorder.warning(pod, "Failed", f"Error: container {name}: {waiting.message}")
-        return waiting
-
-    def _new_backoff(self) -> Backoff:
-        return Backoff(self._node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)
-
-    async def _task(self, pod: Pod, container: Container, histories: Histories) -> Task:
-        place = Place(self._node.name, self._node.address, self._node.pod_address(pod))
-        if self._sources is None:
-            self._sources = Sources(self._node.client, pod.metadata.namespace)
-        if self._volumes is None:
-            self._volumes = Volumes(pod, self._node.root / "pods" / self._uid / "volumes", self._sources, place)
-        runtime, granted = self._node.runtime, self._node.claims.granted(self._uid, container)
-        merged = self._node.specs.edits([cdi for grant in granted for cdi in grant.device.cdi])
-        env = await environment(pod, container, self._sources, place)
-        before = lifecycle.last(histories, container.name)
-        task = Task(
-            key=Key(
-                self._uid,
-                container.name,
-                before.key.attempt + 1 if before else self._restarts(pod).get(container.name, 0),
-            ),
-            argv=command_line(container, env),
-            env=env,
-            directory=container.workingDir,
-            edits=merged.edits,
-            mounts=await self._volumes.mounts(container) if runtime.mounts_volumes else self._volumes.named(container),
-            hostname=pod.spec.hostname or pod.metadata.name,
-            quick_ends=lifecycle.quick_ends(before),
-            annotations=pod.metadata.annotations,
-        )
-        self._say(pod, container.name, runtime.cannot(task), merged.conflicts)
-        return task
-
-    def _say(self, pod: Pod, name: str, cannot: list[str], conflicts: tuple[str, ...]) -> None:
-        """Nothing that a container lacks is passed over in silence."""
-        if cannot and self._not_applied.get(name) != cannot:
-            what = ", ".join(cannot)
-            message = f"container {name}: the runtime {self._node.runtime.name} cannot apply: {what}"
-            self._node.recorder.warning(pod, "DeviceEditsNotApplied", message)
-        for conflict in conflicts:
-            self._node.recorder.warning(pod, "ConflictingDeviceEdits", f"container {name}: {conflict}")
-        self._not_applied[name] = cannot
-
-    def _restarts(self, pod: Pod) -> dict[str, int]:
-        """How often containers had been started before the runtime lost sight of them."""
-        statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-        return {s.name: s.restartCount + 1 for s in statuses if s.containerID}
 
     # Stopping
 
@@ -358,45 +217,26 @@ class PodWorker:
 
     async def _wind_down(self, pod: Pod, histories: Histories) -> float | None:
         """Bring a pod to its end: containers, claims, status, and the object itself if it is to be deleted."""
-        self._turn_to_the_end()
         remaining = lifecycle.next_to_stop(pod, histories)
         if remaining:
             self._stop(pod, remaining, histories, self._time_to_stop(pod))
             self._report(pod, histories, Decision(initialized=True))
             return None
-        if not await self._unprepared(pod):
+        if not await self._claims.unprepared(pod):
             self._report(pod, histories, Decision(initialized=True))
-            return self._claims_delay()
+            return self._claims.next_try
         if not podclaims.is_finished(pod):
             self._report(pod, histories, Decision(initialized=True), phase=self._final_phase(pod, histories))
-            await self._status(pod).flushed()
+            assert self._writer is not None
+            await self._writer.flushed()
         if pod.metadata.deletionTimestamp is not None:
             return await self._delete(pod)
         return None
-
-    def _turn_to_the_end(self) -> None:
-        """Unprepare is not to wait for what was put off while the pod was to run."""
-        if not self._ending:
-            self._ending = True
-            self._claims_again = 0.0
-            self._claims_backoff.reset()
 
     def _time_to_stop(self, pod: Pod) -> float:
         if pod.metadata.deletionTimestamp is None:
             return self._grace(pod)
         return max(0.0, parse_timestamp(pod.metadata.deletionTimestamp) - self._node.clock.time())
-
-    async def _unprepared(self, pod: Pod | None) -> bool:
-        if not self._node.claims.holds(self._uid):
-            return True
-        if self._claims_again > self._node.clock.monotonic():
-            return False
-        try:
-            await self._node.claims.unprepare(self._uid)
-        except ClaimsError as error:
-            self._claims_failed(pod, UNPREPARE_FAILED, f"Failed to unprepare dynamic resources: {error}")
-            return False
-        return True
 
     def _final_phase(self, pod: Pod, histories: Histories) -> str:
         if self._phase and not self._refusal:
@@ -418,26 +258,22 @@ class PodWorker:
 
     async def _bury(self, histories: Histories) -> float | None:
         """End what is left of a pod that is gone from the API."""
-        self._turn_to_the_end()
         running = [name for name, attempts in histories.items() if attempts[-1].running]
         if running:
             self._stop(None, running, histories, FORCED_GRACE_SECONDS)
             return None
-        if not await self._unprepared(None):
-            return self._claims_delay()
+        if not await self._claims.unprepared(None):
+            return self._claims.next_try
         self._node.runtime.remove(self._uid)
         return -1.0
 
     # Telling
 
-    def _status(self, pod: Pod) -> StatusWriter:
-        if self._writer is None:
-            self._writer = StatusWriter(self._node.client, pod, self._node.clock)
-        return self._writer
-
     def _report(self, pod: Pod, histories: Histories, decision: Decision, phase: str = "") -> None:
         if podclaims.is_finished(pod):
             return
+        assert self._starter is not None
+        assert self._writer is not None
         begun = any(histories.get(container.name) for container in pod.spec.containers)
         reason, message = self._refusal or ("", "")
         report = status.Report(
@@ -447,34 +283,18 @@ class PodWorker:
             initialized=decision.initialized and (begun or not phase),
             reason=reason,
             message=message,
-            not_applied=[f"container {n}: {', '.join(what)}" for n, what in self._not_applied.items() if what],
+            not_applied=self._starter.not_applied,
             resources=self._resources(pod),
-            restarts=self._restarts(pod),
+            restarts=restarts(pod),
             host_address=self._node.address,
-            pod_address=self._node.pod_address(pod) if histories else "",
+            pod_address=self._node.place_of(pod).pod_address if histories else "",
             runtime=self._node.runtime.name,
         )
-        self._status(pod).put(status.status_tree(pod, report, self._node.clock.time()))
+        self._writer.put(status.status_tree(pod, report, self._node.clock.time()))
 
-    def _resources(self, pod: Pod) -> Mapping[str, list[status.Tree]]:
-        """The health of each container's devices, where drivers tell it."""
-        found: dict[str, list[status.Tree]] = {}
-        for container in (*pod.spec.initContainers, *pod.spec.containers):
-            by_request: dict[str, list[status.Tree]] = {}
-            for grant in self._node.claims.granted(self._uid, container):
-                condition = self._node.health.of(grant.driver, grant.device.pool, grant.device.device)
-                if condition is not None:
-                    name = f"claim:{grant.claim}" + (f"/{grant.request}" if grant.request else "")
-                    plain = f"{grant.driver}/{grant.device.pool}/{grant.device.device}"
-                    entry = {"resourceID": next(iter(grant.device.cdi), plain), "health": condition.health}
-                    if condition.message:
-                        entry["message"] = condition.message
-                    by_request.setdefault(name, []).append(entry)
-            if by_request:
-                found[container.name] = [{"name": n, "resources": r} for n, r in by_request.items()]
-        return found
-
-
-def _runs(histories: Histories, name: str) -> bool:
-    attempt = lifecycle.last(histories, name)
-    return attempt is not None and attempt.running
+    def _resources(self, pod: Pod) -> dict[str, list[status.Tree]]:
+        found = {
+            container.name: resource_statuses(self._node.claims.granted(self._uid, container), self._node.health)
+            for container in (*pod.spec.initContainers, *pod.spec.containers)
+        }
+        return {name: statuses for name, statuses in found.items() if statuses}

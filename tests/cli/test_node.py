@@ -1,0 +1,111 @@
+"""`dray node` as a process of its own, and node agents inside `dray up`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.api.types.core import Node, Pod
+from dray.client.config import load
+from dray.client.http import Http
+from tests.cli.running import Dray, outcome
+from tests.node.cluster import eventually
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory whose path is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="dc-") as directory:
+        yield Path(directory)
+
+
+def pod(name: str, script: str) -> dict[str, Any]:
+    main = {"name": "main", "image": "none", "command": ["/bin/sh", "-c", script]}
+    return {"metadata": {"name": name}, "spec": {"containers": [main], "terminationGracePeriodSeconds": 1}}
+
+
+async def ready(client: Http, count: int) -> None:
+    async def look() -> bool:
+        nodes = (await client.list(Node)).items
+        return sum(c.type == "Ready" and c.status == "True" for n in nodes for c in n.status.conditions) == count
+
+    await eventually(look, 20)
+
+
+async def running(client: Http, name: str) -> None:
+    async def look() -> bool:
+        return (await client.get(Pod, name, "default")).status.phase == "Running"
+
+    await eventually(look, 20)
+
+
+def processes(argument: str) -> int:
+    """How many processes have this argument."""
+    count = 0
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            count += argument in entry.read_text().split("\0")
+        except OSError:
+            continue
+    return count
+
+
+async def test_up_with_agents_runs_pods_and_takes_them_along(place: Path) -> None:
+    arguments = ("--port", "0", "--store", "memory", "--agents", "2", "--runtime", "process")
+    with Dray("up", "--dir", place, *arguments) as dray:
+        async with Http(load(str(place / "kubeconfig"))) as client:
+            await ready(client, 2)
+            await client.create(Pod, pod("p", "echo hello; exec sleep 61234"), namespace="default")
+            await running(client, "p")
+            assert b"".join([piece async for piece in client.log("p", "default")]) == b"hello\n"
+            assert processes("61234") == 1
+        assert dray.stop() == 0
+    assert processes("61234") == 0
+
+
+async def test_a_node_of_its_own_joins_a_cluster_and_leaves_its_pods_running(place: Path) -> None:
+    with Dray("up", "--dir", place, "--port", "0", "--store", "memory"):
+        kubeconfig = place / "kubeconfig"
+        arguments = ("--name", "n1", "--root", place / "n1", "--runtime", "process", "--port", "-1", "--labels", "a=b")
+        async with Http(load(str(kubeconfig))) as client:
+            with Dray("node", "--kubeconfig", kubeconfig, *arguments) as node:
+                await ready(client, 1)
+                assert (await client.get(Node, "n1")).metadata.labels["a"] == "b"
+                await client.create(Pod, pod("p", "echo hello; exec sleep 61235"), namespace="default")
+                await running(client, "p")
+                if kubectl := shutil.which("kubectl"):
+                    said = await asyncio.to_thread(logs, kubectl, kubeconfig)
+                    assert said == "hello\n"
+                assert node.stop() == 0
+            assert processes("61235") == 1
+            await client.delete(Pod, "p", "default")
+            with Dray("node", "--kubeconfig", kubeconfig, *arguments):
+                await eventually(lambda: processes("61235") == 0, 20)
+
+                async def gone() -> bool:
+                    return not (await client.list(Pod, "default")).items
+
+                await eventually(gone)
+
+
+def logs(kubectl: str, kubeconfig: Path) -> str:
+    command = [kubectl, "--kubeconfig", str(kubeconfig), "logs", "p", "--tail=1"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+def test_options_that_make_no_sense_are_explained(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    basics = ("node", "--name", "n", "--root", place / "r")
+    code, text = outcome(*basics, "--labels", "nope")
+    assert (code, text) == (1, "dray node: --labels: expected NAME=VALUE,…, got 'nope'\n")
+    code, text = outcome(*basics, "--runtime", "process", "--kubeconfig", place / "missing")
+    assert (code, "missing" in text, "Traceback" in text) == (1, True, False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    code, text = outcome(*basics, "--runtime", "bwrap")
+    assert (code, text) == (1, "dray node: runtime bwrap: bwrap is not installed\n")
