@@ -1,0 +1,64 @@
+"""Random mischief, then balanced books: nothing leaked, nothing double, all that fits runs.
+
+`DRAY_CHAOS=10000x200 pytest tests/e2e/test_chaos.py` runs it with as many pods and nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from dray.api.types.resource import ResourceClaim
+from tests.e2e.chaos import SHARED, Chaos
+from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
+
+PODS, NODE_COUNT = (int(part) for part in os.environ.get("DRAY_CHAOS", "1500x50").split("x"))
+DEVICES = 8
+SECONDS = max(60.0, PODS / 20)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(int(4 * SECONDS))
+async def test_pods_devices_and_parts_come_and_go_and_the_books_balance() -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    async with cluster(NODE_COUNT, DEVICES) as c:
+        chaos = Chaos(c.client, PODS, NODE_COUNT, DEVICES, dice)
+
+        async def disturb() -> None:
+            await asyncio.sleep(dice.uniform(0.1, 0.6))
+            await c.restart(dice.choice((SCHEDULER, CONTROLLERS, NODES)))
+
+        await chaos.run(disturb)
+        await balanced(c, chaos)
+
+
+async def balanced(c: Cluster, chaos: Chaos) -> None:
+    assert chaos.kept
+    assert chaos.deleted > chaos.pods // 20
+
+    async def settled() -> bool:
+        return not await chaos.unsettled()
+
+    async def clean() -> bool:
+        return not await chaos.left_over()
+
+    try:
+        await c.eventually(settled, SECONDS)
+        await c.eventually(clean, SECONDS)
+    except AssertionError as error:
+        found = [*await chaos.unsettled(), *await chaos.left_over()]
+        raise AssertionError(f"{error}\n" + "\n".join(found[:20])) from None
+    for name in SHARED:
+        await c.delete(ResourceClaim, name)
+        await c.gone(ResourceClaim, name)
+    cache = c.running.api.storage.cache
+    await c.quiet()
+    assert [version.key for version in cache.list("deviceholds/").versions] == []
+    assert len(c.scheduler.queue) == 0
+    assert c.scheduler.devices.index.taken == frozenset()
+    assert [*c.scheduler.table.placed()] == []
