@@ -17,9 +17,11 @@ from typing import TypeVar
 import pytest
 import yaml
 
+from dray.api.errors import ApiError
 from dray.api.resources import BY_KIND
-from dray.api.types.core import Pod
-from dray.api.types.resource import ResourceSlice
+from dray.api.types.admissionregistration import ValidatingWebhookConfiguration
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, ResourceSlice
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.running import DRAY, Dray, outcome
@@ -117,6 +119,29 @@ def test_from_a_file_of_forty_lines_to_a_pod_that_prints_its_device(root: Path) 
         assert (status, "0 failed" not in text, driver.poll()) == (0, True, None), text
         assert "passed   prepares a claim" in text
         assert "skipped  comes back after being killed" in text
+
+
+def test_the_example_serves_its_webhook_and_takes_its_slices_and_sockets_along(root: Path) -> None:
+    kubeconfig, node, file = root / "s" / "kubeconfig", root / "n", root / "webhook.yaml"
+
+    async def prepare_cluster(client: Http) -> None:
+        await client.create(Node, {"metadata": {"name": "laptop"}})
+
+    async def refuses(client: Http) -> None:
+        await client.create(ValidatingWebhookConfiguration, yaml.safe_load(file.read_text()))
+        opaque = {"driver": "gpu.example.com", "parameters": {"sharing": "often"}}
+        with pytest.raises(ApiError, match=r"config\[0\]"):
+            await client.create(DeviceClass, {"metadata": {"name": "c"}, "spec": {"config": [{"opaque": opaque}]}})
+
+    with Dray("apiserver", "--dir", root / "s", "--store", "memory", "--port", "0"):
+        asked(kubeconfig, prepare_cluster)
+        options = ("--node", "laptop", "--root", node, "--kubeconfig", kubeconfig, "--withdraw")
+        with Dray("driver", "example", "gpu", *options, "--webhook-port", "0", "--webhook-config", file) as example:
+            assert eventually(kubeconfig, published)
+            asked(kubeconfig, refuses)
+            assert example.stop() == 0
+        assert not asked(kubeconfig, published)
+        assert [path for path in node.rglob("*") if path.is_socket()] == []
 
 
 @pytest.mark.slow
