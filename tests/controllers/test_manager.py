@@ -30,7 +30,7 @@ def test_a_controller_whose_gate_is_off_does_not_run(client: Client) -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(client: Client) -> None:
-    with pytest.raises(UnknownController, match="unknown name 'nope', expected one of .*garbage-collector,"):
+    with pytest.raises(UnknownController, match=r"unknown name 'nope', expected one of .*garbage-collector,"):
         ControllerManager(client, controllers="nope")
 
 
