@@ -23,6 +23,7 @@ from dray.apiserver.user import User
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 Step = Callable[["AdmissionRequest"], Awaitable[None]]
+Steps = dict[tuple[type[Wire], Operation], list[Step]]
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,20 @@ class Admission:
 
     name = "AlwaysAdmit"
     types: tuple[type[Wire], ...] = ()  # the kinds of object that it may have a say about; empty: all
+    operations: tuple[Operation, ...] = ()  # likewise
 
     async def admit(self, request: AdmissionRequest) -> None:
         return
 
     async def validate(self, request: AdmissionRequest) -> None:
         return
+
+
+def _concerned(plugin: Plugin, type_: type[Wire], operation: Operation) -> bool:
+    """Whether a plugin may have a say; one that does not tell may always."""
+    types: tuple[type[Wire], ...] = getattr(plugin, "types", ())
+    operations: tuple[Operation, ...] = getattr(plugin, "operations", ())
+    return (not types or type_ in types) and (not operations or operation in operations)
 
 
 class Chain:
@@ -117,27 +126,27 @@ class Chain:
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self.plugins = tuple(plugins)
         # A coroutine that does nothing still costs; most plugins do only one of the two, for a few kinds of object.
-        self._admit: dict[type[Wire], list[Step]] = {}
-        self._validate: dict[type[Wire], list[Step]] = {}
+        self._admit: Steps = {}
+        self._validate: Steps = {}
 
     async def admit(self, request: AdmissionRequest) -> None:
-        for admit in self._steps("admit", self._admit, request.resource.type):
+        for admit in self._steps("admit", self._admit, request):
             await admit(request)
 
-    def _steps(self, what: str, known: dict[type[Wire], list[Step]], type_: type[Wire]) -> list[Step]:
-        """What the plugins do about one kind of object, in their order."""
-        steps = known.get(type_)
+    def _steps(self, what: str, known: Steps, request: AdmissionRequest) -> list[Step]:
+        """What the plugins do about one kind of object and operation, in their order."""
+        key = (request.resource.type, request.operation)
+        steps = known.get(key)
         if steps is None:
-            concerned = [p for p in self.plugins if not (types := getattr(p, "types", ())) or type_ in types]
             idle = getattr(Admission, what)
-            steps = [getattr(p, what) for p in concerned if getattr(type(p), what, None) is not idle]
-            known[type_] = steps
+            concerned = [plugin for plugin in self.plugins if _concerned(plugin, *key)]
+            steps = known[key] = [getattr(p, what) for p in concerned if getattr(type(p), what, None) is not idle]
         return steps
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Raises whatever the first plugin that refuses raises; nothing is held then."""
         try:
-            for validate in self._steps("validate", self._validate, request.resource.type):
+            for validate in self._steps("validate", self._validate, request):
                 await validate(request)
         except BaseException:
             await request.release()

@@ -20,6 +20,7 @@ class NamespaceLifecycle(Admission):
     """Guards the beginning and the end of namespaces."""
 
     name = "NamespaceLifecycle"
+    operations = ("CREATE", "DELETE")
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

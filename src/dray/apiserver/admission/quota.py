@@ -29,6 +29,7 @@ class Quota(Admission):
     """Charges new objects to the quotas of their namespace."""
 
     name = "ResourceQuota"
+    operations = ("CREATE",)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

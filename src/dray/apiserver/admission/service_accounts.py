@@ -29,6 +29,7 @@ class ServiceAccountAdmission(Admission):
 
     name = "ServiceAccount"
     types = (Pod,)
+    operations = ("CREATE",)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

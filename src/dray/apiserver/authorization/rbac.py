@@ -22,6 +22,7 @@ Binding = ClusterRoleBinding | RoleBinding
 SubjectKey = tuple[str, str, str]  # kind, namespace, name
 Bindings = dict[SubjectKey, list[tuple[Binding, Subject]]]
 RESOURCES = tuple(BY_TYPE[type_] for type_ in (ClusterRole, ClusterRoleBinding, Role, RoleBinding))
+MANY_QUESTIONS = 1024  # answers kept for each user and namespace; the cluster's own parts ask few, but often
 MANY_USERS = 4096  # tables kept; more than that many users at once start anew
 
 
@@ -42,6 +43,7 @@ class Table:
         self._all: dict[tuple[str, str, str], str] = {}  # verb, group, resource → reason
         self._named: dict[tuple[str, str, str], dict[str, str]] = {}
         self._paths: list[tuple[str, str, str]] = []  # verb, path or prefix*, reason
+        self._answered: dict[tuple[str, str, str, str], str] = {}  # where no name matters
         for grant in grants:
             if grant.missing:
                 self.missing.append(grant.missing)
@@ -65,10 +67,20 @@ class Table:
         """Why this is allowed; None if it is not."""
         if attributes.path:
             return self._find_path(attributes)
+        question = (attributes.verb, attributes.group, attributes.resource, attributes.subresource)
+        reason = self._answered.get(question)
+        return self._find_anew(question, attributes) if reason is None else reason
+
+    def _find_anew(self, question: tuple[str, str, str, str], attributes: Attributes) -> str | None:
+        by_name = False
         for key in _keys(attributes):
             if (reason := self._all.get(key)) is not None:
+                if not by_name and len(self._answered) < MANY_QUESTIONS:
+                    self._answered[question] = reason
                 return reason
-            if attributes.name and (names := self._named.get(key)) and attributes.name in names:
+            names = self._named.get(key)
+            by_name = by_name or names is not None
+            if attributes.name and names and attributes.name in names:
                 return names[attributes.name]
         return None
 
