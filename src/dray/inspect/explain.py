@@ -7,8 +7,10 @@ and printing (`wording`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from dray.api import podclaims
+from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
 from dray.api.types.scheduling import PodGroup
@@ -28,6 +30,7 @@ def explain_pod(snapshot: Snapshot, namespace: str, name: str) -> Explanation:
     """Why a pod waits, or that it does not."""
     pod = snapshot.get(Pod, name, namespace)
     if pod is None:
+        _must_read(snapshot, Pod)
         raise NotThere(_absent("pod", name, (p for p in snapshot.all(Pod) if p.metadata.namespace == namespace)))
     found = PodCase(snapshot, pod).finding()
     return Explanation(
@@ -46,6 +49,7 @@ def explain_claim(snapshot: Snapshot, namespace: str, name: str) -> Explanation:
     """Why a claim is not allocated, or who has it."""
     claim = snapshot.get(ResourceClaim, name, namespace)
     if claim is None:
+        _must_read(snapshot, ResourceClaim)
         others = (c for c in snapshot.all(ResourceClaim) if c.metadata.namespace == namespace)
         raise NotThere(_absent("resourceclaim", name, others))
     found = _claim_finding(snapshot, claim)
@@ -69,6 +73,7 @@ def explain_request(snapshot: Snapshot, name: str) -> Explanation:
         )
     request = snapshot.get(ResourcePoolStatusRequest, name)
     if request is None:
+        _must_read(snapshot, ResourcePoolStatusRequest)
         raise NotThere(_absent("resourcepoolstatusrequest", name, snapshot.all(ResourcePoolStatusRequest)))
     waits, cause = _request_cause(request)
     return Explanation(kind="request", name=name, waits=waits, cause=cause)
@@ -137,6 +142,11 @@ def _absent(kind: str, name: str, others: Iterable[object]) -> str:
     names = sorted(getattr(other, "metadata").name for other in others)  # noqa: B009 (kinds have no common type)
     meant = alike(name, names)
     return f'{kind} "{name}" not found' + (f", did you mean {meant}?" if meant else "")
+
+
+def _must_read(snapshot: Snapshot, type_: type[Any]) -> None:
+    if type_ in snapshot.unreadable:
+        raise NotThere(f"you may not list {BY_TYPE[type_].plural}")
 
 
 def _notes(snapshot: Snapshot) -> list[str]:

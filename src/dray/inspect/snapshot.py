@@ -7,7 +7,7 @@ none" and "I could not look" are different answers. Left out: following changes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -86,7 +86,12 @@ async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) 
     """Read what explanations of objects in a namespace need."""
     wanted = [(type_, "") for type_ in (*CLUSTER_WIDE, *more)]
     wanted += [(type_, namespace) for type_ in IN_NAMESPACE]
-    answers = await asyncio.gather(*(_list(client, type_, where, namespace) for type_, where in wanted))
+    return await read(client, wanted, namespace)
+
+
+async def read(client: Client, wanted: Sequence[tuple[type[Any], str]], home: str) -> Snapshot:
+    """Read objects of these types and namespaces, or those of the home namespace where the user may not see all."""
+    answers = await asyncio.gather(*(_list(client, type_, where, home) for type_, where in wanted))
     return Snapshot(
         {type_: found for (type_, _), found in zip(wanted, answers, strict=True) if isinstance(found, tuple)},
         unreadable=frozenset(t for (t, _), found in zip(wanted, answers, strict=True) if found is Forbidden),

@@ -1,0 +1,181 @@
+"""What is in use, as rows: devices, pools and claims, for tables and programs alike.
+
+Pools are counted as for ResourcePoolStatusRequests, whether a user may read claims or has to ask for the numbers; but
+who may read DeviceTaintRules sees their taints, too. Left out: drawing (`dray.cli.top`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from dray.allocator import DeviceId
+from dray.api.types.resource import PoolStatus, ResourceClaim, ResourcePoolStatusRequest
+from dray.controllers.poolstatus.computation import count
+from dray.inspect.asking import asks_of
+from dray.inspect.hardware import Hardware
+from dray.inspect.snapshot import Snapshot
+
+_KEEPS_OUT = ("NoSchedule", "NoExecute")
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    driver: str
+    pool: str
+    node: str
+    total: int
+    allocated: int
+    available: int
+    unavailable: int
+    slices: int
+    generation: int
+    problem: str
+
+    @property
+    def utilisation(self) -> float:
+        return self.allocated / self.total if self.total else 0.0
+
+
+class DeviceRow(msgspec.Struct, frozen=True):
+    driver: str
+    pool: str
+    device: str
+    node: str
+    state: str  # free, allocated, tainted, unusable
+    claim: str
+    used_by: tuple[str, ...]
+    attributes: dict[str, str]
+    capacity: dict[str, str]
+
+
+class ClaimRow(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+    state: str  # as kubectl shows it
+    wants: str
+    devices: tuple[str, ...]
+    nodes: tuple[str, ...]
+    used_by: tuple[str, ...]
+    created: str
+
+
+def pool_rows(snapshot: Snapshot, driver: str = "") -> list[PoolRow]:
+    """Pools, counted from slices and claims."""
+    by_pool: dict[tuple[str, str], list[ResourceClaim]] = {}
+    for device, claim in snapshot.holders.items():
+        by_pool.setdefault((device.driver, device.pool), []).append(claim)
+    rows = []
+    for key, slices in Hardware(snapshot.slices).pools.items():
+        if driver in ("", key[0]):
+            pool = count(slices, by_pool.get(key, ()))
+            rows.append(
+                PoolRow(
+                    pool.driver,
+                    pool.name,
+                    pool.node or "",
+                    pool.total,
+                    pool.allocated,
+                    pool.available,
+                    pool.unavailable,
+                    pool.slices,
+                    pool.generation,
+                    pool.problem or "",
+                )
+            )
+    return rows
+
+
+def answered_rows(requests: Iterable[ResourcePoolStatusRequest]) -> list[PoolRow]:
+    """Pools, as the controller counted them."""
+    return [_answered(pool) for request in requests for pool in (request.status.pools if request.status else ())]
+
+
+def _answered(pool: PoolStatus) -> PoolRow:
+    return PoolRow(
+        pool.driver,
+        pool.poolName,
+        pool.nodeName or "",
+        pool.totalDevices or 0,
+        pool.allocatedDevices or 0,
+        pool.availableDevices or 0,
+        pool.unavailableDevices or 0,
+        pool.resourceSliceCount or 0,
+        pool.generation,
+        pool.validationError or "",
+    )
+
+
+def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
+    """Every published device, and who has it."""
+    hardware = Hardware(snapshot.slices)
+    rows: dict[DeviceId, DeviceRow] = {}
+    for one in hardware.devices:
+        if driver not in ("", one.id.driver):
+            continue
+        claim = snapshot.holders.get(one.id)
+        state = "free"
+        if claim is not None:
+            state = "allocated"
+        elif (one.id.driver, one.id.pool) in hardware.problems:
+            state = "unusable"
+        elif any(taint.effect in _KEEPS_OUT for taint in one.device.taints):
+            state = "tainted"
+        rows[one.id] = DeviceRow(
+            *one.id,
+            node=one.node,
+            state=state,
+            claim=f"{claim.metadata.namespace}/{claim.metadata.name}" if claim else "",
+            used_by=_consumers(claim) if claim else (),
+            attributes={n: str(v) for named in one.view.attributes.values() for n, v in named.items()},
+            capacity={n: str(v) for named in one.view.capacity.values() for n, v in named.items()},
+        )
+    return [*rows.values()]
+
+
+def claim_rows(snapshot: Snapshot, namespace: str = "", driver: str = "") -> list[ClaimRow]:
+    """Claims with what they want and have."""
+    nodes = {one.id: one.node for one in Hardware(snapshot.slices).devices}
+    rows = []
+    for claim in snapshot.all(ResourceClaim):
+        held = _devices(claim)
+        if namespace not in ("", claim.metadata.namespace) or (driver and all(d.driver != driver for d in held)):
+            continue
+        rows.append(
+            ClaimRow(
+                namespace=claim.metadata.namespace,
+                name=claim.metadata.name,
+                state=_state(claim),
+                wants=_wants(claim),
+                devices=tuple(str(device) for device in held),
+                nodes=tuple(sorted({nodes.get(device, "") for device in held} - {""})),
+                used_by=_consumers(claim),
+                created=claim.metadata.creationTimestamp or "",
+            )
+        )
+    return sorted(rows, key=lambda row: (row.namespace, row.name))
+
+
+def _devices(claim: ResourceClaim) -> list[DeviceId]:
+    allocation = claim.status.allocation
+    return [DeviceId(r.driver, r.pool, r.device) for r in allocation.devices.results] if allocation else []
+
+
+def _consumers(claim: ResourceClaim) -> tuple[str, ...]:
+    return tuple(f"{r.resource.removesuffix('s')}/{r.name}" for r in claim.status.reservedFor)
+
+
+def _state(claim: ResourceClaim) -> str:
+    marks = ["deleted"] if claim.metadata.deletionTimestamp is not None else []
+    marks += ["allocated"] if claim.status.allocation is not None else []
+    marks += ["reserved"] if claim.status.reservedFor else []
+    return ",".join(marks) or "pending"
+
+
+def _wants(claim: ResourceClaim) -> str:
+    """`2 gpu`, or `1 big | 2 small` where there are alternatives."""
+    requests: dict[str, list[str]] = {}
+    for name, ask in asks_of(claim, {}).items():
+        number = "all" if ask.spec.allocationMode == "All" else str(max(ask.spec.count, 1))
+        requests.setdefault(name.partition("/")[0], []).append(f"{number} {ask.class_name}")
+    return ", ".join(" | ".join(alternatives) for alternatives in requests.values())

@@ -1,0 +1,77 @@
+"""A cluster for commands that look at one: simulated nodes, some work, an administrator and a user who may do little."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dray.api.types.core import Pod
+from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
+from dray.api.types.resource import DeviceClass, ResourceClaim
+from dray.client.config import load
+from dray.client.http import Http
+from tests.cli.running import Dray
+
+ROLE = Path(__file__).parents[2] / "manifests" / "pool-status-role.yaml"
+DRIVER = "gpu.example.com"
+
+
+class Cluster:
+    """Where the kubeconfigs are: `admin`, and `guest`, who may ask for the status of pools."""
+
+    def __init__(self, directory: Path) -> None:
+        self.admin = directory / "kubeconfig"
+        self.guest = directory / "guest"
+
+
+@contextmanager
+def cluster(directory: Path) -> Iterator[Cluster]:
+    tokens = directory / "tokens.csv"
+    tokens.write_text('guest-token,guest,1,""\n')
+    options = ("--nodes", "2", "--devices", "4", "--feature-gates", "DRAResourcePoolStatus=true")
+    with Dray("up", "--dir", directory, "--port", "0", "--store", "memory", "--token-auth-file", tokens, *options):
+        made = Cluster(directory)
+        config = yaml.safe_load(made.admin.read_text())
+        config["users"][0]["user"] = {"token": "guest-token"}
+        made.guest.write_text(yaml.safe_dump(config))
+        yield made
+
+
+async def furnish(cluster: Cluster) -> None:
+    """A role for the guest; a pod that has two devices, and one that waits for five."""
+    role = yaml.safe_load(ROLE.read_text())
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "guest"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}
+    async with Http(load(str(cluster.admin))) as client:
+        await client.create(ClusterRole, role)
+        await client.create(
+            ClusterRoleBinding, {"metadata": {"name": "guest"}, "roleRef": reference, "subjects": [subject]}
+        )
+        for name, count in (("runs", 2), ("waits", 5)):
+            await client.create(ResourceClaim, claim(name, count))
+            await client.create(Pod, pod(name))
+        until = time.monotonic() + 20
+        while (await client.get(Pod, "runs", "default")).status.phase != "Running":
+            assert time.monotonic() < until
+            await asyncio.sleep(0.05)
+        assert (await client.list(DeviceClass)).items
+
+
+def claim(name: str, count: int) -> dict[str, Any]:
+    request = {"name": "r", "exactly": {"deviceClassName": DRIVER, "count": count}}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": {"requests": [request]}}}
+
+
+def pod(name: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "app", "resources": {"claims": [{"name": "d"}]}}
+    entry = {"name": "d", "resourceClaimName": name}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container], "resourceClaims": [entry]},
+    }

@@ -1,0 +1,95 @@
+"""`dray explain` against a real cluster, through its API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dray.api.types.resource import ResourcePoolStatusRequest
+from dray.cli import main
+from dray.cli._kubectl import main as kubectl_dra
+from dray.client.config import load
+from dray.client.http import Http
+from tests.cli.clusters import Cluster, cluster, furnish
+from tests.cli.running import Dray
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("dray")) as made:
+        asyncio.run(furnish(made))
+        yield made
+
+
+def test_a_pod_that_waits(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "pod", "waits", "--kubeconfig", str(running.admin)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == (
+        "pod default/waits waits: request r of claim waits needs 5 devices on one node, "
+        "and no node that it may use has more than 4"
+    )
+    assert said[1] == "would help: 1 more gpu.example.com device on one node"
+    assert "  claim waits, request r: 5 needed: 4 published ✗" in said
+
+
+def test_a_pod_that_runs_and_its_claim(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "pod/runs", "--kubeconfig", str(running.admin)]) == 0
+    assert capsys.readouterr().out.startswith("pod default/runs: it runs on node-")
+    assert main(["explain", "claim", "runs", "-n", "default", "--kubeconfig", str(running.admin)]) == 0
+    assert capsys.readouterr().out.startswith("claim default/runs: it is allocated: gpu.example.com/node-")
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_output_for_programs(running: Cluster, capsys: pytest.CaptureFixture[str], output: str) -> None:
+    assert main(["explain", "pod", "waits", "-o", output, "--kubeconfig", str(running.admin)]) == 0
+    text = capsys.readouterr().out
+    found = json.loads(text) if output == "json" else yaml.safe_load(text)
+    assert found["cause"]["code"] == "TooFewDevices"
+    assert [node["node"] for node in found["nodes"]] == ["node-0", "node-1"]
+
+
+def test_the_kubectl_plugin_is_the_same_command(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kubectl_dra(["explain", "pod", "waits", "--kubeconfig", str(running.admin)]) == 0
+    assert capsys.readouterr().out.startswith("pod default/waits waits: ")
+    with pytest.raises(SystemExit):
+        kubectl_dra(["up"])
+    assert "kubectl dra" in capsys.readouterr().err
+
+
+def test_what_is_not_there_and_who_may_not_look(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "pod", "wait", "--kubeconfig", str(running.admin)]) == 1
+    assert 'pod "wait" not found, did you mean waits?' in capsys.readouterr().err
+    assert main(["explain", "pod", "waits", "--kubeconfig", str(running.guest)]) == 1
+    assert "you may not list pods" in capsys.readouterr().err
+
+
+def test_wrong_arguments_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "node", "x"]) == 2
+    assert "expected pod NAME, claim NAME or request NAME" in capsys.readouterr().err
+    assert main(["explain", "pod", "x", "--kubeconfig", "/nowhere"]) == 1
+    assert "/nowhere" in capsys.readouterr().err
+
+
+def test_a_request_that_nobody_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gates = ("--feature-gates", "DRAResourcePoolStatus=true")
+    with Dray("apiserver", "--dir", tmp_path, "--port", "0", "--store", "memory", *gates):
+        asyncio.run(_ask(tmp_path / "kubeconfig"))
+        assert main(["explain", "rpsr", "check", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 0
+    assert "nobody has answered it: no controller manager runs" in capsys.readouterr().out
+
+
+def test_requests_that_the_server_hides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Dray("apiserver", "--dir", tmp_path, "--port", "0", "--store", "memory"):
+        assert main(["explain", "request", "check", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
+    assert "its gate DRAResourcePoolStatus is off" in capsys.readouterr().err
+
+
+async def _ask(kubeconfig: Path) -> None:
+    async with Http(load(str(kubeconfig))) as client:
+        tree = {"metadata": {"name": "check"}, "spec": {"driver": "gpu.example.com"}}
+        await client.create(ResourcePoolStatusRequest, tree)

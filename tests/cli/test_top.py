@@ -1,0 +1,131 @@
+"""`dray top` against a real cluster, as an administrator and as somebody who may not read claims."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from dray.api.types.resource import ResourcePoolStatusRequest
+from dray.cli import main
+from dray.cli.top import bar
+from dray.client.config import load
+from dray.client.http import Http
+from tests.cli.clusters import DRIVER, Cluster, cluster, furnish
+from tests.cli.running import DRAY
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("dray")) as made:
+        asyncio.run(furnish(made))
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+
+
+def test_pools(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "pools", "--kubeconfig", str(running.admin)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        "DRIVER",
+        "POOL",
+        "NODE",
+        "TOTAL",
+        "ALLOCATED",
+        "AVAILABLE",
+        "UNAVAILABLE",
+        "UTILISATION",
+        "PROBLEM",
+    ]
+    half = next(line for line in lines if " 50 %" in line)
+    assert half.split()[3:7] == ["4", "2", "2", "0"]
+    assert "██████████░░░░░░░░░░" in half
+    assert lines[-1] == "2 pools, 8 devices: 2 allocated, 6 available, 0 unavailable"
+
+
+def test_who_may_not_read_claims_gets_the_same_numbers(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "pools", "-o", "json", "--kubeconfig", str(running.admin)]) == 0
+    read = json.loads(capsys.readouterr().out)
+    assert main(["top", "pools", "-o", "json", "--driver", DRIVER, "--kubeconfig", str(running.guest)]) == 0
+    assert json.loads(capsys.readouterr().out) == read
+    assert asyncio.run(_requests(running)) == 0  # it cleans up
+
+
+async def _requests(running: Cluster) -> int:
+    async with Http(load(str(running.admin))) as client:
+        return len((await client.list(ResourcePoolStatusRequest)).items)
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("pools", "say which driver with --driver NAME"),
+        ("devices", "you may not list resourceclaims; `dray top pools`"),
+        ("claims", "you may not list resourceclaims; give a namespace"),
+    ],
+)
+def test_what_a_guest_cannot_see_is_said(
+    running: Cluster, capsys: pytest.CaptureFixture[str], what: str, says: str
+) -> None:
+    assert main(["top", what, "--kubeconfig", str(running.guest)]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_devices(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "devices", "-o", "yaml", "--kubeconfig", str(running.admin)]) == 0
+    rows = yaml.safe_load(capsys.readouterr().out)
+    assert len(rows) == 8
+    taken = [row for row in rows if row["state"] == "allocated"]
+    assert [row["claim"] for row in taken] == ["default/runs"] * 2
+    assert taken[0]["used_by"] == ["pod/runs"]
+    assert taken[0]["capacity"] == {"memory": "40Gi"}
+    assert main(["top", "devices", "-o", "wide", "--kubeconfig", str(running.admin)]) == 0
+    assert "memory=40Gi" in capsys.readouterr().out
+    assert (
+        main(["top", "devices", "--driver", "other.example.com", "-o", "json", "--kubeconfig", str(running.admin)]) == 0
+    )
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_claims(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "claims", "--kubeconfig", str(running.admin)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:4] for line in lines[1:]] == [
+        ["default", "runs", "allocated,reserved", "2"],
+        ["default", "waits", "pending", "5"],
+    ]
+    assert main(["top", "claims", "-n", "other", "-o", "json", "--kubeconfig", str(running.admin)]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_watching_draws_again_until_interrupted(running: Cluster) -> None:
+    command = [*DRAY, "top", "pools", "--watch", "--interval", "0.2", "--kubeconfig", str(running.admin)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}) as process:
+        time.sleep(2.5)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert said.count("2 pools, 8 devices") >= 1
+
+
+def test_wrong_arguments_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "pools", "--watch", "-o", "json"]) == 2
+    assert "--watch draws a table" in capsys.readouterr().err
+    assert main(["top", "pools", "--watch", "--interval", "0"]) == 2
+    assert "--interval: expected more than 0 seconds" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("share", "full"), [(0.0, 0), (0.5, 10), (1.0, 20)])
+def test_a_bar_is_as_full_as_its_share(share: float, full: int) -> None:
+    assert bar(share).plain.count("█") == full
