@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from dray.api import podclaims
@@ -155,8 +156,8 @@ class ClaimController:
                 await self._group(group)
         else:
             claim = self._claims.get(key.namespace, key.name)
-            if claim is not None:
-                return await self._claim(claim)
+            with suppress(NotFound):  # gone meanwhile
+                return await self._claim(claim) if claim is not None else None
         return None
 
     # -- groups
@@ -216,9 +217,10 @@ class ClaimController:
             },
         }
         meta = owner.metadata
-        await self._client.patch(
-            type(owner), meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
-        )
+        with suppress(NotFound):  # gone meanwhile
+            await self._client.patch(
+                type(owner), meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
+            )
 
     async def _reserve_placed(self, pod: Pod, group: PodGroup | None) -> None:
         """A pod that got its node without the scheduler still needs its reservations, where that is possible."""
@@ -252,10 +254,7 @@ class ClaimController:
             patch = {"metadata": {"resourceVersion": claim.metadata.resourceVersion, "finalizers": todo.finalizers}}
             await self._client.patch(ResourceClaim, name, patch, namespace)
         if todo.delete and claim.metadata.deletionTimestamp is None:
-            try:
-                await self._client.delete(ResourceClaim, name, namespace, uid=claim.metadata.uid)
-            except NotFound:
-                return
+            await self._client.delete(ResourceClaim, name, namespace, uid=claim.metadata.uid)
 
     async def _patch_status(self, claim: ResourceClaim, status: dict[str, Any]) -> ResourceClaim:
         meta = claim.metadata
