@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -310,6 +310,7 @@ def _canonical(type_: str, value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=256)  # what is written now was mostly written before in the same second
 def canonical_time(text: str, micro: bool = False) -> str:
     """A time as Kubernetes writes it: UTC, whole seconds, or six digits for `micro`."""
     match = _TIME.fullmatch(text)

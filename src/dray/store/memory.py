@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from math import inf
 
 from dray.store.errors import Closed, Unavailable
 from dray.store.log import Batch, Op, Page, Version
@@ -25,6 +26,7 @@ class MemoryLog:
         self._sinks: list[Callable[[Batch], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._due = inf  # when the timer goes off; most keys that expire do so after those that came before
         self._expiry: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -101,14 +103,16 @@ class MemoryLog:
 
     def _set_timer(self) -> None:
         deadline = self._state.next_deadline()
-        if self._closed or deadline is None:
+        if self._closed or deadline is None or deadline >= self._due:
             return
         if self._timer is not None:
             self._timer.cancel()
+        self._due = deadline
         delay = max(deadline - self._clock(), 0) + _EXPIRY_PAUSE
         self._timer = asyncio.get_running_loop().call_later(delay, self._expire_soon)
 
     def _expire_soon(self) -> None:
+        self._due = inf
         self._expiry = asyncio.ensure_future(self._expire_and_rearm())
 
     async def _expire_and_rearm(self) -> None:
