@@ -61,6 +61,7 @@ class Driver:
                 "cdi_device_ids": [self.cdi_id(uid)],
             }
         ]
+        self.edits: dict[str, Any] = {}  # for containers, beside the environment
         self.omit: set[str] = set()  # claims to leave out of answers
         self.health: asyncio.Queue[list[health_pb2.DeviceHealth]] = asyncio.Queue()
         self._servers: list[grpc.aio.Server] = []
@@ -117,7 +118,7 @@ class Driver:
     def write_spec(self, uid: str) -> None:
         directory = self.root / "cdi"
         directory.mkdir(parents=True, exist_ok=True)
-        edits = {"env": [f"GPU={uid}"]}
+        edits = {"env": [f"GPU={uid}"], **self.edits}
         spec = {"cdiVersion": "0.6.0", "kind": VENDOR, "devices": [{"name": uid, "containerEdits": edits}]}
         temporary = directory / f".{uid}"
         temporary.write_text(json.dumps(spec))

@@ -13,10 +13,17 @@ from dray.api.gates import FeatureGates
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
-from dray.client import Client, ManualClock
+from dray.apiserver.assembly import Running
+from dray.apiserver.assembly import Settings as ServerSettings
+from dray.apiserver.serving import HttpServer, listen
+from dray.apiserver.user import ADMIN
+from dray.client import Client, InProcess, ManualClock
+from dray.client.config import Config
+from dray.client.http import Http
 from dray.node.agent import Agent, AgentError
 from dray.node.checkpoint import Checkpoint
 from dray.node.fake import FakeRuntime
+from dray.node.runtimes import unavailable
 from dray.node.status import EDITS_APPLIED
 from dray.rpc import health_pb2
 from tests.node.cluster import NAMESPACE, NODE, Cluster, eventually
@@ -114,16 +121,7 @@ async def test_edits_that_cannot_be_applied_are_reported_on_the_pod(
     node: Agent, cluster: Cluster, driver: Driver, root: Path
 ) -> None:
     claim = await cluster.claim("c")
-    write_spec = driver.write_spec
-
-    def with_mount(uid: str) -> None:
-        write_spec(uid)
-        file = root / "cdi" / f"{NAME}-{uid}.json"
-        file.write_text(
-            file.read_text().replace('"env"', '"mounts": [{"hostPath": "/usr", "containerPath": "/gpu"}], "env"')
-        )
-
-    driver.write_spec = with_mount  # type: ignore[method-assign]  # a driver with more to give
+    driver.edits = {"mounts": [{"hostPath": "/usr", "containerPath": "/gpu"}]}
     pod = await cluster.pod("p", "echo $GPU; sleep 600", claims=("c",))
     found = await cluster.until(
         "p", lambda pod: any(c.type == EDITS_APPLIED for c in pod.status.conditions) and pod.status.phase == "Running"
@@ -133,6 +131,70 @@ async def test_edits_that_cannot_be_applied_are_reported_on_the_pod(
     message = await cluster.event("p", "DeviceEditsNotApplied")
     assert message == "container main: the runtime process cannot apply: mount of /usr at /gpu"
     await eventually(lambda: lines(root, pod) == [claim.metadata.uid])
+
+
+@pytest.mark.parametrize("runtime", ["bwrap", "oci"])
+async def test_mounts_and_device_nodes_reach_the_container(
+    node_client: Client, cluster: Cluster, driver: Driver, root: Path, runtime: str
+) -> None:
+    if why := unavailable(runtime):
+        pytest.skip(f"{runtime}: {why}")
+    (root / "lib").mkdir()
+    (root / "lib" / "file").write_text("library\n")
+    driver.edits = {
+        "mounts": [{"hostPath": str(root / "lib"), "containerPath": "/opt/gpu/lib", "options": ["ro", "bind"]}],
+        "deviceNodes": [{"path": "/dev/gpu0", "hostPath": "/dev/null"}],
+    }
+    async with running_agent(node_client, root, runtime=runtime):
+        await driver.start()
+        claim = await cluster.claim("c")
+        script = "echo $GPU; cat /opt/gpu/lib/file; test -c /dev/gpu0 && echo device"
+        pod = await cluster.pod("p", script, claims=("c",), restartPolicy="Never")
+        done = await cluster.phase("p", "Succeeded")
+        assert lines(root, pod) == [claim.metadata.uid, "library", "device"]
+        assert not [c for c in done.status.conditions if c.type == EDITS_APPLIED]
+        await cluster.delete("p")
+        await eventually(lambda: nothing_left(root, driver))
+
+
+async def test_a_driver_is_updated_while_its_pods_run(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    await cluster.claim("c")
+    await cluster.pod("p", claims=("c",))
+    await cluster.phase("p", "Running")
+    newer = await Driver(root, instance="new").start()
+    newer.prepared |= driver.prepared
+    await asyncio.wait_for(newer.registered.wait(), 5)
+    await driver.stop()
+    driver.prepared.clear()
+    await asyncio.sleep(0.3)
+    assert (await cluster.get("p")).status.containerStatuses[0].restartCount == 0
+    await cluster.delete("p")
+    await cluster.gone("p")
+    assert (len(newer.called("unprepare")), newer.called("prepare")) == (1, [])
+    await eventually(lambda: nothing_left(root, newer))
+    await newer.stop()
+
+
+@pytest.mark.parametrize("served", ["v1beta1", "v1beta2"])
+async def test_an_api_server_with_older_versions_will_do(root: Path, driver: Driver, clean: None, served: str) -> None:
+    off = {f"resource.k8s.io/{version}": version == served for version in ("v1", "v1beta2", "v1beta1")}
+    running = await Running.open(
+        ServerSettings(authenticate=False, disabled_plugins=("ServiceAccount",), runtime_config=off)
+    )
+    sock = listen("127.0.0.1", 0)
+    http = HttpServer(running.http, sock, None)
+    await http.start()
+    cluster = Cluster(InProcess(running.api, ADMIN))
+    async with Http(Config(f"http://127.0.0.1:{sock.getsockname()[1]}")) as client, running_agent(client, root):
+        await driver.start()
+        claim = await cluster.claim("c")
+        pod = await cluster.pod("p", "echo $GPU", claims=("c",), restartPolicy="Never")
+        await cluster.phase("p", "Succeeded")
+        assert lines(root, pod) == [claim.metadata.uid]
+    await http.stop()
+    await running.close()
 
 
 async def test_a_device_without_spec_is_named_and_waited_for(

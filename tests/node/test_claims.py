@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.apiserver.assembly import Running, Settings
 from dray.client import Client, SystemClock
 from dray.node.checkpoint import Checkpoint
 from dray.node.claims import Claims, ClaimsError
@@ -206,6 +209,40 @@ async def test_another_incarnation_of_a_claim_waits_for_the_old_one(
     assert await refused(claims, second) == text
     await claims.unprepare(first.metadata.uid)
     await claims.prepare(second)
+
+
+class TestShared:
+    """Claims that are reserved for more than single pods."""
+
+    @pytest.fixture
+    async def server(self) -> AsyncIterator[Running]:
+        gates = "DRAReservedForWorkloads=true,GenericWorkload=true,WorkloadPodGroupResourceClaimTemplate=true"
+        running = await Running.open(
+            Settings(authenticate=False, disabled_plugins=("ServiceAccount",), gates=FeatureGates.parse(gates))
+        )
+        yield running
+        await running.close()
+
+    async def test_a_claim_for_any_pod(self, cluster: Cluster, claims: Claims, client: Client) -> None:
+        await cluster.claim("c")
+        pod = await cluster.pod("p", claims=("c",), reserve=False)
+        assert "is not allowed to use" in await refused(claims, pod)
+        patch = {"status": {"allocation": {"reservedForAnyPod": True}}}
+        await client.patch(ResourceClaim, "c", patch, NAMESPACE, subresource="status")
+        await claims.prepare(pod)
+
+    async def test_a_claim_for_the_pods_group(self, cluster: Cluster, claims: Claims, client: Client) -> None:
+        spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+        group = await client.create(PodGroup, {"metadata": {"name": "g"}, "spec": spec}, namespace=NAMESPACE)
+        await cluster.claim("c")
+        member = {"schedulingGroup": {"podGroupName": "g"}}
+        pod = await cluster.pod("p", claims=("c",), reserve=False, **member)
+        assert "is not allowed to use" in await refused(claims, pod)
+        reference = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": group.metadata.uid}
+        patch = {"status": {"reservedFor": [reference]}}
+        await client.patch(ResourceClaim, "c", patch, NAMESPACE, subresource="status")
+        await claims.prepare(pod)
+        assert claims.is_prepared(pod)
 
 
 async def test_a_driver_that_is_not_registered_leaves_nothing_behind(cluster: Cluster, place: Place) -> None:

@@ -15,11 +15,18 @@ import grpc.aio
 
 from dray.node.checkpoint import PreparedDevice
 from dray.node.metrics import OPERATIONS
-from dray.rpc import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc, health_pb2
+from dray.rpc import (
+    HEALTH_SERVICES,
+    PLUGIN_SERVICES,
+    dra_v1_pb2,
+    dra_v1_pb2_grpc,
+    dra_v1beta1_pb2,
+    dra_v1beta1_pb2_grpc,
+    health_pb2,
+)
 
 DEADLINE_SECONDS = 45.0  # of a prepare or unprepare, as the kubelet's
-V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
-HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1beta1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
+V1, V1BETA1 = PLUGIN_SERVICES
 # Go servers refuse the authority that gRPC makes of a socket's path. A channel must not fall asleep, or nobody would
 # notice that a driver has gone; and a driver that comes back should be noticed soon.
 CHANNEL_OPTIONS = (
