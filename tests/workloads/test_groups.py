@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import aiohttp
 import pytest
 
 from dray.api.errors import Conflict, Forbidden, Invalid
@@ -9,6 +12,7 @@ from dray.api.podclaims import CLAIM_FINALIZER, GROUP_FINALIZER
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
+from tests.client.conftest import listening
 from tests.controllers.conftest import eventually, exists, gone, quiet
 from tests.workloads.cluster import Cluster
 
@@ -372,3 +376,31 @@ async def test_the_claims_of_a_group_are_immutable(idle: Cluster) -> None:
     patch = {"spec": {"resourceClaims": [{"name": "other", "resourceClaimName": "c"}]}}
     with pytest.raises((Invalid, Forbidden, Conflict), match="resourceClaims"):
         await idle.client.patch(PodGroup, "g", patch, "ns")
+
+
+async def test_a_group_of_the_older_version_may_have_more_claims_than_today(idle: Cluster) -> None:
+    for part in ("controllers", "scheduler", "nodes"):
+        await idle.start(part)
+    await idle.template()
+    entries = [{"name": f"e{n}", "resourceClaimTemplateName": "t"} for n in range(6)]
+    tree = {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "ns"},
+        "spec": {"resourceClaims": entries},
+    }
+    await created_over_http(idle, "/apis/scheduling.k8s.io/v1alpha1/namespaces/ns/podgroups", tree)
+
+    async def recorded() -> bool:
+        return len((await idle.client.get(PodGroup, "g", "ns")).status.resourceClaimStatuses) == len(entries)
+
+    await eventually(recorded)
+    await idle.client.delete(PodGroup, "g", "ns")
+    await idle.has(0)
+
+
+async def created_over_http(cluster: Cluster, path: str, tree: dict[str, Any]) -> None:
+    """Create an object in a version that is not the stored one."""
+    async with listening(cluster.server) as address, aiohttp.ClientSession() as session:
+        answer = await session.post(address + path, json=tree)
+        assert answer.status == 201, await answer.text()

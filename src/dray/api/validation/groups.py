@@ -187,7 +187,8 @@ def update_group_status(group: scheduling.PodGroup, old: scheduling.PodGroup, co
     yield from conditions(group.status.conditions, STATUS / "conditions")
     statuses, path = group.status.resourceClaimStatuses, STATUS / "resourceClaimStatuses"
     known = {claim.name for claim in group.spec.resourceClaims}
-    limit = _claims_limit(context)
+    # A group of v1alpha1 may have more claims, and controllers write its status in v1beta1.
+    limit = max(_claims_limit(context), len(known))
     if limit and len(statuses) > limit:
         yield too_many(path, len(statuses), limit)
         return
