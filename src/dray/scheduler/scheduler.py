@@ -38,9 +38,7 @@ log = logging.getLogger(__name__)
 
 BINDINGS_IN_FLIGHT = 100
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
-NODE_RULES = frozenset(
-    {"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"}
-)
+REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
 NEIGHBOUR_RULES = frozenset({"InterPodAffinity", "PodTopologySpread"})
 
 
@@ -64,7 +62,7 @@ class Scheduler:
         self._recorder = EventRecorder(client, "default-scheduler")
         self._wake = asyncio.Event()
         self._bindings: set[asyncio.Task[None]] = set()
-        self._told: dict[str, str] = {}  # pod uid → the message last written to its condition
+        self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
         self.queue = SchedulingQueue(clock, self._wake.set)
         self.table = NodeTable()
         self._pods = self._informers.informer(Pod)
@@ -222,12 +220,15 @@ class Scheduler:
     # -- telling the user
 
     def _tell(self, pod: Pod, reason: str, message: str) -> None:
-        """Say in an event and in the pod's condition why it waits; the condition only when the text is new."""
-        self._recorder.warning(pod, "FailedScheduling", message)
-        if self._told.get(pod.metadata.uid) == message:
+        """Say in an event and in the pod's condition why it waits; nothing when it knows that already."""
+        said, when = self._told.get(pod.metadata.uid, ("", 0.0))
+        now = self.queue.now()
+        if said == message and now - when < REMIND_AFTER:
             return
-        self._told[pod.metadata.uid] = message
-        self._in_background(self._write_condition(pod, reason, message))
+        self._told[pod.metadata.uid] = message, now
+        self._recorder.warning(pod, "FailedScheduling", message)
+        if said != message:
+            self._in_background(self._write_condition(pod, reason, message))
 
     def _tell_gated(self, uid: str) -> None:
         """A claim that should have come by now has not: say so."""
