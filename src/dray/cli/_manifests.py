@@ -41,12 +41,15 @@ class Manifests:
 
 def read_manifests(paths: Iterable[str], gates: FeatureGates) -> Manifests:
     """Read files, directories (their .yaml, .yml and .json files) and, for `-`, standard input."""
-    return Manifests(
-        _object(tree, f"{source}, document {number}", gates)
-        for path in paths
-        for source, text in _texts(path)
-        for number, tree in _documents(source, text)
-    )
+    return Manifests(_object(tree, place, gates) for place, tree in read_trees(paths))
+
+
+def read_trees(paths: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The documents as they are, each with its place; objects of a List one by one."""
+    for path in paths:
+        for source, text in _texts(path):
+            for number, tree in _documents(source, text):
+                yield f"{source}, document {number}", tree
 
 
 def _texts(path: str) -> Iterator[tuple[str, str]]:

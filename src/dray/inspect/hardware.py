@@ -17,7 +17,7 @@ from dray.cel import DeviceView, EvaluationError, compile_selector
 from dray.controllers.poolstatus.validation import current, problem_of
 from dray.inspect.expressions import KINDS, Access
 
-_ALIKE = 0.75  # how much of two names must agree for one to pass as a slip of the other
+_ALIKE = 0.65  # how much of two names must agree for one to pass as a slip of the other
 
 
 class Published(NamedTuple):

@@ -1,0 +1,104 @@
+"""`dray lint`: what manifests get wrong, offline, or against the devices of a cluster.
+
+Exits 1 where something is wrong. Left out: changing files; a rewritten manifest is printed for you to take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dray.cli._cluster import add_options, connect
+
+if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
+    from dray.inspect.findings import Finding
+    from dray.inspect.snapshot import Snapshot
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "lint",
+        help="check manifests before a cluster has to refuse them",
+        description="Check manifests: schema and rules, selectors, alternatives, constraints, names, old API versions.",
+    )
+    parser.add_argument(
+        "-f", "--filename", action="append", required=True, metavar="PATH", help="files, directories, - for stdin"
+    )
+    against = parser.add_mutually_exclusive_group()
+    against.add_argument("--cluster", action="store_true", help="look up classes, claims and devices in the cluster")
+    against.add_argument(
+        "--recording",
+        action="append",
+        metavar="FILE",
+        help="look them up in a file that `kubectl get … -o yaml` wrote: resourceslices, deviceclasses, …",
+    )
+    parser.add_argument("-n", "--namespace", default="", help="of the cluster's claims and templates")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("--strict", action="store_true", help="exit 1 for warnings, too")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dray.api.errors import ApiError
+    from dray.api.gates import FeatureGates, GateError
+    from dray.cli._manifests import ManifestError, read_trees
+    from dray.client.config import ConfigError
+    from dray.inspect.linting import lint
+
+    try:
+        gates = FeatureGates.parse(args.feature_gates)
+        findings = lint([*read_trees(args.filename)], gates, _known(args, gates))
+    except (ApiError, ConfigError, GateError, ManifestError, OSError) as error:
+        print(f"dray lint: {error}", file=sys.stderr)
+        return 2
+    print(_shown(findings, args.output))
+    bad = ("error", "warning") if args.strict else ("error",)
+    return int(any(finding.level in bad for finding in findings))
+
+
+def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
+    if args.cluster:
+        return asyncio.run(_fetched(args))
+    if args.recording:
+        from dray.api.wire import Wire
+        from dray.cli._manifests import read_manifests
+        from dray.inspect.snapshot import Snapshot
+
+        return Snapshot.of(*read_manifests(args.recording, gates).all(Wire))
+    return None
+
+
+async def _fetched(args: argparse.Namespace) -> Snapshot:
+    from dray.inspect.snapshot import fetch
+
+    async with connect(args) as client:
+        return await fetch(client, args.namespace or client.config.namespace)
+
+
+def _shown(findings: Sequence[Finding], output: str) -> str:
+    if output == "json":
+        import msgspec
+
+        return msgspec.json.format(msgspec.json.encode(findings)).decode()
+    if not findings:
+        return "nothing to complain about"
+    return "\n".join(line for finding in findings for line in _lines(finding))
+
+
+def _lines(finding: Finding) -> list[str]:
+    field = f"{finding.field}: " if finding.field else ""
+    lines = [f"{finding.place}: {finding.level}: {field}{finding.text}"]
+    if finding.rewritten is not None:
+        import yaml
+
+        text = yaml.safe_dump(finding.rewritten, sort_keys=False, default_flow_style=False)
+        lines += [f"    {line}" for line in text.splitlines()]
+    return lines

@@ -1,0 +1,133 @@
+"""What a manifest gets wrong, before a cluster has to say so.
+
+First what the API server would refuse, then what it would take and nobody could serve: selectors that fail or match
+nothing, alternatives that are never reached, constraints that nothing meets, names that lead nowhere. Rules that need to
+know hardware are silent without a snapshot of a cluster. Pure. Left out: reading files, and manifests of kinds that have
+nothing to do with devices beyond what the API says about them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from dray.api import conversion, decode, defaults, strategy
+from dray.api.errors import BadRequest
+from dray.api.gates import FeatureGates
+from dray.api.resources import BY_KIND, Resource
+from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet
+from dray.api.types.batch import Job
+from dray.api.types.core import Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from dray.api.validation import Complaint, Context, validate_create
+from dray.api.wire import Wire
+from dray.cel import check_selector
+from dray.inspect import device_rules, pod_rules
+from dray.inspect.findings import Finding
+from dray.inspect.snapshot import Snapshot
+
+_DRA = "resource.k8s.io"
+_NEWEST = "v1"
+
+
+def lint(
+    trees: Iterable[tuple[str, dict[str, Any]]], gates: FeatureGates, cluster: Snapshot | None = None
+) -> list[Finding]:
+    """Everything wrong with some documents, each given with its place."""
+    findings: list[Finding] = []
+    objects: list[tuple[str, Wire]] = []
+    for place, tree in trees:
+        found, object_ = _read(place, tree, gates)
+        findings += found
+        if object_ is not None:
+            objects.append((place, object_))
+    known = _together([object_ for _, object_ in objects], cluster)
+    for place, object_ in objects:
+        findings += _rules(place, object_, known, cluster)
+    return findings
+
+
+# What the API server would say
+
+
+def _read(place: str, tree: dict[str, Any], gates: FeatureGates) -> tuple[list[Finding], Wire | None]:
+    api_version, kind = str(tree.get("apiVersion", "")), str(tree.get("kind", ""))
+    name = str((tree.get("metadata") or {}).get("name", "")) if isinstance(tree.get("metadata"), dict) else ""
+    group, _, version = api_version.rpartition("/")
+    resource = BY_KIND.get((group, kind))
+    if not api_version or not kind:
+        return [Finding("error", place, "", "apiVersion and kind must be given")], None
+    if resource is None:
+        if group == _DRA:
+            return [Finding("error", place, "apiVersion", f"{api_version} has no kind {kind}")], None
+        return [], None  # somebody else's
+    subject = f"{kind} {name}"
+    if version not in resource.versions:
+        text = f"{subject}: {api_version} is not served any more; use {resource.api_version(resource.stored)}"
+        return [Finding("error", place, "apiVersion", text)], None
+    return _checked(place, subject, resource, version, tree, gates)
+
+
+def _checked(
+    place: str, subject: str, resource: Resource, version: str, tree: dict[str, Any], gates: FeatureGates
+) -> tuple[list[Finding], Wire | None]:
+    try:
+        complaints = decode.check(resource, version, tree)
+        stored = conversion.to_stored(resource, version, copy.deepcopy(tree))
+        findings = [Finding("error", place, "", f"{subject}: {text}") for text in complaints]
+        findings += _outdated(place, subject, resource, version, stored)
+        defaults.apply_defaults(resource, stored, gates)
+        if resource.namespaced:
+            stored["metadata"].setdefault("namespace", "default")
+        strategy.prepare_create(resource, stored, gates)
+        object_ = decode.to_object(conversion.home(resource), stored)
+    except (BadRequest, msgspec.ValidationError) as error:
+        return [Finding("error", place, "", f"{subject}: {error}")], None
+    for wrong in validate_create(resource, object_, Context(gates, _selector_complaint, version)):
+        findings.append(Finding("error", place, wrong.field, f"{subject}: {wrong.detail}"))
+    return findings, object_
+
+
+def _selector_complaint(expression: str) -> Complaint | None:
+    refusal = check_selector(expression)
+    return Complaint(refusal.reason, refusal.detail) if refusal is not None else None
+
+
+def _outdated(place: str, subject: str, resource: Resource, version: str, stored: dict[str, Any]) -> Iterator[Finding]:
+    if resource.group == _DRA and version != _NEWEST and _NEWEST in resource.versions:
+        text = f"{subject}: {resource.api_version(version)} is old; {resource.api_version(_NEWEST)} says the same"
+        yield Finding("warning", place, "apiVersion", text, rewritten=copy.deepcopy(stored))
+
+
+# What nobody could serve
+
+
+def _together(objects: Sequence[Wire], cluster: Snapshot | None) -> Snapshot:
+    """The manifests and, beneath them, what the cluster has."""
+    named = {(type(o), o.metadata.namespace, o.metadata.name) for o in objects}  # type: ignore[attr-defined]  # every kind has it
+    below = [
+        o
+        for found in (cluster.objects.values() if cluster else ())
+        for o in found
+        if (type(o), o.metadata.namespace, o.metadata.name) not in named
+    ]
+    return Snapshot.of(*objects, *below)
+
+
+def _rules(place: str, object_: Wire, known: Snapshot, cluster: Snapshot | None) -> Iterator[Finding]:
+    match object_:
+        case ResourceClaim():
+            yield from device_rules.claim_findings(place, "spec.devices", object_, known, cluster is not None)
+        case ResourceClaimTemplate():
+            claim = ResourceClaim(metadata=object_.metadata, spec=object_.spec.spec)
+            yield from device_rules.claim_findings(place, "spec.spec.devices", claim, known, cluster is not None)
+        case DeviceClass():
+            yield from device_rules.class_findings(place, object_, known)
+        case Pod():
+            yield from pod_rules.pod_findings(place, "spec", object_, known, cluster is not None)
+        case Deployment() | ReplicaSet() | DaemonSet() | Job():
+            pod = Pod(kind=object_.kind, metadata=object_.metadata, spec=object_.spec.template.spec)
+            yield from pod_rules.pod_findings(place, "spec.template.spec", pod, known, cluster is not None)

@@ -1,0 +1,74 @@
+"""Rules about pods: claims and requests that are named and do not exist, or exist and are never named.
+
+A name can only be judged where the claim or template is at hand, in the manifests or in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dray.api.types.core import Container, Pod, PodResourceClaim
+from dray.api.types.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+from dray.inspect.findings import Finding
+from dray.inspect.hardware import alike
+from dray.inspect.snapshot import Snapshot
+
+
+def pod_findings(place: str, root: str, pod: Pod, known: Snapshot, connected: bool) -> Iterator[Finding]:
+    """Everything about how a pod uses claims; `root` is where its spec stands in the document."""
+    entries = {entry.name: entry for entry in pod.spec.resourceClaims}
+    used: set[str] = set()
+    lists = (("containers", pod.spec.containers), ("initContainers", pod.spec.initContainers))
+    for field, containers in lists:
+        for number, container in enumerate(containers):
+            used |= {claim.name for claim in container.resources.claims}
+            where = f"{root}.{field}[{number}].resources.claims"
+            yield from _container(place, where, pod, container, entries, known)
+    for number, entry in enumerate(pod.spec.resourceClaims):
+        field = f"{root}.resourceClaims[{number}]"
+        if entry.name not in used:
+            text = f"{pod.kind} {pod.metadata.name}: no container uses claim {entry.name}; its devices would lie idle"
+            yield Finding("warning", place, field, text)
+        if connected:
+            yield from _source(place, field, pod, entry, known)
+
+
+def _container(
+    place: str,
+    where: str,
+    pod: Pod,
+    container: Container,
+    entries: dict[str, PodResourceClaim],
+    known: Snapshot,
+) -> Iterator[Finding]:
+    for number, claim in enumerate(container.resources.claims):
+        entry = entries.get(claim.name)
+        spec = _spec(pod, entry, known) if entry is not None else None
+        if spec is None or not claim.request:
+            continue
+        names = [request.name for request in spec.devices.requests or ()]
+        if claim.request not in names:
+            meant = alike(claim.request, names)
+            hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
+            text = f"{pod.kind} {pod.metadata.name}: claim {claim.name} has no request {claim.request}, {hint}"
+            yield Finding("error", place, f"{where}[{number}].request", text)
+
+
+def _spec(pod: Pod, entry: PodResourceClaim, known: Snapshot) -> ResourceClaimSpec | None:
+    namespace = pod.metadata.namespace
+    if entry.resourceClaimName is not None:
+        claim = known.get(ResourceClaim, entry.resourceClaimName, namespace)
+        return claim.spec if claim is not None else None
+    template = known.get(ResourceClaimTemplate, entry.resourceClaimTemplateName or "", namespace)
+    return template.spec.spec if template is not None else None
+
+
+def _source(place: str, field: str, pod: Pod, entry: PodResourceClaim, known: Snapshot) -> Iterator[Finding]:
+    namespace = pod.metadata.namespace
+    if entry.resourceClaimName and known.get(ResourceClaim, entry.resourceClaimName, namespace) is None:
+        text = f"{pod.kind} {pod.metadata.name}: there is no ResourceClaim {namespace}/{entry.resourceClaimName}"
+        yield Finding("warning", place, f"{field}.resourceClaimName", text)
+    name = entry.resourceClaimTemplateName
+    if name and known.get(ResourceClaimTemplate, name, namespace) is None:
+        text = f"{pod.kind} {pod.metadata.name}: there is no ResourceClaimTemplate {namespace}/{name}"
+        yield Finding("warning", place, f"{field}.resourceClaimTemplateName", text)
