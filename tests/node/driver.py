@@ -61,6 +61,7 @@ class Driver:
                 "cdi_device_ids": [self.cdi_id(uid)],
             }
         ]
+        self.hang = False  # do not answer
         self.edits: dict[str, Any] = {}  # for containers, beside the environment
         self.omit: set[str] = set()  # claims to leave out of answers
         self.health: asyncio.Queue[list[health_pb2.DeviceHealth]] = asyncio.Queue()
@@ -137,6 +138,8 @@ class _Plugin:
     async def NodePrepareResources(self, request: Any, context: Any) -> Any:
         driver = self._driver
         driver.calls.append(("prepare", [claim.uid for claim in request.claims]))
+        if driver.hang:
+            await asyncio.sleep(60)
         answer = self._messages.NodePrepareResourcesResponse()
         for claim in request.claims:
             try:

@@ -223,6 +223,9 @@ async def test_the_health_of_devices_is_shown(node_client: Client, cluster: Clus
         await cluster.pod("p", claims=("c",), uses=[{"name": "c", "request": "gpu"}])
         identity = health_pb2.DeviceIdentifier(pool_name="pool", device_name="gpu-0")
         for health, word in ((1, "Healthy"), (2, "Unhealthy")):
+            if health == 2:  # a new stream after a restart
+                await driver.stop(take_away=False)
+                await driver.start()
             driver.health.put_nowait([health_pb2.DeviceHealth(device=identity, health=health, message="hot")])
             pod = await cluster.until("p", lambda pod, word=word: word in str(pod.status.containerStatuses))  # type: ignore[misc]  # bound
         [entry] = pod.status.containerStatuses[0].allocatedResourcesStatus

@@ -174,6 +174,34 @@ async def test_a_call_to_a_driver_that_is_away_fails_soon(watched: Watched, driv
             await found.prepare([CLAIM])
 
 
+async def test_a_call_that_is_under_way_when_its_driver_goes_fails(watched: Watched, driver: Driver) -> None:
+    await driver.start()
+    await watched.connected()
+    found = watched.plugins.find(NAME)
+    assert found is not None
+    driver.hang = True
+    call = asyncio.create_task(found.prepare([CLAIM]))
+    await eventually(lambda: driver.calls, 5)
+    driver.registration.unlink()
+    with pytest.raises(DriverError, match="the driver has gone"):
+        await asyncio.wait_for(call, 5)
+    with pytest.raises(DriverError, match="the driver has gone"):
+        await found.prepare([CLAIM])
+
+
+async def test_a_call_that_its_caller_gives_up_is_cancelled(watched: Watched, driver: Driver) -> None:
+    await driver.start()
+    await watched.connected()
+    found = watched.plugins.find(NAME)
+    assert found is not None
+    driver.hang = True
+    call = asyncio.create_task(found.prepare([CLAIM]))
+    await eventually(lambda: driver.calls, 5)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
 class TestAwayForLong:
     @pytest.fixture
     async def clock(self) -> ManualClock:

@@ -123,15 +123,15 @@ class _Parts:
         self._informer = informer
         self._name = settings.name
         self._recorder = EventRecorder(client, "kubelet", host=settings.name, clock=clock)
+        health = DeviceHealth(clock, lambda: self._pods.health_changed())
         self._plugins = Plugins(
             root / "plugins_registry",
             clock=clock,
-            changed=self._driver_changed,
+            changed=lambda name: self._pods.driver_changed(),
             remove_slices=slices.remove,
+            accompany=health.follow,
             patience=settings.patience,
         )
-        self._health = DeviceHealth(clock, self._health_changed)
-        self._listening: dict[str, asyncio.Task[None]] = {}  # to drivers' health, by their endpoint
         (root / "plugins").mkdir(exist_ok=True)
         (root / "cdi").mkdir(exist_ok=True)
         node = Surroundings(
@@ -143,7 +143,7 @@ class _Parts:
             runtime=runtime,
             claims=Claims(client, checkpoint, self._plugins, Sharing.of(settings.gates)),
             specs=Specs(settings.cdi_directories or (*SYSTEM_CDI_DIRECTORIES, root / "cdi")),
-            health=self._health,
+            health=health,
             recorder=self._recorder,
             delays=settings.delays,
             devices=settings.gates.enabled("DynamicResourceAllocation"),
@@ -154,22 +154,11 @@ class _Parts:
         if problem:
             node = await self._client.get(NodeObject, self._name)
             self._recorder.warning(node, "CorruptCheckpoint", problem)
-        async with asyncio.TaskGroup() as self._group:
+        async with asyncio.TaskGroup() as group:
             for work in (heartbeat.run(), self._recorder.run(), self._informer.run(), self._plugins.run()):
-                self._group.create_task(work)
-            self._group.create_task(self._pods.run())
+                group.create_task(work)
+            group.create_task(self._pods.run())
             self._started.set()
-
-    def _driver_changed(self, name: str) -> None:
-        self._pods.driver_changed()
-        driver = self._plugins.find(name)
-        if driver is not None and driver.health_service and driver.endpoint not in self._listening:
-            task = self._group.create_task(self._health.follow(driver))
-            self._listening[driver.endpoint] = task
-            task.add_done_callback(lambda _: self._listening.pop(driver.endpoint, None))
-
-    def _health_changed(self) -> None:
-        self._pods.health_changed()
 
 
 async def _end_containers(runtime: Runtime) -> None:

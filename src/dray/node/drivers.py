@@ -6,6 +6,7 @@ drivers are found (`plugins`), when they are called and what is done about failu
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
@@ -56,9 +57,10 @@ class ClaimId(NamedTuple):
 class DriverError(Exception):
     """A call failed as a whole."""
 
-    def __init__(self, message: str, *, not_found: bool = False) -> None:
+    def __init__(self, message: str, *, not_found: bool = False, unimplemented: bool = False) -> None:
         super().__init__(message)
         self.not_found = not_found
+        self.unimplemented = unimplemented
 
 
 Prepared = tuple[PreparedDevice, ...]
@@ -121,7 +123,7 @@ class Driver:
             async for answer in call:
                 yield list(answer.devices)
         except grpc.aio.AioRpcError as error:
-            raise DriverError(_text(error), not_found=error.code() is grpc.StatusCode.UNIMPLEMENTED) from error
+            raise DriverError(_text(error), unimplemented=error.code() is grpc.StatusCode.UNIMPLEMENTED) from error
         finally:
             call.cancel()
 
@@ -148,9 +150,20 @@ class Driver:
             raise DriverError(
                 f"DRA driver {self.name}: {method}: {_text(error)}", not_found=code is grpc.StatusCode.NOT_FOUND
             ) from error
+        except (grpc.aio.UsageError, asyncio.CancelledError) as error:
+            code = grpc.StatusCode.CANCELLED
+            if _is_cancelled(error):
+                raise
+            raise DriverError(f"DRA driver {self.name}: {method}: the driver has gone") from error
         finally:
             path = f"/{self._messages.DESCRIPTOR.package}.DRAPlugin/{method}"
             OPERATIONS.labels(self.name, path, code.name).observe(time.perf_counter() - begun)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether a cancellation is meant for the caller; a channel that is closed cancels its calls too."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def _left_out(driver: str) -> str:

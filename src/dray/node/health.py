@@ -59,7 +59,7 @@ class DeviceHealth:
                 async for devices in driver.watch_health():
                     self._take(driver.name, devices)
             except DriverError as error:
-                if error.not_found:
+                if error.unimplemented:
                     return
                 log.debug("health of %s: %s", driver.name, error)
             await self._clock.sleep(_RETRY_SECONDS)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 DRA_PLUGIN = "DRAPlugin"
 LOOK_SECONDS = 0.1  # how often the directory is read; a look costs some microseconds
 PATIENCE_SECONDS = 10.0  # with a socket that does not answer
+_RETRY_AFTER_BUG_SECONDS = 5.0
 AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed
 
 _STUB: Any = registration_pb2_grpc.RegistrationStub  # generated without types
@@ -95,8 +96,8 @@ class _Presence:
 class Plugins:
     """The drivers that are registered with this node.
 
-    `changed` is called with a driver's name when it can be called again; `remove_slices` is run when it is gone for good
-    or for long, and stopped when it returns.
+    `changed` is called with a driver's name when it can be called again; `accompany` runs beside every instance as long
+    as it is registered; `remove_slices` is run when a driver is gone for good or for long, and stopped when it returns.
     """
 
     def __init__(
@@ -106,12 +107,14 @@ class Plugins:
         clock: Clock,
         changed: Callable[[str], None],
         remove_slices: Callable[[str], Awaitable[None]],
+        accompany: Callable[[Driver], Coroutine[None, None, None]] | None = None,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._directory = directory
         self._clock = clock
         self._changed = changed
         self._remove_slices = remove_slices
+        self._accompany = accompany
         self._patience = patience
         self._sockets: dict[str, tuple[_Identity, asyncio.Task[None]]] = {}
         self._taken_away: set[str] = set()
@@ -150,13 +153,25 @@ class Plugins:
                 self._sockets[path] = identity, group.create_task(self._attend(path), name=f"plugin {path}")
 
     async def _attend(self, path: str) -> None:
-        """Register what is behind a socket and stay with it until the socket goes."""
+        """Look after a socket until it goes; what is wrong with one must not end the others."""
+        while True:
+            try:
+                await self._stay_with(path)
+            except Exception:
+                log.exception("plugin %s", path)
+            await self._clock.sleep(_RETRY_AFTER_BUG_SECONDS)
+
+    async def _stay_with(self, path: str) -> None:
+        """Register what is behind a socket and follow its connection."""
         driver = await self._registered(path)
         instances = self._instances.setdefault(driver.name, {})
         instances.pop(path, None)
         instances[path] = driver
         try:
-            await driver.follow_connection(lambda connected: self._told(driver, connected))
+            async with asyncio.TaskGroup() as group:
+                if self._accompany is not None:
+                    group.create_task(self._accompany(driver))
+                await driver.follow_connection(lambda connected: self._told(driver, connected))
         finally:
             self._leave(path, driver, Event.UNREGISTERED if path in self._taken_away else Event.DISCONNECTED)
             await driver.aclose()
