@@ -25,11 +25,8 @@ class NamespaceLifecycle(Admission):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def validate(self, request: AdmissionRequest) -> None:
-        if request.operation == "DELETE":
-            if request.concerns(Namespace) and request.name in NAMESPACES:
-                raise request.forbidden("this namespace may not be deleted")
-            return
+    async def admit(self, request: AdmissionRequest) -> None:
+        """Before all other plugins, so that nothing else is said about objects in a namespace that goes."""
         if request.operation != "CREATE" or not request.resource.namespaced:
             return
         found = one(self._reader, Namespace, "", request.namespace)
@@ -37,6 +34,10 @@ class NamespaceLifecycle(Admission):
             raise not_found(BY_TYPE[Namespace], request.namespace)
         if found.metadata.deletionTimestamp or found.status.phase == "Terminating":
             raise _terminating(request)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        if request.operation == "DELETE" and request.concerns(Namespace) and request.name in NAMESPACES:
+            raise request.forbidden("this namespace may not be deleted")
 
 
 class NamespaceDefaults(Admission):
