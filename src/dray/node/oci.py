@@ -88,7 +88,7 @@ class OciWrapper:
             _take(step, root, config["mounts"])
         config["mounts"] += [*_own_mounts(), *_volume_mounts(task), *map(_cdi_mount, task.edits.mounts)]
         (bundle / "config.json").write_text(json.dumps(config))
-        name = _name(task.key)
+        name = _name(directory)
         (directory / "container").write_text(name)
         argv = [*self._runc(directory), "run", "--bundle", str(bundle), "--pid-file", str(directory / "pid"), name]
         return Launch(argv, {"PATH": os.environ.get("PATH", "")}, "/", pid_file=str(directory / "pid"))
@@ -103,9 +103,9 @@ class OciWrapper:
         return [shutil.which(self._program) or self._program, "--root", str(directory / "state")]
 
 
-def _name(key: Key) -> str:
-    """A name that is unique on the machine, whatever pods are called."""
-    return "dray-" + hashlib.sha256("/".join(map(str, key)).encode()).hexdigest()[:24]
+def _name(directory: Path) -> str:
+    """A name that is unique on the machine, however many agents there are and whatever their pods are called."""
+    return "dray-" + hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:24]
 
 
 def _targets(task: Task) -> list[str]:

@@ -150,7 +150,9 @@ async def answers_while_another_call_hangs(setting: Setting) -> None:
         raise Skipped("requests to this API server cannot be delayed")
     slow, quick = await setting.claim(), await setting.claim()
     with setting.cluster.traffic.holding(f"/resourceclaims/{slow.metadata.name}") as arrived:
-        hanging = asyncio.create_task(setting.call_prepare(Reference.to(slow)))
+        # It must outlast the quick call, or a driver that takes turns would get to the quick one in time.
+        patience = 4 * setting.patience.call
+        hanging = asyncio.create_task(setting.call_prepare(Reference.to(slow), timeout=patience))
         try:
             await asyncio.wait_for(arrived.wait(), setting.patience.call)
             await setting.prepared(quick)
