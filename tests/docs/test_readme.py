@@ -19,6 +19,8 @@ EXPECTED = [
     (r"results\[0\].device", "gpu-"),
     (r"results\[\*\].request", "gpu/large"),
     (r"get pod greedy", "request gpus needs 9 devices: 4 published"),
+    (r"dray explain", "9"),
+    (r"dray top", "node-1"),
     (r"dray allocate", '"allocated"'),
 ]
 
