@@ -383,6 +383,13 @@ async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Clus
     )
 
 
+async def test_a_long_name_is_no_obstacle(node: Agent, cluster: Cluster, root: Path) -> None:
+    name = "a" * 62 + "." + "b" * 60
+    pod = await cluster.pod(name, "echo $HOSTNAME", restartPolicy="Never")
+    await cluster.phase(name, "Succeeded")
+    assert lines(root, pod) == ["a" * 62]
+
+
 async def test_a_missing_config_map_is_waited_for(node: Agent, cluster: Cluster) -> None:
     main = container("main", "sleep 600", envFrom=[{"configMapRef": {"name": "later"}}])
     await cluster.pod("p", containers=[main])
@@ -530,6 +537,7 @@ async def test_the_node_registers_with_labels_capacity_and_lease(
     assert (node.status.capacity["pods"], node.status.allocatable["pods"]) == ("7", "7")
     assert {c.type: c.status for c in node.status.conditions}["Ready"] == "True"
     assert lease.spec.holderIdentity == NODE
+    assert [owner.uid for owner in lease.metadata.ownerReferences] == [node.metadata.uid]
 
 
 async def test_a_node_that_was_deleted_comes_back(node_client: Client, client: Client, root: Path) -> None:
@@ -542,8 +550,8 @@ async def test_a_node_that_was_deleted_comes_back(node_client: Client, client: C
         assert second is not None
         assert second > first
         await client.delete(Node, NODE)
-        for _ in range(40):
-            await clock.advance(10)
+        await client.delete(Lease, NODE, "kube-node-lease")  # as the garbage collector would
+        await clock.advance(11)
         await client.get(Node, NODE)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dray.client import ManualClock, SystemClock
+from dray.node import drivers
 from dray.node.drivers import V1, V1BETA1, ClaimId, DriverError
 from dray.node.plugins import AWAY_SECONDS, TRANSITIONS, Event, Plugins, State
 from tests.node.cluster import eventually
@@ -186,6 +187,20 @@ async def test_a_call_that_is_under_way_when_its_driver_goes_fails(watched: Watc
     with pytest.raises(DriverError, match="the driver has gone"):
         await asyncio.wait_for(call, 5)
     with pytest.raises(DriverError, match="the driver has gone"):
+        await found.prepare([CLAIM])
+
+
+async def test_a_call_that_takes_too_long_is_given_up(
+    watched: Watched, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert drivers.DEADLINE_SECONDS == 45
+    monkeypatch.setattr(drivers, "DEADLINE_SECONDS", 0.1)
+    await driver.start()
+    await watched.connected()
+    found = watched.plugins.find(NAME)
+    assert found is not None
+    driver.hang = True
+    with pytest.raises(DriverError, match="DEADLINE_EXCEEDED"):
         await found.prepare([CLAIM])
 
 

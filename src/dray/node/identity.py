@@ -93,7 +93,6 @@ class Heartbeat:
         while True:
             try:
                 await self._register()
-                await self._renew()
             except ApiError as error:
                 log.warning("node %s cannot be registered yet: %s", self._identity.name, error)
                 await backoff.pause()
@@ -130,14 +129,20 @@ class Heartbeat:
             if known is not None and known.status == condition["status"] and known.lastTransitionTime:
                 condition["lastTransitionTime"] = known.lastTransitionTime
         await self._client.patch(Node, name, {"status": status}, kind=PatchKind.STRATEGIC, subresource="status")
+        try:
+            await self._renew()
+        except NotFound:
+            await self._client.create(Lease, self._lease(node), namespace=LEASES_NAMESPACE)
 
     async def _renew(self) -> None:
-        spec, name = self._identity.lease_spec(self._clock.time()), self._identity.name
-        try:
-            await self._client.patch(Lease, name, {"spec": spec}, LEASES_NAMESPACE)
-        except NotFound:
-            tree = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec}
-            await self._client.create(Lease, tree, namespace=LEASES_NAMESPACE)
+        spec = self._identity.lease_spec(self._clock.time())
+        await self._client.patch(Lease, self._identity.name, {"spec": spec}, LEASES_NAMESPACE)
+
+    def _lease(self, node: Node) -> Tree:
+        """A lease that goes with its node."""
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}
+        metadata = {"name": node.metadata.name, "ownerReferences": [owner]}
+        return {"metadata": metadata, "spec": self._identity.lease_spec(self._clock.time())}
 
 
 def machine_capacity() -> dict[str, str]:

@@ -16,6 +16,8 @@ from dray.node.runtime import Key, StartError, Task
 from dray.node.surroundings import Surroundings
 from dray.node.volumes import Volumes
 
+_HOSTNAME_CHARACTERS = 63  # the kernel takes no more, and Kubernetes cuts names off here
+
 
 class Starter:
     """Starts containers of one pod, each failure later than the one before."""
@@ -79,7 +81,7 @@ class Starter:
             directory=container.workingDir,
             edits=merged.edits,
             mounts=await self._volumes.mounts(container) if runtime.mounts_volumes else self._volumes.named(container),
-            hostname=pod.spec.hostname or pod.metadata.name,
+            hostname=(pod.spec.hostname or pod.metadata.name)[:_HOSTNAME_CHARACTERS].rstrip("-."),
             quick_ends=lifecycle.quick_ends(before),
             annotations=pod.metadata.annotations,
         )
