@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dray.cli._cluster import add_options, connect
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, Group
     from rich.table import Table
 
     from dray.client import Client
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _BAR = 20  # characters of a full bar
+_PIPE_WIDTH = 240  # wide enough for the longest names that there are
 _PATIENCE_SECONDS = 30.0  # how long an answer to a request for pool status is waited for
 _ASKING_SECONDS = 10.0  # between requests for pool status, of which a user may make ten a minute
 _TTL_SECONDS = 60  # a request that could not be deleted goes by itself
@@ -69,23 +70,27 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _once(args: argparse.Namespace) -> None:
+def _console() -> Console:
+    """Whoever reads from a pipe wants whole names, however narrow a terminal would be."""
     from rich.console import Console
 
+    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+
+async def _once(args: argparse.Namespace) -> None:
     async with connect(args) as client:
         rows, _ = await rows_of(client, args)
     if args.output in ("json", "yaml"):
         print(_data(rows, args.output))
     else:
-        Console().print(picture(args, rows), highlight=False)
+        _console().print(picture(args, rows), highlight=False)
 
 
 async def _watch(args: argparse.Namespace) -> None:
     """Draw in place on a terminal, and one picture after the other into anything else."""
-    from rich.console import Console
     from rich.live import Live
 
-    console = Console()
+    console = _console()
     async with connect(args) as client:
         with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
             while True:
@@ -168,7 +173,7 @@ async def _answer(client: Client, driver: str) -> Any:
 
 def picture(args: argparse.Namespace, rows: Sequence[Any]) -> Group:
     """Table and totals."""
-    from rich.console import Group
+    from rich.console import Console, Group
 
     return Group(table(args.what, rows, wide=args.output == "wide"), *summary(rows))
 
