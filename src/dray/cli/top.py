@@ -173,7 +173,7 @@ async def _answer(client: Client, driver: str) -> Any:
 
 def picture(args: argparse.Namespace, rows: Sequence[Any]) -> Group:
     """Table and totals."""
-    from rich.console import Console, Group
+    from rich.console import Group
 
     return Group(table(args.what, rows, wide=args.output == "wide"), *summary(rows))
 
