@@ -26,14 +26,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def kubectl(running: Cluster, tmp_path: Path) -> Iterator[list[str]]:
+def kubectl(running: Cluster, tmp_path: Path) -> list[str]:
     """The beginning of a command line; the plugin is on PATH, as an installation would put it there."""
     plugin = tmp_path / "kubectl-dra"
     plugin.write_text(PLUGIN)
     plugin.chmod(0o755)
     assert KUBECTL is not None
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    yield ["env", f"PATH={path}", f"KUBECONFIG={running.admin}", "COLUMNS=200", KUBECTL, "dra"]
+    return ["env", f"PATH={path}", f"KUBECONFIG={running.admin}", "COLUMNS=200", KUBECTL, "dra"]
 
 
 def said(command: list[str], *arguments: str) -> tuple[int, str]:

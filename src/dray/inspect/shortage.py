@@ -65,6 +65,9 @@ class Shortage:
             return None
         if "asks for all devices, but resource pool" in errors[0]:
             return self._broken_pool(self.hardware.problems) or Cause("IncompletePool", errors[0])
+        if "a claim constraint would not be satisfied" in errors[0]:
+            text = f"it asks for all matching devices, and they do not satisfy its constraint: {errors[0]}"
+            return Cause("Constraint", text, "a selector that leaves out the devices that differ")
         code = "TooManyDevices" if "exceeds the claim limit" in errors[0] else "Wrong"
         helps = "split the claim: one claim gets at most 32 devices" if code == "TooManyDevices" else ""
         return Cause(code, errors[0], helps)

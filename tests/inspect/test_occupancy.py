@@ -1,0 +1,76 @@
+"""Rows of devices, pools and claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dray.api.types.resource import ResourcePoolStatusRequest
+from dray.controllers.poolstatus.computation import answer, complete_status
+from dray.inspect.occupancy import answered_rows, claim_rows, device_rows, pool_rows
+from dray.inspect.snapshot import Snapshot
+from tests.inspect.objects import DRIVER, claim, device, gpus, held, rule, taint, wants
+
+SNAPSHOT = Snapshot.of(
+    gpus("n1", [device("a"), device("b", taints=[taint()]), device("c")]),
+    gpus("n2", 2, of=2),
+    held("x", "a"),
+    claim("two", wants(2)),
+    claim(
+        "either",
+        {
+            "name": "r",
+            "firstAvailable": [
+                {"name": "big", "deviceClassName": "large", "count": 1},
+                {"name": "all", "deviceClassName": "small", "allocationMode": "All"},
+            ],
+        },
+    ),
+)
+
+
+def test_devices_have_one_state_each() -> None:
+    states = {(row.pool, row.device): row.state for row in device_rows(SNAPSHOT)}
+    assert states == {
+        ("n1", "a"): "allocated",
+        ("n1", "b"): "tainted",
+        ("n1", "c"): "free",
+        ("n2", "gpu-0"): "unusable",
+        ("n2", "gpu-1"): "unusable",
+    }
+    first = device_rows(SNAPSHOT)[0]
+    assert (first.claim, first.used_by, first.capacity) == ("default/x", ("pod/other",), {"memory": "40Gi"})
+    assert device_rows(SNAPSHOT, "other.example.com") == []
+
+
+def test_pools_are_counted_as_a_request_would_be_answered() -> None:
+    rows = pool_rows(SNAPSHOT)
+    assert [(r.pool, r.total, r.allocated, r.available, r.unavailable) for r in rows] == [
+        ("n1", 3, 1, 1, 1),
+        ("n2", 2, 0, 0, 2),
+    ]
+    assert rows[0].utilisation == 1 / 3
+    status = complete_status(answer(SNAPSHOT.slices, lambda *_: SNAPSHOT.holders.values()), "2026-01-01T00:00:00Z")
+    tree: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {"driver": DRIVER}, "status": status}
+    assert answered_rows([msgspec.convert(tree, ResourcePoolStatusRequest)]) == rows
+    assert pool_rows(SNAPSHOT, "other.example.com") == []
+
+
+def test_taint_rules_count_for_who_may_read_them() -> None:
+    snapshot = Snapshot.of(gpus("n1", 2), rule(driver=DRIVER, device="gpu-0"))
+    assert [(r.available, r.unavailable) for r in pool_rows(snapshot)] == [(1, 1)]
+
+
+def test_claims_say_what_they_want_and_have() -> None:
+    rows = {row.name: row for row in claim_rows(SNAPSHOT)}
+    assert [*rows] == ["either", "two", "x"]
+    assert (rows["x"].state, rows["x"].nodes, rows["x"].devices) == (
+        "allocated,reserved",
+        ("n1",),
+        (f"{DRIVER}/n1/a",),
+    )
+    assert (rows["two"].state, rows["two"].wants) == ("pending", "2 gpu")
+    assert rows["either"].wants == "1 large | all small"
+    assert claim_rows(SNAPSHOT, "other") == []
+    assert [row.name for row in claim_rows(SNAPSHOT, driver=DRIVER)] == ["x"]
