@@ -7,7 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,22 +36,27 @@ def commands() -> list[str]:
     return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
+@contextmanager
+def running(*arguments: str | Path) -> Iterator[None]:
+    """A program of this Python that says `ready`, until the end of the block."""
+    process = subprocess.Popen([sys.executable, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if line.strip() == "ready":
+                break
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+        process.stdout.close()
+
+
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    dray = [sys.executable, "-m", "dray"]
-    process = subprocess.Popen(
-        [*dray, "up", "--dir", str(tmp_path), "--port", "0", "--store", "memory", "--nodes", "3", "--devices", "4"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.strip() == "ready":
-            break
-    yield tmp_path / "kubeconfig"
-    process.terminate()
-    assert process.wait(20) == 0
-    process.stdout.close()
+    up = ("-m", "dray", "up", "--dir", tmp_path, "--port", "0", "--store", "memory", "--nodes", "3", "--devices", "4")
+    with running(*up):
+        yield tmp_path / "kubeconfig"
 
 
 def test_the_tour_works_as_written(kubeconfig: Path, tmp_path: Path) -> None:
@@ -66,3 +74,38 @@ def test_the_tour_works_as_written(kubeconfig: Path, tmp_path: Path) -> None:
             if re.search(pattern, command):
                 assert expected in done.stdout, command
     assert "No resources found" in done.stderr
+
+
+def eventually(command: str, expected: str, environment: dict[str, str]) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        done = subprocess.run(
+            command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+        )
+        if done.returncode == 0 and expected in done.stdout:
+            return
+        assert time.monotonic() < deadline, f"{command}\n{done.stdout}{done.stderr}"
+        time.sleep(0.2)
+
+
+@pytest.mark.slow
+def test_the_driver_of_forty_lines_gives_a_pod_its_device() -> None:
+    section = (ROOT / "README.md").read_text().partition("## A driver of your own")[2].partition("\n## ")[0]
+    up, driver, kubectl = re.findall(r"```\n(.*?)```", section, re.S)
+    agents = re.search(r'ARGS="(.*)"', up)
+    assert agents is not None
+    with tempfile.TemporaryDirectory(prefix="dray-") as name:  # socket paths are short
+        home = Path(name)
+        environment = {**os.environ, "KUBECONFIG": f"{home}/kubeconfig"}
+        with running("-m", "dray", "up", "--dir", home, "--port", "0", "--store", "memory", *agents[1].split()):
+            words = driver.split()[1:]
+            command = [sys.executable, *(word.replace(".dray", name) for word in words[1:])]
+            process = subprocess.Popen(command, cwd=ROOT, env=environment)
+            try:
+                for line in kubectl.splitlines()[1:]:
+                    wanted, _, expected = line.partition("#")
+                    text = {"get": "telescope", "apply": "pod/astronomer"}.get(wanted.split()[1], expected.strip())
+                    eventually(wanted, text, environment)
+            finally:
+                process.terminate()
+                process.wait(20)
