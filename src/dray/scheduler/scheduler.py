@@ -321,7 +321,7 @@ class Scheduler:
     def _claim_may_help(self, pod: Pod) -> None:
         """A claim of this pod, or its group, came, went or changed."""
         waiting = self.queue.get(pod.metadata.uid)
-        if waiting is not None:
+        if waiting is not None and waiting.place is not Place.TRYING:  # else it is being bound, and the news is our own
             self._take_in(waiting.pod, waiting.pod)
             if NAME in waiting.refused_by:
                 self.queue.activate_one(pod.metadata.uid)
