@@ -75,8 +75,8 @@ class SchedulingQueue:
     def get(self, uid: str) -> Waiting | None:
         return self._pods.get(uid)
 
-    def gated(self) -> Iterable[Waiting]:
-        return list(self._gated.values())
+    def unschedulable(self) -> Iterable[Waiting]:
+        return self._parked.values()
 
     def counts(self) -> dict[str, int]:
         """How many pods are in each place, by the names of `scheduler_pending_pods`."""

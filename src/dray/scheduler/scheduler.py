@@ -29,13 +29,14 @@ from dray.scheduler.binding import Binder, Overtaken
 from dray.scheduler.configuration import Configuration, Profile
 from dray.scheduler.demand import Candidate
 from dray.scheduler.devices import NAME, Devices, PodClaims, Promise, Refusal, Wrong
-from dray.scheduler.metrics import ALTERNATIVES, ATTEMPT_SECONDS, ATTEMPTS, PENDING
+from dray.scheduler.metrics import Figures
 from dray.scheduler.neighbours import Neighbours
 from dray.scheduler.nodes import NodeTable
 from dray.scheduler.queue import Place, SchedulingQueue, Waiting
 
 log = logging.getLogger(__name__)
 
+WHY = 5  # the logging level of reasons, below DEBUG: `-v5`
 BINDINGS_IN_FLIGHT = 100
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
@@ -63,6 +64,7 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._bindings: set[asyncio.Task[None]] = set()
         self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
+        self._figures = Figures(clock)
         self.queue = SchedulingQueue(clock, self._wake.set)
         self.table = NodeTable()
         self._pods = self._informers.informer(Pod)
@@ -127,8 +129,7 @@ class Scheduler:
             await asyncio.sleep(0)  # informers and bindings get their turn
 
     async def _sleep(self) -> None:
-        for place, count in self.queue.counts().items():
-            PENDING.labels(place).set(count)
+        self._figures.show(self.queue)
         self._wake.clear()
         due = self.queue.next_wake()
         try:
@@ -148,6 +149,9 @@ class Scheduler:
             promise = self._decide(pod, profile)
         except Refused as refused:
             result = "unschedulable"
+            where = pod.metadata.namespace, pod.metadata.name
+            log.debug("pod %s/%s waits, refused by %s", *where, ", ".join(sorted(refused.plugins)))
+            log.log(WHY, "pod %s/%s: %s", *where, refused.message)
             self.queue.refuse(waiting, refused.plugins, refused.message)
             self._tell(pod, "Unschedulable", refused.message)
             if refused.blocking is not None:
@@ -162,19 +166,23 @@ class Scheduler:
             task = asyncio.create_task(self._bind(waiting, promise))
             self._bindings.add(task)
             task.add_done_callback(self._bindings.discard)
-        ATTEMPTS.labels(result, profile.name).inc()
-        ATTEMPT_SECONDS.labels(result, profile.name).observe(time.perf_counter() - started)
+        self._figures.attempted(result, profile.name, time.perf_counter() - started)
 
     def _decide(self, pod: Pod, profile: Profile) -> Promise:
+        started = time.perf_counter()
         try:
             claims = self.devices.prepare(pod)
         except Refusal as refusal:
             message = f"0/{len(self.table)} nodes are available: {refusal}."
             raise Refused(frozenset({NAME}), message) from None
+        prepared = time.perf_counter()
+        self._figures.passed("PreFilter", profile.name, prepared - started)
         try:
             return self._placement.decide(Candidate(pod), claims, profile)
         except Wrong as wrong:
             raise Refused(frozenset({NAME}), f"0/{len(self.table)} nodes are available: {wrong}.") from None
+        finally:
+            self._figures.passed("Filter", profile.name, time.perf_counter() - prepared)
 
     def _post_filter(self, claims: PodClaims) -> None:
         """Deallocate one claim that is in the way and that nobody uses; preemption would come here too."""
@@ -190,6 +198,7 @@ class Scheduler:
 
     async def _bind(self, waiting: Waiting, promise: Promise) -> None:
         pod = promise.claims.pod
+        started = time.perf_counter()
         try:
             await self._binder.bind(promise)
         except (ApiError, Overtaken) as error:
@@ -199,11 +208,9 @@ class Scheduler:
             if self.queue.get(waiting.key) is waiting:
                 self._take_in(waiting.pod, waiting.pod)  # a claim that went meanwhile keeps it out until it is back
             return
+        self._figures.passed("Bind", pod.spec.schedulerName, time.perf_counter() - started)
+        self._figures.chose(promise.outcome.alternatives if promise.outcome else ())
         self._told.pop(pod.metadata.uid, None)
-        for claim in promise.outcome.alternatives if promise.outcome else ():
-            for index in claim:
-                if index is not None:
-                    ALTERNATIVES.labels(str(index)).inc()
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         self._recorder.record(pod, "Scheduled", f"Successfully assigned {name} to {promise.node}")
 

@@ -64,6 +64,8 @@ class Loop(Generic[T]):
             self.queue.add(key_of(delta.object))
 
     def _on_dependents(self, deltas: Deltas[Any]) -> None:
+        if not len(self.owners):
+            return
         for old, new in deltas:
             for key in {*self._keys(old), *self._keys(new)}:
                 self.queue.add(key)
