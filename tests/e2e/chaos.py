@@ -57,17 +57,17 @@ class Chaos:
             if disturb is not None:
                 group.create_task(self._disturbance(disturb))
             for number in range(self.pods):
-                await self._insist(partial(self._create, number))
+                tree, fate = self._pod(number)
+                await self._insist(partial(self.client.create, Pod, tree))
+                fate.append(tree["metadata"]["name"])
                 await asyncio.sleep(pause)
             self._over = True
         await self._make_whole()
         for name in self.doomed:
             await self._delete_pod(name)
 
-    async def _create(self, number: int) -> None:
-        await self.client.create(Pod, self._pod(number))
-
-    def _pod(self, number: int) -> Tree:
+    def _pod(self, number: int) -> tuple[Tree, list[str]]:
+        """A pod, and the list that it belongs to."""
         name, dice = f"p{number}", self.random.random()
         uses: Tree = {"templates": [self.random.choice(TEMPLATES)["metadata"]["name"]]}
         if dice < 0.1:
@@ -78,12 +78,11 @@ class Chaos:
             uses = {}
         room = self.nodes * self.devices // 8
         if dice >= 0.2 and len(self.kept) < room and self.random.random() < 0.2:
-            self.kept.append(name)
-            return pod(name, **uses)
-        self.doomed.append(name)
+            return pod(name, **uses), self.kept
         ends = {SECONDS: f"{self.random.uniform(0, 0.5):.2f}", EXIT_CODE: self.random.choice("01")}
         policy = "Never" if self.random.random() < 0.9 else "Always"
-        return pod(name, annotations=ends if self.random.random() < 0.7 else {}, restartPolicy=policy, **uses)
+        annotations = ends if self.random.random() < 0.7 else {}
+        return pod(name, annotations=annotations, restartPolicy=policy, **uses), self.doomed
 
     async def _mischief(self, pause: float) -> None:
         actions = [self._delete_one] * 4 + [self._change_slice, self._withdraw_slice]
@@ -155,7 +154,10 @@ class Chaos:
         found += [f"{name} is missing" for name in self.kept if name not in current]
         for name, one in current.items():
             if name not in self.kept:
-                found.append(f"{name} still exists")
+                found.append(
+                    f"{name} still exists: {one.status.phase} on {one.spec.nodeName or 'no node'}, deleted at "
+                    f"{one.metadata.deletionTimestamp}, finalizers {one.metadata.finalizers}"
+                )
             elif one.status.phase != "Running":
                 said = [c.message for c in one.status.conditions if c.type == "PodScheduled"]
                 found.append(f"{name} is {one.status.phase} on {one.spec.nodeName or 'no node'}: {said}")

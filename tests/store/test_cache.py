@@ -78,6 +78,22 @@ async def test_conflicts_come_through(cache: Cache) -> None:
     assert conflict.value.actual == revision
 
 
+async def test_after_a_conflict_the_cache_has_what_was_in_the_way(cache: Cache) -> None:
+    """Otherwise whoever reads and tries again runs into the same conflict until the disk or the network is done."""
+    expected = await cache.commit([Op("pods/a", b"1", 0)])
+    first = asyncio.create_task(cache.commit([Op("pods/a", b"2", expected)]))
+    for _ in range(100):
+        await asyncio.sleep(0)
+        try:
+            await cache.commit([Op("pods/a", b"3", expected)])
+        except Conflict:
+            break
+    found = cache.get("pods/a")
+    assert found is not None
+    assert found.revision > expected
+    await asyncio.gather(first, return_exceptions=True)
+
+
 async def test_list_gives_a_prefix_in_order(cache: Cache) -> None:
     for key in ("pods/b/2", "pods/a/1", "pods/b/1", "pods/bb/1", "pod/x", "nodes/n", "pods/a-b/1"):
         await put(cache, key)

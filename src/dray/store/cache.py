@@ -9,10 +9,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
-from dray.store.errors import Closed, Compacted, Expired, StoreError, Unavailable
+from dray.store.errors import Closed, Compacted, Conflict, Expired, StoreError, Unavailable
 from dray.store.history import History, Retention, of_prefix
 from dray.store.keys import SortedKeys
 from dray.store.log import Batch, Decode, LocalLog, Log, Op, Page, Version
@@ -97,8 +98,16 @@ class Cache:
     # Writing
 
     async def commit(self, ops: Sequence[Op]) -> int:
-        """As the log's; when it returns, this cache has the change and its subscribers have been told."""
-        revision = await self._log.commit(ops)
+        """As the log's; when it returns, this cache has the change and its subscribers have been told.
+
+        When it raises Conflict, this cache has what was in the way: whoever reads and tries again gets on.
+        """
+        try:
+            revision = await self._log.commit(ops)
+        except Conflict:
+            with suppress(Unavailable):
+                await self.read()
+            raise
         if self.revision < revision:
             try:
                 await self.wait_for(revision, _CATCH_UP_SECONDS)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from dray.store.errors import Closed, TooLarge, Unavailable
+from dray.store.errors import Closed, Conflict, TooLarge, Unavailable
 from dray.store.journal import MAX_OPS, Journal, Row
 from dray.store.log import Op, Version
 from dray.store.memory import MemoryLog
@@ -86,12 +86,20 @@ class SqliteLog(MemoryLog):
             raise Closed("the log")
         if len(ops) > MAX_OPS:
             raise TooLarge(f"a commit may have {MAX_OPS} ops, got {len(ops)}")
-        versions = self._state.check(ops)
+        try:
+            versions = self._state.check(ops)
+        except Conflict:
+            if self._state.staged > self._state.head:
+                await self._submit([])  # whoever reads again must find what was in the way
+            raise
         if versions:
             self._state.stage(versions)
-        future: asyncio.Future[int] = self._loop.create_future()
         # A commit that changes nothing waits as well: what it saw may not be on the disk yet.
-        self._writer.submit(Pending(self._rows(ops, versions), future, self._epoch))
+        return await self._submit(self._rows(ops, versions))
+
+    async def _submit(self, rows: list[Row]) -> int:
+        future: asyncio.Future[int] = self._loop.create_future()
+        self._writer.submit(Pending(rows, future, self._epoch))
         return await future
 
     def _rows(self, ops: Sequence[Op], versions: Sequence[Version]) -> list[Row]:

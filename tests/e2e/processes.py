@@ -1,0 +1,61 @@
+"""Parts of a cluster as processes that can be killed at any moment, and what they complained about."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import IO
+
+from tests.cli.running import DRAY
+
+
+class Process:
+    """`dray COMMAND …`, started again after each kill; a context manager that ends it."""
+
+    def __init__(self, log: Path, *arguments: str | Path) -> None:
+        self._arguments = [str(argument) for argument in arguments]
+        self._log = log
+        self._process: subprocess.Popen[str] | None = None
+        self._stderr: IO[str] | None = None
+
+    def __enter__(self) -> Process:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Run until it says that it is ready."""
+        self._stderr = self._log.open("a")
+        self._process = subprocess.Popen(
+            [*DRAY, *self._arguments], stdout=subprocess.PIPE, stderr=self._stderr, text=True
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.strip() == "ready":
+                return
+        raise AssertionError(f"not ready: {self.complaints()}")
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.communicate(timeout=20)
+        assert self._stderr is not None
+        self._stderr.close()
+        code = self._process.returncode
+        self._process = None
+        return code
+
+    def complaints(self) -> str:
+        return self._log.read_text()
+
+    def __exit__(self, *reason: object) -> None:
+        if self._process is not None:
+            self.kill()
+
+
+def free_port() -> int:
+    """A port that was free a moment ago, for a server that must be found at the same place after a kill."""
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return int(chosen.getsockname()[1])

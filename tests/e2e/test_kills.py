@@ -1,0 +1,128 @@
+"""Parts that are killed outright: the scheduler, the controllers, and a whole cluster on SQLite.
+
+As `test_chaos`, but with processes and SIGKILL, over HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from dray.api.errors import ServiceUnavailable
+from dray.api.types.resource import ResourceSlice
+from dray.client import Client, SharedInformers
+from dray.client.config import load
+from dray.client.http import Http
+from dray.sim import SimulatedNodes
+from tests.e2e.audit import Audit
+from tests.e2e.chaos import Chaos
+from tests.e2e.cluster import eventually
+from tests.e2e.processes import Process, free_port
+
+PODS, NODES, DEVICES = 250, 10, 8
+SETTLES = 60.0  # seconds, with backoffs of killed parts in between
+
+
+@asynccontextmanager
+async def connected(kubeconfig: Path) -> AsyncIterator[tuple[Client, Audit]]:
+    async with Http(load(str(kubeconfig))) as client:
+        audit = Audit(client)
+        await audit.start()
+        try:
+            yield client, audit
+        finally:
+            await audit.stop()
+
+
+async def balanced(chaos: Chaos, audit: Audit) -> None:
+    """Everything that should run runs; afterwards everything goes."""
+    found: list[str] = []
+
+    async def settled() -> bool:
+        found[:] = await chaos.unsettled()
+        return not found
+
+    async def clean() -> bool:
+        found[:] = await chaos.left_over()
+        return not found
+
+    assert chaos.kept
+    for look in (settled, clean):
+        try:
+            await eventually(look, SETTLES)
+        except AssertionError:
+            raise AssertionError("\n".join(found[:20])) from None
+    assert audit.findings == []
+
+
+def killing(dice: random.Random, victims: list[Process]) -> Callable[[], asyncio.Future[None]]:
+    """Kills one of the processes after a while and starts it again."""
+
+    async def disturb() -> None:
+        await asyncio.sleep(dice.uniform(0.3, 1.0))
+        victim = dice.choice(victims)
+        await asyncio.to_thread(victim.kill)
+        await asyncio.to_thread(victim.start)
+
+    return lambda: asyncio.ensure_future(disturb())
+
+
+@pytest.mark.slow
+async def test_a_cluster_survives_kills_of_its_scheduler_and_controllers(tmp_path: Path) -> None:
+    dice = random.Random(random.randrange(1 << 32))
+    server = Process(tmp_path / "server.log", "apiserver", "--dir", tmp_path, "--port", "0", "--store", "memory")
+    options = ("--kubeconfig", tmp_path / "kubeconfig", "--port", "-1", "--no-leader-elect")
+    parts = [Process(tmp_path / f"{name}.log", name, *options) for name in ("scheduler", "controller-manager")]
+    with ExitStack() as stack:
+        for process in (server, *parts):
+            stack.enter_context(process)
+        async with AsyncExitStack() as open_things:
+            client, audit = await open_things.enter_async_context(connected(tmp_path / "kubeconfig"))
+            await open_things.enter_async_context(simulated(client))
+            chaos = Chaos(client, PODS, NODES, DEVICES, dice)
+            await chaos.run(killing(dice, parts), pause=0.01)
+            await balanced(chaos, audit)
+        for process in (server, *parts):
+            assert "Traceback" not in process.complaints()
+
+
+@asynccontextmanager
+async def simulated(client: Client) -> AsyncIterator[None]:
+    informers = SharedInformers(client)
+    nodes = SimulatedNodes(client, informers, NODES, DEVICES)
+    await informers.start()
+    task = asyncio.create_task(nodes.run())
+    try:
+        yield
+    finally:
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await informers.stop()
+
+
+@pytest.mark.slow
+async def test_a_whole_cluster_on_sqlite_survives_kills(tmp_path: Path) -> None:
+    dice = random.Random(random.randrange(1 << 32))
+    size = ("--nodes", str(NODES), "--devices", str(DEVICES))
+    up = Process(tmp_path / "up.log", "up", "--dir", tmp_path, "--port", str(free_port()), *size)
+    with up:
+        async with connected(tmp_path / "kubeconfig") as (client, audit):
+            await eventually(lambda: there(client))
+            chaos = Chaos(client, PODS, NODES, DEVICES, dice)
+            await chaos.run(killing(dice, [up]), pause=0.01)
+            await balanced(chaos, audit)
+        assert up.kill(15) == 0
+    assert "Traceback" not in up.complaints()
+
+
+async def there(client: Client) -> bool:
+    try:
+        return len((await client.list(ResourceSlice)).items) == NODES
+    except ServiceUnavailable:
+        return False
