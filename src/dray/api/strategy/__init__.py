@@ -9,7 +9,7 @@ refusing anything (`validation`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -88,7 +88,7 @@ def prepare_update(resource: Resource, tree: Tree, old: Wire, subresource: str, 
     drop_disabled(resource.kind, tree, old, gates)
     if prepare := _UPDATE.get((*key, subresource)):
         prepare(tree, old)
-    _count(key, tree, old)
+    _count(key, tree, old, written="status" if subresource == "status" else "all")
 
 
 def prepare_status(resource: Resource, tree: Tree, old: Wire, gates: FeatureGates) -> None:
@@ -117,13 +117,13 @@ def _keep_all_but_status(resource: Resource, tree: Tree, old: Wire) -> None:
                 metadata[name] = before[name]
 
 
-def _count(key: tuple[str, str], tree: Tree, old: Any) -> None:
+def _count(key: tuple[str, str], tree: Tree, old: Any, written: Literal["status", "all"]) -> None:
     """A generation grows with each change of what it counts, and with nothing else."""
     metadata = tree.setdefault("metadata", {})
     metadata.pop("generation", None)
     if not old.metadata.generation:
         return
-    counted = _COUNTED.get(key, "")
+    counted = _COUNTED.get(key, "") if written == "all" else ""
     changed = False
     if counted:
         part = {counted: tree[counted]} if counted in tree else {}
