@@ -5,7 +5,6 @@ Counting costs a dictionary lookup and two additions a request; the form that Pr
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +21,6 @@ class Metrics:
         self._cache = cache
         self._requests: dict[tuple[str, str, str, int], int] = {}
         self._durations: dict[tuple[str, str, str], list[float]] = {}
-        self._started = time.time()
         self.in_flight = 0
         self.watchers = 0
         self.refused = 0
@@ -58,15 +56,15 @@ class Metrics:
         yield GaugeMetricFamily("apiserver_longrunning_requests", "Watches under way.", self.watchers)
         yield CounterMetricFamily("apiserver_rejected_requests", "Requests refused for load.", self.refused)
         yield GaugeMetricFamily("apiserver_storage_revision", "The revision of the cache.", self._cache.revision)
-        yield GaugeMetricFamily("process_start_time_seconds", "When the server started.", self._started)
 
     def text(self) -> tuple[bytes, bytes]:
-        """The exposition, and its content type."""
-        from prometheus_client import CollectorRegistry, exposition
+        """The exposition, and its content type; with what other parts of the process count (`dray up` runs them all)."""
+        from prometheus_client import REGISTRY, CollectorRegistry, exposition
 
         registry = CollectorRegistry()
         registry.register(self)
-        return exposition.generate_latest(registry), exposition.CONTENT_TYPE_LATEST.encode()
+        text = exposition.generate_latest(registry) + exposition.generate_latest(REGISTRY)
+        return text, exposition.CONTENT_TYPE_LATEST.encode()
 
 
 def _buckets(row: list[float]) -> list[tuple[str, float]]:

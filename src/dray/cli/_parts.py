@@ -6,6 +6,7 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +46,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what runs the containers of these nodes; auto is bwrap where it works, else process",
     )
     parser.add_argument("--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration")
+
+
+def problem(args: argparse.Namespace) -> str:
+    """What is wrong with the options, before anything is started; empty when nothing is."""
+    from dray.cli.scheduler import read_configuration
+    from dray.scheduler.configuration import ConfigurationError
+
+    for name in ("nodes", "devices", "agents"):
+        if getattr(args, name) < 0:
+            return f"--{name}: expected a number from 0, got {getattr(args, name)}"
+    try:
+        read_configuration(Path(args.scheduler_config) if args.scheduler_config else None)
+    except (ConfigurationError, OSError) as error:
+        return f"--scheduler-config {args.scheduler_config}: {error}"
+    return ""
 
 
 def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
@@ -88,8 +104,6 @@ def _controllers(
 def _scheduler(
     client: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
 ) -> Callable[[], Awaitable[None]]:
-    from pathlib import Path
-
     from dray.cli.scheduler import read_configuration
     from dray.scheduler import Scheduler
 

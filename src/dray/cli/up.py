@@ -7,9 +7,11 @@ until it is cancelled, and the cluster ends with the first that fails.
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from dray.cli import _parts
+from dray.cli._component import add_verbosity, set_up_logging
 from dray.cli._serve import add_options, serve
 
 if TYPE_CHECKING:
@@ -20,8 +22,13 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("up", help="run a cluster in the foreground")
     add_options(parser)
     _parts.add_options(parser)
+    add_verbosity(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    if problem := _parts.problem(args):
+        print(f"dray up: {problem}", file=sys.stderr)
+        return 1
+    set_up_logging(args.v)
     return serve("dray up", args, _parts.parts)
