@@ -56,6 +56,9 @@ def run_component(name: str, args: argparse.Namespace, run: Run) -> int:
     from dray.client.config import ConfigError, load
 
     set_up_logging(args.v)
+    if not -1 <= args.port < 65536:
+        print(f"dray {name}: port {args.port}: expected a number from 0 to 65535, or -1 for none", file=sys.stderr)
+        return 1
     try:
         gates = FeatureGates.parse(args.feature_gates)
         config = load(args.kubeconfig, args.context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,12 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    try:
+        root_ca = args.root_ca_file.read_text() if args.root_ca_file else ""
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"dray controller-manager: --root-ca-file {args.root_ca_file}: {error}", file=sys.stderr)
+        return 1
+
     async def work(client: Client, gates: FeatureGates) -> None:
         from dray.client.http import Http
         from dray.controllers import ControllerManager
@@ -32,7 +39,6 @@ def run(args: argparse.Namespace) -> int:
             assert isinstance(client, Http)
             return Http(client.config)
 
-        root_ca = args.root_ca_file.read_text() if args.root_ca_file else ""
         await ControllerManager(
             client, gates=gates, controllers=args.controllers, root_ca=root_ca, accounts=own_client
         ).run()
