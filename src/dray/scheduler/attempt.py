@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dray.scheduler.configuration import Profile
 from dray.scheduler.demand import Candidate
 from dray.scheduler.devices import CANNOT_ALLOCATE, NAME, Devices, PodClaims, Promise
-from dray.scheduler.filters import NODE_FILTERS, KeptSets
+from dray.scheduler.filters import NODE_AFFINITY, NODE_FILTERS, KeptSets
 from dray.scheduler.neighbours import SPREADING, SPREADING_LABEL, Neighbours
 from dray.scheduler.nodes import NodeInfo, NodeTable, Sample
 from dray.scheduler.scores import (
@@ -50,7 +50,7 @@ class _Tally:
     def message(self) -> str:
         listed = sorted(f"{count} {reason}" for reason, count in self.reasons.items())
         text = f"0/{self.total} nodes are available" + (": " + ", ".join(listed) + "." if listed else ".")
-        return " ".join([text, *self.notes])
+        return " ".join([text, *filter(None, self.notes)])
 
 
 class Placement:
@@ -96,7 +96,8 @@ class Placement:
                 for info in self._table.named(refused):
                     tally.reasons.update(rule.reasons(candidate, info))
                 nodes &= accepted
-        for reason, refused in self._neighbours.refused(candidate, nodes).items():
+        eligible = self._sets.accepting(NODE_AFFINITY, candidate) if candidate.spec.topologySpreadConstraints else None
+        for reason, refused in self._neighbours.refused(candidate, nodes, eligible).items():
             plugin = "PodTopologySpread" if reason in (SPREADING, SPREADING_LABEL) else "InterPodAffinity"
             if plugin not in profile.disabled_filters:
                 tally.plugins.add(plugin)

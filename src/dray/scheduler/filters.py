@@ -155,11 +155,12 @@ def _required_nodes(pod: Candidate) -> NodeSelector | None:
     return affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
 
 
+NODE_AFFINITY = NodeAffinity()
 NODE_FILTERS: tuple[Filter, ...] = (
     NodeUnschedulable(),
     NodeName(),
     TaintToleration(),
-    NodeAffinity(),
+    NODE_AFFINITY,
     NodePorts(),
     NodeResourcesFit(),
 )

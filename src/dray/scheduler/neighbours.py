@@ -30,17 +30,20 @@ class Neighbours:
         self._table = table
         self._namespace_labels = namespace_labels
 
-    def refused(self, candidate: Candidate, nodes: int) -> dict[str, int]:
-        """Which of these nodes are refused, by reason; a node appears under the first reason only."""
+    def refused(self, candidate: Candidate, nodes: int, eligible: int | None = None) -> dict[str, int]:
+        """Which of these nodes are refused, by reason; a node appears under the first reason only.
+
+        Pods are spread over the domains of the `eligible` nodes, also where those are full; without, over `nodes`.
+        """
         refused: dict[str, int] = {}
-        for reason, verdict in self._verdicts(candidate, nodes):
+        for reason, verdict in self._verdicts(candidate, nodes, nodes if eligible is None else eligible):
             bad = verdict & nodes
             if bad:
                 refused[reason] = refused.get(reason, 0) | bad
                 nodes &= ~bad
         return refused
 
-    def _verdicts(self, candidate: Candidate, nodes: int) -> Iterable[tuple[str, int]]:
+    def _verdicts(self, candidate: Candidate, nodes: int, eligible: int) -> Iterable[tuple[str, int]]:
         affinity = candidate.spec.affinity
         if affinity and affinity.podAffinity:
             yield (
@@ -56,7 +59,7 @@ class Neighbours:
             yield EXISTING_ANTI_AFFINITY, self._refused_by_others(candidate)
         for constraint in candidate.spec.topologySpreadConstraints:
             if constraint.whenUnsatisfiable == "DoNotSchedule":
-                yield from self._unbalanced(candidate, constraint, nodes)
+                yield from self._unbalanced(candidate, constraint, nodes, eligible)
 
     def _unattracted(self, candidate: Candidate, terms: Iterable[PodAffinityTerm]) -> int:
         """Nodes outside the domains of the pods that this one wants to be near."""
@@ -92,10 +95,10 @@ class Neighbours:
         return bad
 
     def _unbalanced(
-        self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int
+        self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int, eligible: int
     ) -> Iterable[tuple[str, int]]:
         """Nodes whose domain has too many matching pods already."""
-        counts = self.spread_counts(candidate, constraint, nodes)
+        counts = self.spread_counts(candidate, constraint, eligible)
         fewest = min(counts.values(), default=0)
         if constraint.minDomains is not None and len(counts) < constraint.minDomains:
             fewest = 0

@@ -1,0 +1,174 @@
+"""One attempt: rules one after the other, the words of a refusal, and what happens at the last step."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from dray.allocator import Index
+from dray.api.gates import FeatureGates
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.client import Informer, InProcess
+from dray.scheduler.attempt import COMPARED, Placement, Refused
+from dray.scheduler.configuration import Profile
+from dray.scheduler.demand import Candidate
+from dray.scheduler.devices import ClaimUse, Devices, PodClaims, Promise
+from dray.scheduler.neighbours import Neighbours
+from dray.scheduler.nodes import NodeTable
+from dray.sim.hardware import class_tree, node_name, slice_trees
+from tests.e2e.objects import claim as claim_tree
+from tests.e2e.objects import request
+from tests.scheduler.objects import node, pod
+
+
+class Scene:
+    """Nodes with devices, and a placement that decides about them."""
+
+    def __init__(self, nodes: int = 3, devices: int = 0) -> None:
+        self.table = NodeTable()
+        self.index = Index()
+        self.index.upsert_class(msgspec.convert(class_tree(), DeviceClass))
+        informer: Informer[ResourceClaim] = Informer(InProcess.__new__(InProcess), ResourceClaim)  # never run
+        self.devices = Devices(self.index, informer, lambda _: None, self.table, FeatureGates(), time.monotonic)
+        self.placement = Placement(self.table, Neighbours(self.table, lambda _: {}), self.devices)
+        for number in range(nodes):
+            self.add(node(node_name(number)))
+            for tree in slice_trees(number, devices, "uid"):
+                self.index.upsert_slice(msgspec.convert(tree, ResourceSlice))
+
+    def add(self, made: Node) -> None:
+        self.index.upsert_node(made)
+        self.table.upsert(made, self.index.number(made.metadata.name))
+
+    def decide(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Promise:
+        uses = [ClaimUse(used, False) for used in claims]
+        pending = [used for used in claims if used.status.allocation is None]
+        allocated = [used for used in claims if used.status.allocation is not None]
+        state = PodClaims(wanted, uses=uses, pending=pending, allocated=allocated)
+        promise = self.placement.decide(Candidate(wanted), state, profile or Profile())
+        self.table.place(wanted, promise.node)
+        return promise
+
+    def refusal(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Refused:
+        with pytest.raises(Refused) as refused:
+            self.decide(wanted, *claims, profile=profile)
+        return refused.value
+
+
+def one(selector: str = "") -> dict[str, Any]:
+    """A request for one device, with what the server fills in."""
+    return request(count=1, allocationMode="ExactCount", selector=selector)
+
+
+def claim(name: str, *requests: dict[str, Any], **status: Any) -> ResourceClaim:
+    tree = claim_tree(name, *(requests or (one(),)))
+    tree["metadata"]["uid"] = f"uid-{name}"
+    return msgspec.convert({**tree, "status": status}, ResourceClaim)
+
+
+def test_every_refused_node_is_counted_under_its_first_reason() -> None:
+    scene = Scene(2)
+    scene.add(node("tainted", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}], cpu="0"))
+    refused = scene.refusal(pod("p", resources={"requests": {"cpu": "5"}}))
+    assert refused.message == ("0/3 nodes are available: 1 node(s) had untolerated taint {k: v}, 2 Insufficient cpu.")
+    assert refused.plugins == {"TaintToleration", "NodeResourcesFit"}
+    assert refused.blocking is None
+
+
+def test_a_cluster_without_nodes_says_so() -> None:
+    assert Scene(0).refusal(pod("p")).message == "0/0 nodes are available."
+
+
+def test_a_profile_can_leave_filters_out() -> None:
+    scene = Scene(1)
+    wanted = pod("p", nodeSelector={"zone": "x"})
+    scene.refusal(wanted)
+    assert scene.decide(wanted, profile=Profile(disabled_filters=frozenset({"NodeAffinity"}))).node == "node-0"
+
+
+def test_pods_spread_over_equal_nodes() -> None:
+    scene = Scene(3)
+    nodes = [scene.decide(pod(f"p{i}")).node for i in range(6)]
+    assert sorted(nodes) == ["node-0", "node-0", "node-1", "node-1", "node-2", "node-2"]
+
+
+def test_all_nodes_of_a_large_cluster_get_their_turn() -> None:
+    scene = Scene(COMPARED * 2 + 10)
+    nodes = {scene.decide(pod(f"p{i}")).node for i in range(COMPARED * 2 + 10)}
+    assert len(nodes) > COMPARED
+
+
+def test_devices_are_promised_on_the_chosen_node_and_not_twice() -> None:
+    scene = Scene(2, devices=1)
+    first, second = scene.decide(pod("p"), claim("a")), scene.decide(pod("q"), claim("b"))
+    assert {first.node, second.node} == {"node-0", "node-1"}
+    refused = scene.refusal(pod("r"), claim("c"))
+    assert refused.message.startswith(
+        "0/2 nodes are available: 2 cannot allocate all claims. "
+        "node node-0: claim default/c: request r needs 1 device: 1 published, "
+    )
+    assert refused.plugins == {"DynamicResources"}
+    assert refused.blocking is not None
+    scene.devices.ledger.forget("uid-a")
+    assert scene.decide(pod("r"), claim("c")).node == first.node
+
+
+def test_an_allocated_claim_keeps_the_pod_to_its_node() -> None:
+    scene = Scene(3, devices=1)
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+    held = claim("a", allocation={"nodeSelector": {"nodeSelectorTerms": [term]}})
+    assert scene.decide(pod("p"), held).node == "node-1"
+    elsewhere = pod("q", nodeSelector={"kubernetes.io/hostname": "node-0"})
+    refused = scene.refusal(elsewhere, held)
+    assert refused.message == (
+        "0/3 nodes are available: 1 resourceclaim not available on the node, "
+        "2 node(s) didn't match Pod's node affinity/selector."
+    )
+    assert refused.blocking is not None
+
+
+def test_a_spread_pod_waits_for_a_domain_that_is_full() -> None:
+    """The other host has no room left; crowding the first would break the constraint."""
+    scene = Scene(1)
+    scene.add(node("full", cpu="0"))
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+
+    def wanted(name: str) -> Pod:
+        resources = {"requests": {"cpu": "1"}}
+        return pod(name, labels={"app": "x"}, topologySpreadConstraints=[constraint], resources=resources)
+
+    assert scene.decide(wanted("p")).node == "node-0"
+    refused = scene.refusal(wanted("q"))
+    assert refused.plugins == {"NodeResourcesFit", "PodTopologySpread"}
+    assert "1 node(s) didn't match pod topology spread constraints" in refused.message
+
+
+def test_the_better_alternative_outweighs_an_emptier_node() -> None:
+    scene = Scene(2, devices=4)  # the fourth device of a node is the larger model
+    taken = scene.decide(pod("first"), claim("x", one(_model("h100"))))
+    listed = {
+        "name": "r",
+        "firstAvailable": [
+            {"name": "big", **one(_model("h100"))["exactly"]},
+            {"name": "any", **one()["exactly"]},
+        ],
+    }
+    other = {"node-0": "node-1", "node-1": "node-0"}[taken.node]
+    scene.table.place(pod("load", resources={"requests": {"cpu": "500m"}}), other)
+    promise = scene.decide(pod("p"), claim("y", listed))
+    assert promise.node == other
+    assert promise.outcome is not None
+    assert promise.outcome.alternatives == ((0,),)
+
+
+def _model(name: str) -> str:
+    return f'device.attributes["gpu.example.com"].model == "{name}"'

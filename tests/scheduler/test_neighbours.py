@@ -1,0 +1,142 @@
+"""Rules about other pods: affinity, anti-affinity and spreading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.scheduler import neighbours
+from dray.scheduler.demand import Candidate
+from dray.scheduler.neighbours import Neighbours
+from dray.scheduler.nodes import NodeTable
+from tests.scheduler.objects import node, pod, put
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+LABELS = {"team": {"kind": "ours"}}
+
+
+@pytest.fixture
+def table() -> NodeTable:
+    """Nodes a and b in zone 1, c in zone 2, d without a zone."""
+    table = NodeTable()
+    for name, zone in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "")):
+        put(table, node(name, {"zone": zone} if zone else {}))
+    return table
+
+
+def term(app: str, key: str = "zone", **more: Any) -> dict[str, Any]:
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **more}
+
+
+def near(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"podAffinity": {REQUIRED: list(terms)}}}
+
+
+def away(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: list(terms)}}}
+
+
+def refused(
+    table: NodeTable, wanted: Any, nodes: int | None = None, eligible: int | None = None
+) -> dict[str, set[str]]:
+    rules = Neighbours(table, lambda namespace: LABELS.get(namespace, {}))
+    found = rules.refused(Candidate(wanted), table.everyone if nodes is None else nodes, eligible)
+    return {reason: {info.name for info in table.named(bad)} for reason, bad in found.items()}
+
+
+def test_a_pod_without_rules_is_refused_nowhere(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    assert refused(table, pod("p")) == {}
+
+
+def test_affinity_keeps_to_the_domain_of_matching_pods(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    assert refused(table, pod("p", **near(term("x")))) == {neighbours.AFFINITY: {"c", "d"}}
+    assert refused(table, pod("p", **near(term("y")))) == {neighbours.AFFINITY: {"a", "b", "c", "d"}}
+
+
+def test_the_first_of_a_group_that_wants_its_own_kind_may_go_anywhere_with_a_domain(table: NodeTable) -> None:
+    first = pod("p", labels={"app": "x"}, **near(term("x")))
+    assert refused(table, first) == {neighbours.AFFINITY: {"d"}}
+
+
+def test_anti_affinity_works_in_both_directions(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}, **away(term("y"))), "a")
+    assert refused(table, pod("p", **away(term("x")))) == {neighbours.ANTI_AFFINITY: {"a", "b"}}
+    assert refused(table, pod("p", labels={"app": "y"})) == {neighbours.EXISTING_ANTI_AFFINITY: {"a", "b"}}
+    table.unplace("uid-q")
+    assert refused(table, pod("p", labels={"app": "y"}, **away(term("x")))) == {}
+
+
+def test_terms_mean_the_namespace_of_their_pod_unless_they_say_otherwise(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}, namespace="team"), "a")
+    host = "kubernetes.io/hostname"
+    assert refused(table, pod("p", **away(term("x", host)))) == {}
+    meant: list[dict[str, Any]] = [
+        {"namespaces": ["team"]},
+        {"namespaceSelector": {"matchLabels": {"kind": "ours"}}},
+        {"namespaceSelector": {}},
+    ]
+    for more in meant:
+        assert refused(table, pod("p", **away(term("x", host, **more)))) == {neighbours.ANTI_AFFINITY: {"a"}}, more
+    theirs = {"namespaceSelector": {"matchLabels": {"kind": "theirs"}}}
+    assert refused(table, pod("p", **away(term("x", host, **theirs)))) == {}
+
+
+def spread(skew: int = 1, **more: Any) -> dict[str, Any]:
+    constraint = {
+        "maxSkew": skew,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        **more,
+    }
+    return {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint]}
+
+
+def test_spreading_refuses_crowded_domains_and_nodes_without_a_domain(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    assert refused(table, pod("p", **spread())) == {
+        neighbours.SPREADING: {"a", "b"},
+        neighbours.SPREADING_LABEL: {"d"},
+    }
+    assert refused(table, pod("p", **spread(skew=2))) == {neighbours.SPREADING_LABEL: {"d"}}
+    table.place(pod("r", labels={"app": "x"}), "c")
+    assert refused(table, pod("p", **spread())) == {neighbours.SPREADING_LABEL: {"d"}}
+
+
+def test_pods_of_other_namespaces_and_pods_that_go_do_not_count_for_spreading(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}, namespace="team"), "a")
+    assert neighbours.SPREADING not in refused(table, pod("p", **spread()))
+
+
+def test_too_few_domains_count_as_an_empty_one(table: NodeTable) -> None:
+    for name, where in (("q", "a"), ("r", "c")):
+        table.place(pod(name, labels={"app": "x"}), where)
+    assert neighbours.SPREADING not in refused(table, pod("p", **spread(minDomains=2)))
+    assert refused(table, pod("p", **spread(minDomains=3)))[neighbours.SPREADING] == {"a", "b", "c"}
+
+
+def test_a_full_domain_still_counts_when_pods_are_spread(table: NodeTable) -> None:
+    """The empty zone 2 has no room: the pod waits for it instead of crowding zone 1."""
+    table.place(pod("q", labels={"app": "x"}), "a")
+    with_room = 0b0011
+    assert refused(table, pod("p", **spread()), nodes=with_room) == {}
+    assert refused(table, pod("p", **spread()), nodes=with_room, eligible=table.everyone) == {
+        neighbours.SPREADING: {"a", "b"}
+    }
+
+
+def test_preferences_add_up_over_terms_and_pods(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    table.place(pod("r", labels={"app": "x"}), "c")
+    affinity = {
+        "podAffinity": {PREFERRED: [{"weight": 10, "podAffinityTerm": term("x")}]},
+        "podAntiAffinity": {PREFERRED: [{"weight": 3, "podAffinityTerm": term("x", "kubernetes.io/hostname")}]},
+    }
+    rules = Neighbours(table, lambda _: {})
+    found = rules.preference(Candidate(pod("p", affinity=affinity)))
+    assert [found.get(position, 0) for position in range(4)] == [7, 10, 7, 0]
+    assert rules.preference(Candidate(pod("p"))) == {}
