@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import uvloop
 
@@ -28,5 +29,6 @@ async def figures() -> None:
 
 
 def main() -> None:
+    logging.getLogger("dray").setLevel(logging.ERROR)  # pods that wait for what is missing are the point here
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(figures())

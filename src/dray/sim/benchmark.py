@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dray.api.gates import FeatureGates
-from dray.api.types.core import Pod
+from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.user import ADMIN
 from dray.client import Deltas, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler
-from dray.sim.hardware import CLASS, DRIVER
+from dray.sim.hardware import CLASS, DRIVER, node_name, slice_trees
 from dray.sim.nodes import SimulatedNodes
 
 NAMESPACE = "default"
@@ -227,10 +227,9 @@ async def reactions(tries: int) -> dict[str, list[float]]:
                 await client.delete(ResourceSlice, name)
 
         async def a_slice() -> None:
-            from dray.sim.hardware import slice_trees
-
             for number in range(3):
-                for tree in slice_trees(number, 8, "00000000-0000-0000-0000-000000000000"):
+                node = await client.get(Node, node_name(number))
+                for tree in slice_trees(number, 8, node.metadata.uid):
                     await client.create(ResourceSlice, tree)
 
         return {
