@@ -33,7 +33,7 @@ def run_seconds(pod: Pod) -> float | None:
 
 def exit_code(pod: Pod) -> int:
     text = pod.metadata.annotations.get(EXIT_CODE, "0")
-    if not text.isdigit() or int(text) > 255:
+    if not (text.isascii() and text.isdigit()) or int(text) > 255:
         raise BadAnnotation(f"annotation {EXIT_CODE}: expected 0 to 255, got {text!r}")
     return int(text)
 

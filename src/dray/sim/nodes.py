@@ -126,6 +126,12 @@ class SimulatedNodes:
             return None
         if podclaims.is_finished(pod):
             return None
+        try:
+            lifecycle.run_seconds(pod)
+            lifecycle.exit_code(pod)
+        except lifecycle.BadAnnotation as error:
+            await self._report(pod, lifecycle.refused("BadAnnotation", str(error)))
+            return None
         if pod.metadata.uid in self._started:
             return await self._advance(pod)
         return await self._start(pod)
@@ -143,16 +149,10 @@ class SimulatedNodes:
                 pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {problem}"
             )
             return None
-        try:
-            seconds = lifecycle.run_seconds(pod)
-            lifecycle.exit_code(pod)
-        except lifecycle.BadAnnotation as error:
-            await self._report(pod, lifecycle.refused("BadAnnotation", str(error)))
-            return None
         self._started[pod.metadata.uid] = asyncio.get_running_loop().time()
         if pod.status.phase != "Running":
             await self._report(pod, lifecycle.running(pod, timestamp(), self._address(pod)))
-        return seconds
+        return lifecycle.run_seconds(pod)
 
     async def _advance(self, pod: Pod) -> float | None:
         """Let time pass for a pod that runs: finish or restart it when its time is up."""

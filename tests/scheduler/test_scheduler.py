@@ -1,0 +1,204 @@
+"""The scheduler on a real API server: who is taken in, in which order, and what wakes a pod up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dray.api.errors import InternalError
+from dray.api.types.core import Event, Node, Pod
+from dray.api.types.resource import ResourceClaim
+from dray.client import Client
+from dray.scheduler.demand import Candidate
+from dray.sim.hardware import node_tree
+from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
+from tests.e2e.interference import Hold, Write
+from tests.e2e.objects import claim, on_node, pod
+
+ALONE = (NODES, SCHEDULER)
+
+
+def needs(cpu: str) -> dict[str, Any]:
+    return {"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}]}
+
+
+async def add_node(client: Client, number: int, **spec: Any) -> None:
+    tree = node_tree(number, "2024-01-01T00:00:00Z")
+    await client.create(Node, {**tree, "spec": spec})
+    await client.patch(Node, tree["metadata"]["name"], {"status": tree["status"]}, subresource="status")
+
+
+async def unplaced(c: Cluster, name: str) -> None:
+    await c.quiet(0.1)
+    assert (await c.pod(name)).spec.nodeName == ""
+
+
+async def test_pods_of_other_schedulers_are_left_alone() -> None:
+    async with cluster(parts=ALONE) as c:
+        await c.create(Pod, pod("theirs", schedulerName="another"), pod("ours"))
+        await c.runs("ours")
+        await unplaced(c, "theirs")
+
+
+async def test_a_gated_pod_is_not_tried_before_its_gates_are_removed() -> None:
+    async with cluster(parts=ALONE) as c:
+        await c.create(Pod, pod("p", schedulingGates=[{"name": "example.com/later"}]))
+        await unplaced(c, "p")
+        await c.client.patch(Pod, "p", {"spec": {"schedulingGates": None}}, "default")
+        await c.runs("p")
+
+
+async def test_higher_priority_goes_first() -> None:
+    async with cluster(nodes=1, parts=(NODES,)) as c:
+        await c.create(Pod, pod("low", priority=0, **needs("40")))
+        await c.create(Pod, pod("high", priorityClassName="system-node-critical", **needs("40")))
+        await c.start(SCHEDULER)
+        await c.runs("high")
+        assert "1 Insufficient cpu" in await c.waits("low")
+
+
+@pytest.mark.parametrize(
+    "event", ["pod gone", "pod done", "node added", "node uncordoned", "node labelled", "taint gone"]
+)
+async def test_what_makes_room_wakes_the_pod_up(event: str) -> None:
+    async with cluster(nodes=1, parts=ALONE) as c:
+        wanted: dict[str, Any] = needs("40")
+        if event.startswith("pod"):
+            await c.create(Pod, pod("big", restartPolicy="Never", **needs("40")))
+            await c.runs("big")
+        elif event == "node labelled":
+            wanted = {"nodeSelector": {"disk": "ssd"}}
+        elif event == "taint gone":
+            await c.client.patch(Node, "node-0", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
+        else:
+            await c.client.patch(Node, "node-0", {"spec": {"unschedulable": True}})
+        await c.create(Pod, pod("p", **wanted))
+        assert (await c.waits("p")).startswith("0/1 nodes are available: 1 ")
+        match event:
+            case "pod gone":
+                await c.delete(Pod, "big")
+            case "pod done":
+                await c.client.patch(Pod, "big", {"status": {"phase": "Failed"}}, "default", subresource="status")
+            case "node added":
+                await add_node(c.client, 7)
+            case "node uncordoned":
+                await c.client.patch(Node, "node-0", {"spec": {"unschedulable": None}})
+            case "node labelled":
+                await c.client.patch(Node, "node-0", {"metadata": {"labels": {"disk": "ssd"}}})
+            case _:
+                await c.client.patch(Node, "node-0", {"spec": {"taints": None}})
+        await c.eventually(lambda: placed(c, "p"), 0.9)  # at once, not after a backoff
+
+
+async def placed(c: Cluster, name: str) -> str:
+    return (await c.pod(name)).spec.nodeName
+
+
+async def test_neighbours_that_come_or_go_wake_the_pod_up() -> None:
+    def affine(kind: str, app: str) -> dict[str, Any]:
+        term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+        return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+    async with cluster(nodes=1, parts=ALONE) as c:
+        await c.create(Pod, pod("wants", **affine("podAffinity", "friend")))
+        assert "1 node(s) didn't match pod affinity rules" in await c.waits("wants")
+        await c.create(Pod, pod("friend", labels={"app": "friend"}))
+        await c.runs("wants")
+        await c.create(Pod, pod("avoids", **affine("podAntiAffinity", "friend")))
+        assert "1 node(s) didn't match pod anti-affinity rules" in await c.waits("avoids")
+        await c.delete(Pod, "friend")
+        await c.runs("avoids")
+
+
+async def test_a_deleted_pod_is_forgotten() -> None:
+    async with cluster(nodes=1, parts=ALONE) as c:
+        await c.create(Pod, pod("p", **needs("999")))
+        await c.waits("p")
+        await c.delete(Pod, "p")
+        await c.gone(Pod, "p")
+        await c.quiet(0.05)
+        assert len(c.scheduler.queue) == 0
+
+
+async def test_the_same_reason_is_told_once() -> None:
+    async with cluster(nodes=1, parts=ALONE) as c:
+        await c.create(Pod, pod("p", **needs("999")))
+        await c.waits("p")
+        before = (await c.pod("p")).metadata.resourceVersion
+        for number in range(5):
+            await c.client.patch(Node, "node-0", {"metadata": {"labels": {"n": str(number)}}})
+        await c.quiet()
+        assert (await c.pod("p")).metadata.resourceVersion == before
+        events = (await c.client.list(Event, "default", fields="involvedObject.name=p")).items
+        assert [(e.reason, e.count) for e in events] == [("FailedScheduling", 1)]
+
+
+async def test_one_pod_that_cannot_be_judged_does_not_keep_the_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster(nodes=1, parts=ALONE) as c:
+        decide = c.scheduler._placement.decide
+
+        def broken(candidate: Candidate, *more: Any) -> Any:
+            if candidate.pod.metadata.name == "bad":
+                raise ZeroDivisionError("a mistake")
+            return decide(candidate, *more)
+
+        monkeypatch.setattr(c.scheduler._placement, "decide", broken)
+        await c.create(Pod, pod("bad"), pod("good"))
+
+        async def runs() -> bool:
+            return (await c.pod("good")).status.phase == "Running"
+
+        for _ in range(1000):
+            if await runs():
+                break
+            await asyncio.sleep(0.005)
+        assert await runs()
+        assert not c.parts[SCHEDULER].task.done()
+        assert "a mistake" in c.audit.findings.pop()
+        c.audit.findings.clear()
+
+
+async def test_a_binding_that_fails_is_tried_again() -> None:
+    failures = 1
+
+    async def fails_once(write: Write) -> None:
+        nonlocal failures
+        if write.binds and failures:
+            failures -= 1
+            raise InternalError("the server has hiccups")
+
+    async with cluster(nodes=1, devices=1, parts=(NODES,)) as c:
+        c.hooks[SCHEDULER] = fails_once
+        await c.start(SCHEDULER)
+        await c.create(ResourceClaim, claim("gpu"))
+        await c.create(Pod, pod("p", claims=["gpu"]))
+        await c.runs("p")
+        assert failures == 0
+
+
+async def test_bindings_overlap_the_next_attempts() -> None:
+    async with cluster(nodes=1, devices=2, parts=(NODES,)) as c:
+        hold = c.hooks[SCHEDULER] = Hold(lambda write: write.allocates and write.name == "slow")
+        await c.start(SCHEDULER)
+        await c.create(ResourceClaim, claim("slow"), claim("fast"))
+        await c.create(Pod, pod("slow", claims=["slow"]))
+        await hold.reached()
+        await c.create(Pod, pod("fast", claims=["fast"]))
+        await c.runs("fast")
+        assert await placed(c, "slow") == ""
+        hold.go()
+        await c.runs("slow")
+
+
+async def test_a_scheduler_that_is_stopped_gives_reservations_back() -> None:
+    async with cluster(nodes=1, devices=1, parts=(NODES,)) as c:
+        hold = c.hooks[SCHEDULER] = Hold(lambda write: write.binds)
+        await c.start(SCHEDULER)
+        await c.create(ResourceClaim, claim("gpu"))
+        await c.create(Pod, pod("p", claims=["gpu"], **on_node("node-0")))
+        await hold.reached()
+        assert (await c.claim("gpu")).status.reservedFor
+        await c.stop(SCHEDULER)
+        assert not (await c.claim("gpu")).status.reservedFor

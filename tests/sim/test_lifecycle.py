@@ -1,0 +1,69 @@
+"""What a simulated node reports about a pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dray.api.types.core import Pod
+from dray.sim import lifecycle
+from tests.e2e.objects import pod as tree
+
+NOW = "2024-01-01T00:00:00Z"
+
+
+def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
+    made = tree("p", annotations=annotations, **spec)
+    made["metadata"]["uid"] = "0a0b0c00-0000-0000-0000-000000000000"
+    return msgspec.convert(made, Pod)
+
+
+def test_without_annotations_a_pod_runs_on() -> None:
+    assert lifecycle.run_seconds(pod()) is None
+    assert lifecycle.exit_code(pod()) == 0
+
+
+def test_annotations_say_how_long_and_how_it_ends() -> None:
+    annotated = pod({lifecycle.SECONDS: "1.5", lifecycle.EXIT_CODE: "3"})
+    assert (lifecycle.run_seconds(annotated), lifecycle.exit_code(annotated)) == (1.5, 3)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "inf", "nan", "1e12"])
+def test_seconds_that_are_none_are_refused_by_name(text: str) -> None:
+    with pytest.raises(lifecycle.BadAnnotation, match=f"annotation {lifecycle.SECONDS}: expected seconds"):
+        lifecycle.run_seconds(pod({lifecycle.SECONDS: text}))
+
+
+@pytest.mark.parametrize("text", ["", "-1", "256", "1.0", "one", "²"])
+def test_exit_codes_that_are_none_are_refused_by_name(text: str) -> None:
+    with pytest.raises(lifecycle.BadAnnotation, match=f"annotation {lifecycle.EXIT_CODE}: expected 0 to 255"):
+        lifecycle.exit_code(pod({lifecycle.EXIT_CODE: text}))
+
+
+def test_a_running_pod_is_ready_with_all_containers() -> None:
+    init = [{"name": "init", "image": "i"}]
+    status = lifecycle.running(pod(initContainers=init), NOW, "198.18.0.1", restarts=2)
+    assert (status["phase"], status["hostIP"], status["podIP"]) == ("Running", "198.18.0.1", "10.10.11.12")
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
+    [container] = status["containerStatuses"]
+    assert (container["ready"], container["restartCount"], "running" in container["state"]) == (True, 2, True)
+    assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+
+
+@pytest.mark.parametrize(("code", "phase", "reason"), [(0, "Succeeded", "Completed"), (7, "Failed", "Error")])
+def test_a_finished_pod_says_how_it_ended(code: int, phase: str, reason: str) -> None:
+    status = lifecycle.finished(pod(), NOW, code)
+    assert status["phase"] == phase
+    ended = status["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (code, reason)
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "False"
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "again"),
+    [("Always", 0, True), ("Always", 1, True), ("OnFailure", 0, False), ("OnFailure", 1, True), ("Never", 1, False)],
+)
+def test_the_restart_policy_decides_whether_it_runs_again(policy: str, code: int, again: bool) -> None:
+    assert lifecycle.restarts_after(pod(restartPolicy=policy), code) is again

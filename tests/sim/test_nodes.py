@@ -1,0 +1,88 @@
+"""Simulated nodes on a real API server."""
+
+from __future__ import annotations
+
+import pytest
+
+from dray.api.types.coordination import Lease
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, ResourceSlice
+from dray.sim.hardware import CLASS
+from dray.sim.lifecycle import EXIT_CODE, SECONDS
+from tests.e2e.cluster import NODES, cluster
+from tests.e2e.objects import pod
+
+ALONE = (NODES,)
+
+
+async def test_nodes_come_ready_with_lease_class_and_slices() -> None:
+    async with cluster(nodes=3, devices=2, parts=ALONE) as c:
+
+        async def published() -> bool:
+            return len((await c.client.list(ResourceSlice)).items) == 3
+
+        await c.eventually(published)
+        for name in ("node-0", "node-1", "node-2"):
+            node = await c.client.get(Node, name)
+            assert {condition.type: condition.status for condition in node.status.conditions}["Ready"] == "True"
+            assert (await c.client.get(Lease, name, "kube-node-lease")).spec.holderIdentity == name
+        owners = {
+            one.spec.nodeName: one.metadata.ownerReferences[0].uid for one in (await c.client.list(ResourceSlice)).items
+        }
+        assert owners == {one.metadata.name: one.metadata.uid for one in (await c.client.list(Node)).items}
+        assert await c.client.get(DeviceClass, CLASS)
+
+
+async def test_a_second_start_keeps_what_is_there() -> None:
+    async with cluster(nodes=2, devices=2, parts=ALONE) as c:
+
+        async def versions() -> dict[str, str]:
+            found = (await c.client.list(ResourceSlice)).items
+            return {one.metadata.uid: one.metadata.resourceVersion for one in found} if len(found) == 2 else {}
+
+        before = await c.eventually(versions)
+        await c.create(Pod, pod("p", nodeName="node-0"))
+        await c.runs("p")
+        await c.restart(NODES)
+        await c.create(Pod, pod("q", nodeName="node-1"))
+        await c.runs("q")
+        assert await versions() == before
+        assert (await c.pod("p")).status.phase == "Running"
+
+
+async def test_pods_run_end_and_go_when_deleted() -> None:
+    async with cluster(nodes=1, devices=0, parts=ALONE) as c:
+        ends = {SECONDS: "0.05", EXIT_CODE: "4"}
+        await c.create(Pod, pod("ends", nodeName="node-0", annotations=ends, restartPolicy="Never"))
+        await c.create(Pod, pod("stays", nodeName="node-0"), pod("elsewhere", nodeName="unknown"))
+        await c.runs("ends", phase="Failed")
+        stays = await c.runs("stays")
+        assert stays.status.hostIP == "198.18.0.0"
+        await c.delete(Pod, "stays", grace=30)
+        await c.gone(Pod, "stays")
+        assert (await c.pod("elsewhere")).status.phase == "Pending"
+
+
+@pytest.mark.parametrize("annotation", [SECONDS, EXIT_CODE])
+async def test_a_pod_with_a_bad_annotation_fails_with_the_reason(annotation: str) -> None:
+    async with cluster(nodes=1, devices=0, parts=ALONE) as c:
+        await c.create(Pod, pod("p", nodeName="node-0", annotations={annotation: "soon"}))
+        failed = await c.runs("p", phase="Failed")
+        assert failed.status.reason == "BadAnnotation"
+        assert failed.status.message.startswith(f"annotation {annotation}: expected ")
+
+
+async def test_time_goes_on_for_pods_that_ran_before_a_restart() -> None:
+    async with cluster(nodes=1, devices=0, parts=ALONE) as c:
+        await c.create(Pod, pod("p", nodeName="node-0", annotations={SECONDS: "0.2"}, restartPolicy="Never"))
+        await c.runs("p")
+        await c.restart(NODES)
+        await c.runs("p", phase="Succeeded")
+
+
+async def test_an_annotation_that_turns_bad_fails_the_pod() -> None:
+    async with cluster(nodes=1, devices=0, parts=ALONE) as c:
+        await c.create(Pod, pod("p", nodeName="node-0"))
+        await c.runs("p")
+        await c.client.patch(Pod, "p", {"metadata": {"annotations": {SECONDS: "soon"}}}, "default")
+        assert "expected seconds" in (await c.runs("p", phase="Failed")).status.message
