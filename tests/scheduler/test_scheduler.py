@@ -135,6 +135,22 @@ async def test_the_same_reason_is_told_once() -> None:
         assert [(e.reason, e.count) for e in events] == [("FailedScheduling", 1)]
 
 
+async def test_a_pod_that_got_its_node_is_not_told_late_that_it_waits() -> None:
+    """The words are still on their way to the server when the pod finds a node."""
+    async with cluster(nodes=1, parts=(NODES,)) as c:
+        hold = c.hooks[SCHEDULER] = Hold(lambda write: write.subresource == "status" and write.type is Pod)
+        await c.start(SCHEDULER)
+        await c.create(Pod, pod("p", nodeSelector={"disk": "ssd"}))
+        await hold.reached()
+        await c.client.patch(Node, "node-0", {"metadata": {"labels": {"disk": "ssd"}}})
+        await c.quiet(0.1)
+        hold.go()
+        await c.runs("p")
+        await c.quiet(0.1)
+        conditions = {one.type: one.status for one in (await c.pod("p")).status.conditions}
+        assert conditions["PodScheduled"] == "True"
+
+
 async def test_one_pod_that_cannot_be_judged_does_not_keep_the_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async with cluster(nodes=1, parts=ALONE) as c:
         decide = c.scheduler._placement.decide

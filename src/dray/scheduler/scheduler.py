@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dray.allocator import Features, Index
@@ -63,6 +63,7 @@ class Scheduler:
         self._recorder = EventRecorder(client, "default-scheduler")
         self._wake = asyncio.Event()
         self._bindings: set[asyncio.Task[None]] = set()
+        self._telling: dict[str, asyncio.Task[None]] = {}  # pod uid → its condition on the way to the server
         self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
         self._figures = Figures(clock)
         self.queue = SchedulingQueue(clock, self._wake.set)
@@ -163,9 +164,7 @@ class Scheduler:
             result = "scheduled"
             self.table.place(pod, promise.node)
             log.debug("pod %s/%s goes to node %s", pod.metadata.namespace, pod.metadata.name, promise.node)
-            task = asyncio.create_task(self._bind(waiting, promise))
-            self._bindings.add(task)
-            task.add_done_callback(self._bindings.discard)
+            self._in_background(self._bind(waiting, promise))
         self._figures.attempted(result, profile.name, time.perf_counter() - started)
 
     def _decide(self, pod: Pod, profile: Profile) -> Promise:
@@ -199,6 +198,8 @@ class Scheduler:
     async def _bind(self, waiting: Waiting, promise: Promise) -> None:
         pod = promise.claims.pod
         started = time.perf_counter()
+        if (telling := self._telling.get(pod.metadata.uid)) is not None:
+            await asyncio.wait([telling])  # else the pod could be told last that it waits
         try:
             await self._binder.bind(promise)
         except (ApiError, Overtaken) as error:
@@ -235,7 +236,10 @@ class Scheduler:
         self._told[pod.metadata.uid] = message, now
         self._recorder.warning(pod, "FailedScheduling", message)
         if said != message:
-            self._in_background(self._write_condition(pod, reason, message))
+            uid = pod.metadata.uid
+            earlier = self._telling.get(uid)
+            task = self._telling[uid] = self._in_background(self._write_condition(pod, reason, message, earlier))
+            task.add_done_callback(lambda done: self._telling.get(uid) is done and self._telling.pop(uid))
 
     def _tell_gated(self, uid: str) -> None:
         """A claim that should have come by now has not: say so."""
@@ -243,7 +247,9 @@ class Scheduler:
         if waiting is not None and waiting.place is Place.GATED and (waits := self.devices.gate(waiting.pod)):
             self._tell(waiting.pod, "Unschedulable", f"0/{len(self.table)} nodes are available: {waits}.")
 
-    async def _write_condition(self, pod: Pod, reason: str, message: str) -> None:
+    async def _write_condition(self, pod: Pod, reason: str, message: str, earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            await asyncio.wait([earlier])
         known = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
         condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         if known is None or known.status != "False":
@@ -256,10 +262,11 @@ class Scheduler:
         except ApiError as error:
             log.debug("could not write the condition of %s: %s", pod.metadata.name, error)
 
-    def _in_background(self, work: Any) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._bindings.add(task)
         task.add_done_callback(self._bindings.discard)
+        return task
 
     # -- what happens in the cluster
 
