@@ -19,7 +19,7 @@ from tests.controllers.conftest import eventually
 from tests.workloads.cluster import ALL, Cluster
 
 CLIENTS = 4
-GROUPS = 60  # of each client; the benchmark makes a thousand in all
+GROUPS = 250  # of each client: a thousand in all
 
 
 @pytest.fixture
