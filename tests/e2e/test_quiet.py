@@ -13,7 +13,7 @@ ALLOWED = ("leases.coordination.k8s.io/", "nodes/")
 
 
 async def test_a_quiet_cluster_writes_only_leases_and_node_status() -> None:
-    """Pods run, others wait for devices, for a claim and for a template; then nothing more happens."""
+    """Pods run, others wait for devices, for a claim or on a node that refuses them; then nothing more happens."""
     async with cluster(devices=2) as c:
         await c.create(ResourceClaimTemplate, template("t"))
         await c.create(ResourceClaim, claim("many", request(count=9)))

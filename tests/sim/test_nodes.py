@@ -86,3 +86,15 @@ async def test_an_annotation_that_turns_bad_fails_the_pod() -> None:
         await c.runs("p")
         await c.client.patch(Pod, "p", {"metadata": {"annotations": {SECONDS: "soon"}}}, "default")
         assert "expected seconds" in (await c.runs("p", phase="Failed")).status.message
+
+
+async def test_a_deleted_pod_that_must_stay_is_reported_finished() -> None:
+    async with cluster(nodes=1, devices=0, parts=ALONE) as c:
+        tree = pod("p", nodeName="node-0")
+        tree["metadata"]["finalizers"] = ["example.com/stay"]
+        await c.create(Pod, tree)
+        await c.runs("p")
+        await c.delete(Pod, "p")
+        await c.runs("p", phase="Succeeded")
+        await c.client.patch(Pod, "p", {"metadata": {"finalizers": None}}, "default")
+        await c.gone(Pod, "p")

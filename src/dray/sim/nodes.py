@@ -137,6 +137,9 @@ class SimulatedNodes:
         return await self._start(pod)
 
     async def _remove(self, pod: Pod) -> None:
+        """Stop a deleted pod. One that stays for others (foreground deletion) must say that it uses nothing more."""
+        if pod.metadata.finalizers and not podclaims.is_finished(pod):
+            await self._report(pod, lifecycle.finished(pod, timestamp(), 0))
         try:
             await self._client.delete(Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace=0)
         except (NotFound, Conflict):
