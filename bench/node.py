@@ -38,7 +38,7 @@ from dray.rpc import dra_v1_pb2, dra_v1_pb2_grpc, registration_pb2, registration
 DRIVER = "noop.example.com"
 CLAIMS = 300
 PODS = {"fake": 400, "process": 60}
-IDLE_AGENTS = 50
+IDLE_AGENTS = 1000
 NODE = "bench"
 
 
@@ -147,7 +147,8 @@ async def _idle(root: Path) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     print(f"an idle agent in a process that has one: {each / 1e6:.2f} MB, {load:.2%} of a core")
-    print(f"  1,000 nodes with the runtime fake: {each / 1e6 * 1000:.0f} MB; this process: {before / 1e6:.0f} MB")
+    total = each * IDLE_AGENTS / 1e6
+    print(f"  {IDLE_AGENTS} nodes with the runtime fake: {total:.0f} MB; this process before them: {before / 1e6:.0f} MB")
 
 
 async def _alone(root: Path) -> None:
