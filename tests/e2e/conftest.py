@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dray.client.config import load
+from dray.client.http import Http
 from tests.cli.running import Dray
+from tests.e2e.audit import Audit
 from tests.kubectl.conftest import KUBECTL, Kubectl
 
 GATES = "DRAResourcePoolStatus=true,GenericWorkload=true,DRAReservedForWorkloads=true,DRAWorkloadResourceClaims=true"
@@ -18,8 +25,32 @@ GATES = "DRAResourcePoolStatus=true,GenericWorkload=true,DRAReservedForWorkloads
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("up")
     options = ("--store", "memory", "--nodes", "3", "--devices", "8", "--feature-gates", GATES)
-    with Dray("up", "--dir", directory, "--port", "0", *options):
+    with Dray("up", "--dir", directory, "--port", "0", *options), audited(directory / "kubeconfig"):
         yield directory / "kubeconfig"
+
+
+@contextmanager
+def audited(kubeconfig: Path) -> Iterator[None]:
+    """Audits a cluster from a thread of its own, for tests that block; what it found is told in the end."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def run(work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, loop).result(20)
+
+    client = Http(load(str(kubeconfig)))
+    audit = Audit(client)
+    run(audit.start())
+    try:
+        yield
+    finally:
+        run(audit.stop())
+        run(client.aclose())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+    assert audit.findings == []
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from dray.api.podclaims import CLAIM_FINALIZER
 from dray.sim.hardware import CLASS
 from tests.e2e.objects import claim, device, device_class, on_node, pod, request, slice_of, template
 
@@ -142,7 +143,9 @@ def follow(resource: Any, where: dict[str, str], mark: str, seen: list[tuple[str
 def test_the_status_of_a_claim_is_read_updated_patched_and_applied_apart(kinds: Any, namespace: str) -> None:
     resource = kinds.resources.get(api_version=RESOURCE, kind="ResourceClaim")
     where = {"namespace": namespace}
-    resource.create(body={"apiVersion": RESOURCE, "kind": "ResourceClaim", **claim("x", namespace=namespace)}, **where)
+    tree = claim("x", namespace=namespace)
+    tree["metadata"]["finalizers"] = [CLAIM_FINALIZER]
+    resource.create(body={"apiVersion": RESOURCE, "kind": "ResourceClaim", **tree}, **where)
     current = resource.status.get(name="x", **where).to_dict()
     current["status"] = {"allocation": ALLOCATION}
     current["metadata"]["labels"] = {"ignored": "here"}
