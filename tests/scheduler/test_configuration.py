@@ -54,6 +54,11 @@ def test_what_has_no_effect_is_said() -> None:
         (configured(profiles={}), "profiles: expected a list, got dict"),
         (configured(profiles=[{"plugins": {"score": {"enabled": [{"name": "Nope"}]}}}]), "no plugin is called 'Nope'"),
         (configured(profiles=[{}, {}]), "'default-scheduler' is there twice"),
+        (configured(profiles=[{"pluginConfig": ["x"]}]), r"pluginConfig\[0\]: expected a mapping, got str"),
+        (
+            configured(profiles=[{"plugins": {"score": {"disabled": [1]}}}]),
+            r"disabled\[0\]: expected a mapping, got int",
+        ),
         (
             configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "soon"}}]}]),
             r"args.filterTimeout: expected a duration",
