@@ -94,9 +94,9 @@ def _profile(entry: dict[str, Any], path: str, warnings: list[str]) -> Profile:
             continue
         _choose(_map(chosen, where), where, point, weights, disabled)
     timeout = FILTER_TIMEOUT
-    for i, config in enumerate(_list(entry.get("pluginConfig"), f"{path}.pluginConfig")):
+    for i, given in enumerate(_list(entry.get("pluginConfig"), f"{path}.pluginConfig")):
         where = f"{path}.pluginConfig[{i}]"
-        config = _map(config, where)
+        config = _map(given, where)
         if config.get("name") == "DynamicResources":
             args = _map(config.get("args"), f"{where}.args")
             timeout = _duration(args.get("filterTimeout", f"{FILTER_TIMEOUT}s"), f"{where}.args.filterTimeout")
@@ -107,7 +107,7 @@ def _profile(entry: dict[str, Any], path: str, warnings: list[str]) -> Profile:
 
 def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:
     for i, plugin in enumerate(_list(chosen.get("disabled"), f"{where}.disabled")):
-        name = _map(plugin, f"{where}.disabled[{i}]").get("name")
+        name = _map(plugin, f"{where}.disabled[{i}]").get("name", "")
         names = FILTERS | set(weights) if name == "*" else {name}
         if not names <= FILTERS | set(DEFAULT_WEIGHTS):
             raise ConfigurationError(f"{where}.disabled: no plugin is called {name!r}")
@@ -116,7 +116,7 @@ def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, f
         if point != "score":
             disabled.update(names & FILTERS)
     for i, plugin in enumerate(_list(chosen.get("enabled"), f"{where}.enabled")):
-        name = _map(plugin, f"{where}.enabled[{i}]").get("name")
+        name = _map(plugin, f"{where}.enabled[{i}]").get("name", "")
         if name not in FILTERS | set(DEFAULT_WEIGHTS):
             raise ConfigurationError(f"{where}.enabled: no plugin is called {name!r}")
         disabled.discard(name)
