@@ -22,6 +22,7 @@ from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client, Deltas, PatchKind, SharedInformers
+from dray.client.clock import timestamp
 from dray.client.consumers import Consumers
 from dray.client.events import EventRecorder
 from dray.scheduler.attempt import Placement, Refused
@@ -253,7 +254,7 @@ class Scheduler:
         known = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
         condition: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         if known is None or known.status != "False":
-            condition["lastTransitionTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            condition["lastTransitionTime"] = timestamp(time.time())
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
         try:
             await self._client.patch(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime
+import time
 
 from dray.api import podclaims
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -18,6 +18,7 @@ from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.client import Client, Controller, Deltas, PatchKind, SharedInformers
+from dray.client.clock import micro_timestamp, timestamp
 from dray.client.consumers import Consumers
 from dray.client.events import EventRecorder
 from dray.sim import hardware, lifecycle
@@ -67,7 +68,7 @@ class SimulatedNodes:
 
     async def register(self) -> None:
         """Create what is missing: nodes, leases, slices and the class of the driver."""
-        now = timestamp()
+        now = _now()
         if self._devices:
             await self._ensure(DeviceClass, hardware.class_tree())
         for number in range(self._count):
@@ -75,7 +76,7 @@ class SimulatedNodes:
             await self._ensure(Node, tree)
             name = tree["metadata"]["name"]
             node = await self._client.patch(Node, name, {"status": tree["status"]}, subresource="status")
-            await self._ensure(Lease, hardware.lease_tree(number, microtimestamp()))
+            await self._ensure(Lease, hardware.lease_tree(number, _precisely_now()))
             for piece in hardware.slice_trees(number, self._devices, node.metadata.uid):
                 await self._ensure(ResourceSlice, piece)
 
@@ -94,7 +95,7 @@ class SimulatedNodes:
             for name in self._numbers:
                 await asyncio.sleep(pause)
                 try:
-                    patch = {"spec": {"renewTime": microtimestamp()}}
+                    patch = {"spec": {"renewTime": _precisely_now()}}
                     await self._client.patch(Lease, name, patch, "kube-node-lease")
                 except ApiError as error:
                     log.debug("lease of %s: %s", name, error)
@@ -139,7 +140,7 @@ class SimulatedNodes:
     async def _remove(self, pod: Pod) -> None:
         """Stop a deleted pod. One that stays for others (foreground deletion) must say that it uses nothing more."""
         if pod.metadata.finalizers and not podclaims.is_finished(pod):
-            await self._report(pod, lifecycle.finished(pod, timestamp(), 0))
+            await self._report(pod, lifecycle.finished(pod, _now(), 0))
         try:
             await self._client.delete(Pod, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid, grace=0)
         except (NotFound, Conflict):
@@ -154,7 +155,7 @@ class SimulatedNodes:
             return None
         self._started[pod.metadata.uid] = asyncio.get_running_loop().time()
         if pod.status.phase != "Running":
-            await self._report(pod, lifecycle.running(pod, timestamp(), self._address(pod)))
+            await self._report(pod, lifecycle.running(pod, _now(), self._address(pod)))
         return lifecycle.run_seconds(pod)
 
     async def _advance(self, pod: Pod) -> float | None:
@@ -170,9 +171,9 @@ class SimulatedNodes:
         if lifecycle.restarts_after(pod, code):
             restarts = 1 + max((s.restartCount for s in pod.status.containerStatuses), default=0)
             self._started[pod.metadata.uid] = now
-            await self._report(pod, lifecycle.running(pod, timestamp(), self._address(pod), restarts))
+            await self._report(pod, lifecycle.running(pod, _now(), self._address(pod), restarts))
             return max(1.0, seconds)
-        await self._report(pod, lifecycle.finished(pod, timestamp(), code))
+        await self._report(pod, lifecycle.finished(pod, _now(), code))
         return None
 
     def _not_admitted(self, pod: Pod) -> str:
@@ -213,9 +214,9 @@ class SimulatedNodes:
         )
 
 
-def timestamp() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _now() -> str:
+    return timestamp(time.time())
 
 
-def microtimestamp() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _precisely_now() -> str:
+    return micro_timestamp(time.time())
