@@ -40,6 +40,11 @@ FAULTS = {
 }
 
 
+# What else may come to light: whether the call that hung had been carried out when it was given up is a matter of chance,
+# and a driver that is not idempotent refuses the claim then.
+BY_CHANCE = {"prepare not idempotent": {"answers while another call hangs"}}
+
+
 async def report_on(fault: str) -> Report:
     with tempfile.TemporaryDirectory(prefix="dray-") as name:
         root = Path(name)
@@ -56,4 +61,5 @@ async def test_a_good_driver_passes_every_check() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_broken_driver_is_found_out(fault: str) -> None:
-    assert set((await report_on(fault)).failures) == FAULTS[fault]
+    found = set((await report_on(fault)).failures)
+    assert found - BY_CHANCE.get(fault, set()) == FAULTS[fault]
