@@ -148,7 +148,9 @@ async def _idle(root: Path) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     print(f"an idle agent in a process that has one: {each / 1e6:.2f} MB, {load:.2%} of a core")
     total = each * IDLE_AGENTS / 1e6
-    print(f"  {IDLE_AGENTS} nodes with the runtime fake: {total:.0f} MB; this process before them: {before / 1e6:.0f} MB")
+    print(
+        f"  {IDLE_AGENTS} nodes with the runtime fake: {total:.0f} MB; this process before them: {before / 1e6:.0f} MB"
+    )
 
 
 async def _alone(root: Path) -> None:
