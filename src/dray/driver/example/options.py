@@ -13,7 +13,6 @@ import msgspec
 from dray.driver import DeviceConfig, PrepareError
 
 API_VERSION = "gpu.example.com/v1"
-KIND = "GpuConfig"
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
