@@ -23,7 +23,6 @@ from dray.api.errors import BadRequest, NotAcceptable, UnsupportedMediaType
 from dray.api.protobuf_types import META, VIA, list_name, message_class
 
 MAGIC = b"k8s\0"
-CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 
 Tree: TypeAlias = dict[str, Any]
 Read: TypeAlias = Callable[[Any], Any]
