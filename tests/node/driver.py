@@ -62,6 +62,7 @@ class Driver:
             }
         ]
         self.hang = False  # do not answer
+        self.deaf = False  # fail when told of the registration
         self.edits: dict[str, Any] = {}  # for containers, beside the environment
         self.omit: set[str] = set()  # claims to leave out of answers
         self.health: asyncio.Queue[list[health_pb2.DeviceHealth]] = asyncio.Queue()
@@ -187,6 +188,8 @@ class _Registration:
 
     async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
         self._driver.statuses.append(request)
+        if self._driver.deaf:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "deaf")
         if request.plugin_registered:
             self._driver.registered.set()
         return registration_pb2.RegistrationStatusResponse()

@@ -57,6 +57,7 @@ async def watched(root: Path, clock: SystemClock | ManualClock) -> AsyncIterator
 async def test_a_driver_registers_and_is_told(watched: Watched, driver: Driver) -> None:
     await driver.start()
     await watched.connected()
+    await asyncio.wait_for(driver.registered.wait(), 5)
     [status] = driver.statuses
     assert (status.plugin_registered, status.error) == (True, "")
     assert watched.changed == [NAME]
@@ -130,6 +131,17 @@ async def test_of_two_instances_the_latest_is_called_and_then_the_other(watched:
 async def test_slices_are_removed_at_once_when_the_socket_is_taken_away(watched: Watched, driver: Driver) -> None:
     await driver.start()
     await watched.connected()
+    await driver.stop()
+    await eventually(lambda: watched.removed == [NAME], 5)
+    assert watched.plugins.find(NAME) is None
+
+
+async def test_a_driver_that_goes_before_it_heard_of_its_registration_takes_its_slices_along(
+    watched: Watched, driver: Driver
+) -> None:
+    driver.deaf = True
+    await driver.start()
+    await eventually(lambda: len(driver.statuses) > 1, 5)  # it is told again until it has heard
     await driver.stop()
     await eventually(lambda: watched.removed == [NAME], 5)
     assert watched.plugins.find(NAME) is None

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -35,6 +35,7 @@ _RETRY_AFTER_BUG_SECONDS = 5.0
 AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed
 
 _STUB: Any = registration_pb2_grpc.RegistrationStub  # generated without types
+_Answer = TypeVar("_Answer")
 _Identity = tuple[int, int]  # inode and change time: a socket that was made anew is another one
 
 
@@ -54,7 +55,12 @@ class Event(Enum):
     TIMED_OUT = "timed out"
 
 
-_REMOVES_SLICES = {(State.PRESENT, Event.UNREGISTERED), (State.AWAY, Event.UNREGISTERED), (State.AWAY, Event.TIMED_OUT)}
+_REMOVES_SLICES = {
+    (State.ABSENT, Event.UNREGISTERED),  # taken away before its endpoint was tried
+    (State.PRESENT, Event.UNREGISTERED),
+    (State.AWAY, Event.UNREGISTERED),
+    (State.AWAY, Event.TIMED_OUT),
+}
 TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.ABSENT, Event.CONNECTED): State.PRESENT,
     (State.ABSENT, Event.DISCONNECTED): State.AWAY,  # registered, but its endpoint was never reached
@@ -163,12 +169,13 @@ class Plugins:
 
     async def _stay_with(self, path: str) -> None:
         """Register what is behind a socket and follow its connection."""
-        driver = await self._registered(path)
+        driver = await self._introduced(path)
         instances = self._instances.setdefault(driver.name, {})
         instances.pop(path, None)
         instances[path] = driver
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._confirm(path))
                 if self._accompany is not None:
                     group.create_task(self._accompany(driver))
                 await driver.follow_connection(lambda connected: self._told(driver, connected))
@@ -205,30 +212,37 @@ class Plugins:
         assert self._group is not None
         self._removals[name] = self._group.create_task(_finish(self._remove_slices(name)))
 
-    async def _registered(self, path: str) -> Driver:
+    async def _introduced(self, path: str) -> Driver:
+        """The driver behind a socket. It is the node's from here on, whether or not it hears that it was accepted."""
+        return await self._until_it_works(path, lambda stub: self._introduce(stub, path))
+
+    async def _confirm(self, path: str) -> None:
+        await self._until_it_works(path, lambda stub: self._notify(stub, ""))
+
+    async def _until_it_works(self, path: str, ask: Callable[[Any], Awaitable[_Answer]]) -> _Answer:
         backoff = Backoff(self._clock, initial=0.5, limit=60.0)
         while True:
             try:
-                return await self._register(path)
+                async with open_channel(path) as channel:
+                    return await ask(_STUB(channel))
+            except grpc.aio.AioRpcError as error:
+                log.warning("plugin %s is not registered: %s: %s", path, error.code().name, error.details())
             except (RegistrationError, DriverError) as error:
                 log.warning("plugin %s is not registered: %s", path, error)
             await backoff.pause()
 
-    async def _register(self, path: str) -> Driver:
-        async with open_channel(path) as channel:
-            stub = _STUB(channel)
-            try:
-                info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=self._patience)
-                problem = _problem(info)
-                status = registration_pb2.RegistrationStatus(plugin_registered=not problem, error=problem)
-                driver = Driver(info.name, info.endpoint or path, info.supported_versions) if not problem else None
-                await stub.NotifyRegistrationStatus(status, timeout=self._patience)
-            except grpc.aio.AioRpcError as error:
-                raise RegistrationError(f"{error.code().name}: {error.details()}") from error
-        if driver is None:
+    async def _introduce(self, stub: Any, path: str) -> Driver:
+        info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=self._patience)
+        if problem := _problem(info):
+            await self._notify(stub, problem)
             raise RegistrationError(problem)
+        driver = Driver(info.name, info.endpoint or path, info.supported_versions)
         log.info("DRA driver %s is registered: %s at %s", driver.name, driver.version, driver.endpoint)
         return driver
+
+    async def _notify(self, stub: Any, problem: str) -> None:
+        status = registration_pb2.RegistrationStatus(plugin_registered=not problem, error=problem)
+        await stub.NotifyRegistrationStatus(status, timeout=self._patience)
 
 
 def _problem(info: registration_pb2.PluginInfo) -> str:
