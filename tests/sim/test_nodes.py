@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from dray.api.types.coordination import Lease
@@ -9,6 +11,7 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceSlice
 from dray.sim.hardware import CLASS
 from dray.sim.lifecycle import EXIT_CODE, SECONDS
+from dray.sim.nodes import RESTART_SECONDS
 from tests.e2e.cluster import NODES, cluster
 from tests.e2e.objects import pod
 
@@ -98,3 +101,15 @@ async def test_a_deleted_pod_that_must_stay_is_reported_finished() -> None:
         await c.runs("p", phase="Succeeded")
         await c.client.patch(Pod, "p", {"metadata": {"finalizers": None}}, "default")
         await c.gone(Pod, "p")
+
+
+async def test_a_pod_that_ends_at_once_is_restarted_once_a_second_at_the_most() -> None:
+    async with cluster(nodes=1, devices=0, parts=ALONE) as c:
+        await c.create(Pod, pod("p", nodeName="node-0", annotations={SECONDS: "0"}, restartPolicy="Always"))
+
+        async def restarted() -> bool:
+            return any(status.restartCount == 2 for status in (await c.pod("p")).status.containerStatuses)
+
+        started = time.monotonic()
+        await c.eventually(restarted)
+        assert time.monotonic() - started > RESTART_SECONDS / 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 
 from dray.api import podclaims
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 LEASE_SECONDS = 10.0
 LEASES_A_SECOND = 20  # many nodes renew less often each, so that a quiet cluster stays quiet
 WORKERS = 16
+RESTART_SECONDS = 1.0  # between restarts at the least, however short a pod runs
 
 Key = tuple[str, str]
 
@@ -54,7 +56,7 @@ class SimulatedNodes:
         self._consumers = Consumers(informers, groups=sharing.groups)
         self._recorder = EventRecorder(client, "kubelet")
         self._controller: Controller[Key] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
-        self._started: dict[str, float] = {}
+        self._ends: dict[str, float] = {}  # uid of a pod that runs → when its time is up, in the loop's time
         self._pods.add_handler(self._on_pods)
         self._claims.add_handler(self._on_claims)
 
@@ -106,14 +108,14 @@ class SimulatedNodes:
         for old, new in deltas:
             if new is None:
                 assert old is not None
-                self._started.pop(old.metadata.uid, None)
+                self._ends.pop(old.metadata.uid, None)
             elif new.spec.nodeName in self._numbers:
                 self._controller.queue.add((new.metadata.namespace, new.metadata.name))
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for delta in deltas:
             for pod in self._consumers.of(delta.object.metadata.namespace, delta.object.metadata.name):
-                if pod.metadata.uid not in self._started and pod.spec.nodeName in self._numbers:
+                if pod.metadata.uid not in self._ends and pod.spec.nodeName in self._numbers:
                     self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
 
     # -- one pod
@@ -133,7 +135,7 @@ class SimulatedNodes:
         except lifecycle.BadAnnotation as error:
             await self._report(pod, lifecycle.refused("BadAnnotation", str(error)))
             return None
-        if pod.metadata.uid in self._started:
+        if pod.metadata.uid in self._ends:
             return await self._advance(pod)
         return await self._start(pod)
 
@@ -153,10 +155,11 @@ class SimulatedNodes:
                 pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {problem}"
             )
             return None
-        self._started[pod.metadata.uid] = asyncio.get_running_loop().time()
+        seconds = lifecycle.run_seconds(pod)
+        self._ends[pod.metadata.uid] = asyncio.get_running_loop().time() + (math.inf if seconds is None else seconds)
         if pod.status.phase != "Running":
             await self._report(pod, lifecycle.running(pod, _now(), self._address(pod)))
-        return lifecycle.run_seconds(pod)
+        return seconds
 
     async def _advance(self, pod: Pod) -> float | None:
         """Let time pass for a pod that runs: finish or restart it when its time is up."""
@@ -164,15 +167,16 @@ class SimulatedNodes:
         if seconds is None:
             return None
         now = asyncio.get_running_loop().time()
-        left = self._started[pod.metadata.uid] + seconds - now
+        left = self._ends[pod.metadata.uid] - now
         if left > 0:
             return left
         code = lifecycle.exit_code(pod)
         if lifecycle.restarts_after(pod, code):
             restarts = 1 + max((s.restartCount for s in pod.status.containerStatuses), default=0)
-            self._started[pod.metadata.uid] = now
+            again = max(RESTART_SECONDS, seconds)
+            self._ends[pod.metadata.uid] = now + again
             await self._report(pod, lifecycle.running(pod, _now(), self._address(pod), restarts))
-            return max(1.0, seconds)
+            return again
         await self._report(pod, lifecycle.finished(pod, _now(), code))
         return None
 
@@ -202,7 +206,7 @@ class SimulatedNodes:
                 Pod, pod.metadata.name, patch, pod.metadata.namespace, kind=PatchKind.STRATEGIC, subresource="status"
             )
         except (NotFound, Conflict):
-            self._started.pop(pod.metadata.uid, None)
+            self._ends.pop(pod.metadata.uid, None)
 
     def _address(self, pod: Pod) -> str:
         return hardware.address(self._numbers[pod.spec.nodeName])
