@@ -7,6 +7,7 @@ balance: what should run runs, and when everything is deleted, nothing is left.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -29,6 +30,12 @@ TEMPLATES: tuple[Tree, ...] = (
     template("best", alternatives(request("big", selector=BIG), request("any", CLASS))),
 )
 SHARED = ("shared-0", "shared-1", "shared-2")
+
+
+def size(default: str) -> tuple[int, int]:
+    """Pods and nodes: as the environment asks (`DRAY_CHAOS=10000x200`), or as many as a test has time for."""
+    pods, _, nodes = os.environ.get("DRAY_CHAOS", default).partition("x")
+    return int(pods), int(nodes)
 
 
 @dataclass
@@ -95,13 +102,13 @@ class Chaos:
             await disturb()
 
     async def _insist(self, action: Callable[[], Awaitable[object]]) -> None:
-        """Do it until the server has heard; what somebody else did meanwhile is no trouble."""
+        """Do it until the server has done it; what somebody else did meanwhile is no trouble."""
         while True:
             try:
                 await action()
-            except (AlreadyExists, Conflict, NotFound):
+            except (AlreadyExists, NotFound):
                 return
-            except ServiceUnavailable:
+            except (Conflict, ServiceUnavailable):
                 await asyncio.sleep(0.1)
             else:
                 return

@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 
 import pytest
 
 from dray.api.types.resource import ResourceClaim
-from tests.e2e.chaos import SHARED, Chaos
+from tests.e2e.chaos import SHARED, Chaos, size
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 
-PODS, NODE_COUNT = (int(part) for part in os.environ.get("DRAY_CHAOS", "1500x50").split("x"))
+PODS, NODE_COUNT = size("1500x50")
 DEVICES = 8
 SECONDS = max(60.0, PODS / 20)
 

@@ -20,12 +20,13 @@ from dray.client.config import load
 from dray.client.http import Http
 from dray.sim import SimulatedNodes
 from tests.e2e.audit import Audit
-from tests.e2e.chaos import Chaos
+from tests.e2e.chaos import Chaos, size
 from tests.e2e.cluster import eventually
 from tests.e2e.processes import Process, free_port
 
-PODS, NODES, DEVICES = 250, 10, 8
-SETTLES = 60.0  # seconds, with backoffs of killed parts in between
+PODS, NODES = size("250x10")
+DEVICES = 8
+SECONDS = 60.0 + PODS / 20  # to settle, with backoffs of killed parts in between
 
 
 @asynccontextmanager
@@ -54,7 +55,7 @@ async def balanced(chaos: Chaos, audit: Audit) -> None:
     assert chaos.kept
     for look in (settled, clean):
         try:
-            await eventually(look, SETTLES)
+            await eventually(look, SECONDS)
         except AssertionError:
             raise AssertionError("\n".join(found[:20])) from None
     assert audit.findings == []
@@ -73,6 +74,7 @@ def killing(dice: random.Random, victims: list[Process]) -> Callable[[], asyncio
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(int(4 * SECONDS))
 async def test_a_cluster_survives_kills_of_its_scheduler_and_controllers(tmp_path: Path) -> None:
     dice = random.Random(random.randrange(1 << 32))
     server = Process(tmp_path / "server.log", "apiserver", "--dir", tmp_path, "--port", "0", "--store", "memory")
@@ -107,6 +109,7 @@ async def simulated(client: Client) -> AsyncIterator[None]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(int(4 * SECONDS))
 async def test_a_whole_cluster_on_sqlite_survives_kills(tmp_path: Path) -> None:
     dice = random.Random(random.randrange(1 << 32))
     size = ("--nodes", str(NODES), "--devices", str(DEVICES))
