@@ -11,32 +11,23 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import msgspec
-
-from dray.api.conversion import from_stored
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
-from dray.api.resources import Resource
-from dray.api.selectors import label_selector
 from dray.api.types.admissionregistration import (
-    RuleWithOperations,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
-from dray.api.types.core import Namespace
-from dray.api.types.meta import LabelSelector, ObjectMeta
-from dray.api.wire import Wire
 from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.admission.matching import described, matched_version, selected, shown
 from dray.apiserver.admission.webhook_client import API_VERSION, CallFailed, ReviewAnswer, ReviewStatus, WebhookClient
-from dray.apiserver.reader import Reader, many, one, revision
+from dray.apiserver.reader import Reader, many, revision
 
 DEFAULT_SECONDS = 10
 LONGEST_WARNING = 256
 NEVER_SENT = (ValidatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding)
-OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class Unprocessable(ApiError):
@@ -99,26 +90,10 @@ class ValidatingWebhooks(Admission):
         return bool(self._webhooks)
 
     def _concerned(self, webhook: ValidatingWebhook, request: AdmissionRequest) -> Call | None:
-        versions = [request.version or request.resource.stored]
-        if webhook.matchPolicy != "Exact":
-            versions += [version for version in request.resource.versions if version not in versions]
-        for version in versions:
-            if any(rule_matches(rule, request, version) for rule in webhook.rules):
-                selected = self._namespace_selected(webhook, request) and _object_selected(webhook, request)
-                return Call(webhook, version) if selected else None
-        return None
-
-    def _namespace_selected(self, webhook: ValidatingWebhook, request: AdmissionRequest) -> bool:
-        """The namespace's labels decide; objects outside of namespaces are never left out by them."""
-        if _selects_everything(webhook.namespaceSelector):
-            return True
-        if request.concerns(Namespace):
-            namespace = cast("Namespace | None", request.object or request.old)
-        elif request.namespace:
-            namespace = one(self._reader, Namespace, "", request.namespace)
-        else:
-            return True
-        return namespace is not None and label_selector(webhook.namespaceSelector).matches(namespace.metadata.labels)
+        version = matched_version(webhook.rules, webhook.matchPolicy, request)
+        if version is None or not selected(webhook, request, self._reader):
+            return None
+        return Call(webhook, version)
 
     async def _ask(self, call: Call, request: AdmissionRequest) -> ApiError | None:
         """The error that the request fails with because of this webhook, if it does."""
@@ -138,85 +113,13 @@ class ValidatingWebhooks(Admission):
         return None if answer.allowed else _denial(webhook.name, answer)
 
 
-def rule_matches(rule: RuleWithOperations, request: AdmissionRequest, version: str) -> bool:
-    """Whether a rule is about this request, seen in a version of its resource."""
-    return (
-        _listed(rule.operations, request.operation)
-        and _listed(rule.apiGroups, request.resource.group)
-        and _listed(rule.apiVersions, version)
-        and _in_scope(rule.scope, request.resource)
-        and any(_resource_matches(pattern, request) for pattern in rule.resources)
-    )
-
-
 def review(request: AdmissionRequest, version: str) -> dict[str, Any]:
     """The AdmissionReview that tells a webhook about a request."""
-    resource = request.resource
-    asked = request.version or resource.stored
-    body = {
-        "uid": str(uuid.uuid4()),
-        "kind": _kind(resource, version),
-        "resource": _named(resource, version),
-        "subResource": request.subresource,
-        "requestKind": _kind(resource, asked),
-        "requestResource": _named(resource, asked),
-        "requestSubResource": request.subresource,
-        "name": request.name,
-        "namespace": request.namespace,
-        "operation": request.operation,
-        "userInfo": request.user.info(),
-        "object": _tree(resource, version, request.object),
-        "oldObject": _tree(resource, version, request.old),
-        "dryRun": request.dry_run,
-        "options": {**request.options, "apiVersion": "meta.k8s.io/v1", "kind": OPTIONS_KINDS.get(request.operation)},
-    }
-    present = {key: value for key, value in body.items() if value not in ("", None)}
-    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": present}
-
-
-def _listed(values: tuple[str, ...], value: str) -> bool:
-    return "*" in values or value in values
-
-
-def _in_scope(scope: str | None, resource: Resource) -> bool:
-    return scope in (None, "", "*") or (scope == "Namespaced") == resource.namespaced
-
-
-def _resource_matches(pattern: str, request: AdmissionRequest) -> bool:
-    name, slash, subresource = pattern.partition("/")
-    if name not in ("*", request.resource.plural):
-        return False
-    if not slash:
-        return not request.subresource
-    return subresource in ("*", request.subresource)
-
-
-def _selects_everything(selector: LabelSelector | None) -> bool:
-    return selector is None or not (selector.matchLabels or selector.matchExpressions)
-
-
-def _object_selected(webhook: ValidatingWebhook, request: AdmissionRequest) -> bool:
-    """The labels of either state decide, so that nobody escapes by taking a label away."""
-    if _selects_everything(webhook.objectSelector):
-        return True
-    selector = label_selector(webhook.objectSelector)
-    return any(selector.matches(_metadata(state).labels) for state in (request.object, request.old) if state)
-
-
-def _metadata(state: Wire) -> ObjectMeta:
-    return cast(ObjectMeta, state.metadata)  # type: ignore[attr-defined]  # every stored kind has metadata
-
-
-def _kind(resource: Resource, version: str) -> dict[str, str]:
-    return {"group": resource.group, "version": version, "kind": resource.kind}
-
-
-def _named(resource: Resource, version: str) -> dict[str, str]:
-    return {"group": resource.group, "version": version, "resource": resource.plural}
-
-
-def _tree(resource: Resource, version: str, state: Wire | None) -> dict[str, Any] | None:
-    return from_stored(resource, version, msgspec.to_builtins(state)) if state is not None else None
+    body = {"uid": str(uuid.uuid4()), **described(request, version)}
+    for name, state in (("object", request.object), ("oldObject", request.old)):
+        if state is not None:
+            body[name] = shown(request.resource, version, state)
+    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": body}
 
 
 def _denial(name: str, answer: ReviewAnswer) -> ApiError:

@@ -1,0 +1,141 @@
+"""Which requests webhooks and policies are about: rules, selectors, and the version in which a rule sees an object.
+
+With the match policy Equivalent, a rule for one version of a resource is also about requests in the others; the object
+is then shown in the version that the rule names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from dray.api.conversion import from_stored
+from dray.api.resources import Resource
+from dray.api.selectors import label_selector
+from dray.api.types.admissionregistration import NamedRuleWithOperations, RuleWithOperations
+from dray.api.types.core import Namespace
+from dray.api.types.meta import LabelSelector, ObjectMeta
+from dray.api.wire import Wire
+from dray.apiserver.admission import AdmissionRequest
+from dray.apiserver.reader import Reader, one
+
+Rule = RuleWithOperations | NamedRuleWithOperations
+OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class Selectors(Protocol):
+    """What narrows rules down."""
+
+    @property
+    def namespaceSelector(self) -> LabelSelector | None: ...
+    @property
+    def objectSelector(self) -> LabelSelector | None: ...
+
+
+def matched_version(rules: Sequence[Rule], match_policy: str | None, request: AdmissionRequest) -> str | None:
+    """The version in which one of the rules sees the request, if any does."""
+    versions = [request.version or request.resource.stored]
+    if match_policy != "Exact":
+        versions += [version for version in request.resource.versions if version not in versions]
+    return next((v for v in versions if any(rule_matches(rule, request, v) for rule in rules)), None)
+
+
+def rule_matches(rule: Rule, request: AdmissionRequest, version: str) -> bool:
+    """Whether a rule is about this request, seen in a version of its resource."""
+    return (
+        _listed(rule.operations, request.operation)
+        and _listed(rule.apiGroups, request.resource.group)
+        and _listed(rule.apiVersions, version)
+        and _in_scope(rule.scope, request.resource)
+        and any(_resource_matches(pattern, request) for pattern in rule.resources)
+        and (isinstance(rule, RuleWithOperations) or not rule.resourceNames or request.name in rule.resourceNames)
+    )
+
+
+def selected(selectors: Selectors, request: AdmissionRequest, reader: Reader) -> bool:
+    """Whether the labels of namespace and object are those that are asked for."""
+    return _namespace_selected(selectors.namespaceSelector, request, reader) and _object_selected(
+        selectors.objectSelector, request
+    )
+
+
+def described(request: AdmissionRequest, version: str) -> dict[str, Any]:
+    """A request as reviews and expressions tell of it, without its objects."""
+    resource = request.resource
+    asked = request.version or resource.stored
+    body = {
+        "kind": _kind(resource, version),
+        "resource": _named(resource, version),
+        "subResource": request.subresource,
+        "requestKind": _kind(resource, asked),
+        "requestResource": _named(resource, asked),
+        "requestSubResource": request.subresource,
+        "name": request.name,
+        "namespace": request.namespace,
+        "operation": request.operation,
+        "userInfo": request.user.info(),
+        "dryRun": request.dry_run,
+        "options": {**request.options, "apiVersion": "meta.k8s.io/v1", "kind": OPTIONS_KINDS.get(request.operation)},
+    }
+    return {key: value for key, value in body.items() if value != ""}
+
+
+def shown(resource: Resource, version: str, state: Wire) -> dict[str, Any]:
+    """An object as a tree of a version."""
+    return from_stored(resource, version, msgspec.to_builtins(state))
+
+
+def _listed(values: tuple[str, ...], value: str) -> bool:
+    return "*" in values or value in values
+
+
+def _in_scope(scope: str | None, resource: Resource) -> bool:
+    return scope in (None, "", "*") or (scope == "Namespaced") == resource.namespaced
+
+
+def _resource_matches(pattern: str, request: AdmissionRequest) -> bool:
+    name, slash, subresource = pattern.partition("/")
+    if name not in ("*", request.resource.plural):
+        return False
+    if not slash:
+        return not request.subresource
+    return subresource in ("*", request.subresource)
+
+
+def _selects_everything(selector: LabelSelector | None) -> bool:
+    return selector is None or not (selector.matchLabels or selector.matchExpressions)
+
+
+def _namespace_selected(selector: LabelSelector | None, request: AdmissionRequest, reader: Reader) -> bool:
+    """The namespace's labels decide; objects outside of namespaces are never left out by them."""
+    if _selects_everything(selector):
+        return True
+    if request.concerns(Namespace):
+        namespace = cast("Namespace | None", request.object or request.old)
+    elif request.namespace:
+        namespace = one(reader, Namespace, "", request.namespace)
+    else:
+        return True
+    return namespace is not None and label_selector(selector).matches(namespace.metadata.labels)
+
+
+def _object_selected(selector: LabelSelector | None, request: AdmissionRequest) -> bool:
+    """The labels of either state decide, so that nobody escapes by taking a label away."""
+    if _selects_everything(selector):
+        return True
+    wanted = label_selector(selector)
+    return any(wanted.matches(_metadata(state).labels) for state in (request.object, request.old) if state)
+
+
+def _metadata(state: Wire) -> ObjectMeta:
+    return cast(ObjectMeta, state.metadata)  # type: ignore[attr-defined]  # every stored kind has metadata
+
+
+def _kind(resource: Resource, version: str) -> dict[str, str]:
+    return {"group": resource.group, "version": version, "kind": resource.kind}
+
+
+def _named(resource: Resource, version: str) -> dict[str, str]:
+    return {"group": resource.group, "version": version, "resource": resource.plural}
