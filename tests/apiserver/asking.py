@@ -17,6 +17,7 @@ from dray.apiserver.core import ApiServer
 from dray.apiserver.request import Answer, Options, Request
 from dray.apiserver.serving import HttpServer, Tls, listen
 from dray.apiserver.user import ADMIN, User
+from tests.waiting import SECONDS
 
 CLAIMS = BY_NAME["resource.k8s.io", "resourceclaims"]
 CLASSES = BY_NAME["resource.k8s.io", "deviceclasses"]
@@ -114,7 +115,7 @@ async def serving(keys: Keys, *, secure: bool = True, **settings: Any) -> AsyncI
     await server.start()
     context = ssl.create_default_context(cafile=str(keys.authority_file)) if secure else False
     connector = aiohttp.TCPConnector(ssl=context)
-    session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(20))
+    session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(SECONDS))
     try:
         url = f"{'https' if secure else 'http'}://127.0.0.1:{sock.getsockname()[1]}"
         yield HttpAsker(url, session, running, keys.admin_token if secure else "")

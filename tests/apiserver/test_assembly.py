@@ -11,6 +11,7 @@ from dray.apiserver.assembly import Running, Settings
 from dray.store import StoreError
 from tests.apiserver.asking import CLAIMS, NAMESPACES, Asker, claim
 from tests.store.etcd_process import Etcd
+from tests.waiting import within
 
 
 async def test_a_server_finds_what_it_left(tmp_path: Path) -> None:
@@ -33,10 +34,10 @@ async def test_two_servers_on_one_etcd_see_each_other(tmp_path: Path) -> None:
         one, two = await asyncio.gather(Running.open(settings), Running.open(settings))
         first, second = Asker(one.api), Asker(two.api)
         assert set(await first.names(NAMESPACES)) == set(await second.names(NAMESPACES))
-        watch = two.api.watch(second.request("watch", CLAIMS, namespace="default", timeout_seconds=10))
+        watch = two.api.watch(second.request("watch", CLAIMS, namespace="default", timeout_seconds=60))
         heard = asyncio.ensure_future(anext(watch))
         created = await first.create(CLAIMS, claim("a"), namespace="default")
-        assert (await asyncio.wait_for(heard, 10))[0].object == created
+        assert (await within(heard))[0].object == created
         assert await second.get(CLAIMS, "a", namespace="default") == created
         patches = [
             asker.patch(CLAIMS, "a", {"metadata": {"labels": {f"{n}-{m}": "x"}}}, namespace="default")

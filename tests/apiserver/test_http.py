@@ -16,6 +16,7 @@ from dray.api.protobuf import encode as to_protobuf
 from dray.apiserver.certificates import Keys
 from dray.apiserver.http import Limits
 from tests.apiserver.asking import HttpAsker, claim, serving
+from tests.waiting import eventually, within
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -167,10 +168,10 @@ async def watched(http: HttpAsker, path: str, count: int, **headers: str) -> lis
 async def test_a_watch_is_a_stream_of_lines(http: HttpAsker) -> None:
     _, created = await http("POST", CLAIMS, claim("a"))
     task = asyncio.ensure_future(watched(http, f"{CLAIMS}?watch=true", 3))
-    await asyncio.sleep(0.1)
+    await eventually(lambda: http.running.http.metrics.watchers == 1)
     await http("POST", CLAIMS, claim("b"))
     await http("DELETE", f"{CLAIMS}/b")
-    events = await asyncio.wait_for(task, 5)
+    events = await within(task)
     assert [event["type"] for event in events] == ["ADDED", "ADDED", "DELETED"]
     assert events[0]["object"] == created
     deleted, added = events[2]["object"]["metadata"], events[1]["object"]["metadata"]
@@ -208,11 +209,7 @@ async def test_a_client_that_leaves_is_forgotten(http: HttpAsker) -> None:
         assert response.status == 200
         assert metrics.watchers == 1
         response.close()
-    for _ in range(500):
-        if not metrics.watchers:
-            break
-        await asyncio.sleep(0.01)
-    assert metrics.watchers == 0
+    await eventually(lambda: metrics.watchers == 0)
 
 
 async def test_a_client_certificate_is_a_user(http: HttpAsker, keys: Keys, tmp_path: Path) -> None:

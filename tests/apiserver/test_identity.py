@@ -36,8 +36,14 @@ def test_the_request_decides_where_an_object_is() -> None:
     assert metadata == {"namespace": "ns", "name": "a"}
     with pytest.raises(BadRequest, match="does not match the name on the URL"):
         identity.place(request(name="a"), {"name": "b"})
-    with pytest.raises(BadRequest, match="cluster-scoped"):
-        identity.place(request(resource=CLASSES, namespace=""), {"namespace": "ns"})
+    with pytest.raises(BadRequest, match="does not match the namespace sent on the request"):
+        identity.place(request(name="a"), {"namespace": "other"})
+
+
+def test_what_has_no_namespace_loses_the_one_that_it_names() -> None:
+    metadata: dict[str, Any] = {"name": "a", "namespace": "ns"}
+    identity.place(request(resource=CLASSES, namespace=""), metadata)
+    assert metadata == {"name": "a"}
 
 
 def test_an_update_keeps_what_is_the_servers() -> None:

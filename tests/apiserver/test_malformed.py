@@ -10,6 +10,7 @@ from typing import Any
 
 from dray.apiserver.certificates import Keys
 from tests.apiserver.asking import claim, pod, serving
+from tests.waiting import within
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 SLICE = {
@@ -152,8 +153,8 @@ async def answer(port: int, context: ssl.SSLContext, request: bytes) -> tuple[in
         writer.write(request)
         # A watch that has lost its timeout goes on for half an hour, as it should: its head is enough.
         watching = b"watch" in request.partition(b"\r\n")[0]
-        data = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n") if watching else reader.read(), 10)
-        data += await asyncio.wait_for(reader.read(10_000), 10) if watching and b" 200 " not in data[:20] else b""
+        data = await within(reader.readuntil(b"\r\n\r\n") if watching else reader.read())
+        data += await within(reader.read(10_000)) if watching and b" 200 " not in data[:20] else b""
     finally:
         writer.close()
     head, _, body = data.partition(b"\r\n\r\n")
@@ -199,6 +200,6 @@ async def test_connections_that_say_nothing_sensible_are_closed(keys: Keys) -> N
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(data)
             writer.write_eof()
-            assert len(await asyncio.wait_for(reader.read(), 5)) < 1000
+            assert len(await within(reader.read())) < 1000
             writer.close()
         assert (await http("GET", CLAIMS))[0] == 200

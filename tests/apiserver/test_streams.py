@@ -10,6 +10,7 @@ import pytest
 from dray.apiserver import streams
 from dray.apiserver.certificates import Keys
 from tests.apiserver.asking import serving
+from tests.waiting import eventually
 
 CONFIG = "/api/v1/namespaces/default/configmaps"
 
@@ -21,17 +22,12 @@ async def test_a_client_that_does_not_read_is_left(keys: Keys, monkeypatch: pyte
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport can
         writer.write(f"GET {CONFIG}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        await asyncio.sleep(0.1)
         metrics = http.running.http.metrics
-        assert metrics.watchers == 1
+        await eventually(lambda: metrics.watchers == 1)
         for number in range(40):
             body = {"metadata": {"name": f"c{number}"}, "data": {"x": "y" * 500_000}}
             assert (await http("POST", CONFIG, json.dumps(body), content_type="application/json"))[0] == 201
-        for _ in range(300):
-            if not metrics.watchers:
-                break
-            await asyncio.sleep(0.02)
-        assert metrics.watchers == 0
+        await eventually(lambda: metrics.watchers == 0)
         writer.close()
 
 
@@ -46,5 +42,4 @@ async def test_a_request_that_stops_in_the_middle_does_not_hold_anybody_up(keys:
         assert (await http("GET", CONFIG))[0] == 200
         for writer in halves:
             writer.close()
-        await asyncio.sleep(0.1)
-        assert http.running.http.metrics.in_flight == 0
+        await eventually(lambda: http.running.http.metrics.in_flight == 0)

@@ -64,10 +64,10 @@ def test_what_is_long_but_harmless_is_answered(expression: str) -> None:
     ],
 )
 def test_a_bomb_ends_soon_with_the_error_of_its_cost(expression: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     outcome = Selector(expression).evaluate(BARE)
     assert outcome.error == EXCEEDED
-    assert time.monotonic() - began < 30  # seconds on a busy machine; unbounded, it would be ages
+    assert time.process_time() - began < 30  # unbounded, it would be ages
 
 
 def test_macros_may_not_multiply_an_expression() -> None:
@@ -84,9 +84,9 @@ def test_an_evaluation_stops_where_the_cost_limit_is() -> None:
 
 
 def test_regular_expressions_take_linear_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert ask(f'"{"a" * 3000}".matches("(a*)*(x+x+)+y")') is False
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_texts_that_formatting_would_blow_up_are_refused() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.running import Dray
+from tests.waiting import eventually
 
 ROLE = Path(__file__).parents[2] / "manifests" / "pool-status-role.yaml"
 DRIVER = "gpu.example.com"
@@ -56,10 +55,11 @@ async def furnish(cluster: Cluster) -> None:
         for name, count in (("runs", 2), ("waits", 5)):
             await client.create(ResourceClaim, claim(name, count))
             await client.create(Pod, pod(name))
-        until = time.monotonic() + 20
-        while (await client.get(Pod, "runs", "default")).status.phase != "Running":
-            assert time.monotonic() < until
-            await asyncio.sleep(0.05)
+
+        async def runs() -> bool:
+            return (await client.get(Pod, "runs", "default")).status.phase == "Running"
+
+        await eventually(runs)
         assert (await client.list(DeviceClass)).items
 
 

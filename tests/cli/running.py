@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.waiting import SECONDS
+
 DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
 
 
@@ -35,7 +37,7 @@ class Dray:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(10)
+        return self.process.wait(SECONDS)
 
     def __exit__(self, *reason: object) -> None:
         if self.process.poll() is None:
@@ -46,6 +48,6 @@ class Dray:
 def outcome(*arguments: str | Path) -> tuple[int, str]:
     """The exit status of a command that ends by itself, and what it said."""
     done = subprocess.run(
-        [*DRAY, *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False, env={**os.environ}
+        [*DRAY, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS, check=False, env={**os.environ}
     )
     return done.returncode, done.stdout + done.stderr

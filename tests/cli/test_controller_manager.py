@@ -13,8 +13,8 @@ from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.components import fetched, server
 from tests.cli.running import Dray, outcome
-from tests.e2e.cluster import eventually
 from tests.e2e.objects import pod, template
+from tests.waiting import eventually
 
 
 async def test_it_makes_claims_empties_namespaces_and_tells_how_it_is(tmp_path: Path) -> None:
@@ -38,14 +38,14 @@ async def test_it_makes_claims_empties_namespaces_and_tells_how_it_is(tmp_path: 
                 async def gone() -> bool:
                     return "team" not in [one.metadata.name for one in (await client.list(Namespace)).items]
 
-                await eventually(made, 15)
-                await eventually(published, 15)
+                await eventually(made)
+                await eventually(published)
                 assert fetched(manager, "/healthz") == "ok"
                 text = fetched(manager, "/metrics")
                 assert "resourceclaim_controller_create_total 1.0" in text
                 assert "resourceclaim_controller_resource_claims 1.0" in text
                 await client.delete(Namespace, "team")
-                await eventually(gone, 15)
+                await eventually(gone)
                 assert manager.stop(signal.SIGTERM) == 0
                 assert manager.process.stderr is not None
                 said = manager.process.stderr.read()
@@ -66,7 +66,7 @@ async def test_only_the_chosen_controllers_run(tmp_path: Path) -> None:
                 async def gone() -> bool:
                     return "team" not in [one.metadata.name for one in (await client.list(Namespace)).items]
 
-                await eventually(gone, 15)
+                await eventually(gone)
                 assert manager.stop(signal.SIGTERM) == 0
             assert not (await client.list(ResourceClaim)).items
 

@@ -17,7 +17,7 @@ from dray.client.config import load
 from dray.client.http import Http
 from dray.node.checkpoint import Checkpoint
 from tests.cli.running import Dray
-from tests.node.cluster import eventually
+from tests.waiting import eventually
 
 CLASS = "gpu.example.com"
 NODES = ("agent-0", "agent-1")
@@ -66,7 +66,7 @@ class Loop:
         async def ready() -> bool:
             return len((await self.client.list(Node)).items) == len(NODES)
 
-        await eventually(ready, 20)
+        await eventually(ready)
         request = {"name": "gpu", "exactly": {"deviceClassName": CLASS}}
         selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
         await self.client.create(DeviceClass, {"metadata": {"name": CLASS}, "spec": {"selectors": [selector]}})
@@ -77,7 +77,7 @@ class Loop:
         async def published() -> bool:
             return len((await self.client.list(ResourceSlice)).items) == count
 
-        await eventually(published, 20)
+        await eventually(published)
 
     async def run(self, tree: dict[str, Any]) -> dict[str, str]:
         """Start a pod; by container what it printed."""
@@ -87,7 +87,7 @@ class Loop:
         async def running() -> bool:
             return (await self.client.get(Pod, name, "default")).status.phase == "Running"
 
-        await eventually(running, 20)
+        await eventually(running)
         await asyncio.sleep(0.3)
         return {c: await self.log(name, c) for c in "ab"}
 
@@ -101,13 +101,13 @@ class Loop:
         async def gone() -> bool:
             return not {p.metadata.name for p in (await self.client.list(Pod, "default")).items} & {*names}
 
-        await eventually(gone, 20)
+        await eventually(gone)
 
     async def nothing_left(self) -> None:
         async def no_claims() -> bool:
             return not (await self.client.list(ResourceClaim, "default")).items
 
-        await eventually(no_claims, 20)
+        await eventually(no_claims)
         for node in NODES:
             root = self._place / "nodes" / node
             assert Checkpoint.open(root / "claims.json")[0].claims == {}

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,10 +24,10 @@ from dray.api.types.resource import DeviceClass, ResourceSlice
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.running import DRAY, Dray, outcome
+from tests.waiting import SECONDS, wait_until
 
 T = TypeVar("T")
 EXAMPLES = Path(__file__).parents[2] / "examples/driver"
-SECONDS = 20.0
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def process(*arguments: str | Path, kubeconfig: Path) -> Iterator[subprocess.Pop
         yield child
     finally:
         child.terminate()
-        child.wait(10)
+        child.wait(SECONDS)
 
 
 def asked(kubeconfig: Path, question: Callable[[Http], Awaitable[T]]) -> T:
@@ -73,11 +72,7 @@ def asked(kubeconfig: Path, question: Callable[[Http], Awaitable[T]]) -> T:
 
 
 def eventually(kubeconfig: Path, question: Callable[[Http], Awaitable[T]]) -> T:
-    until = time.monotonic() + SECONDS
-    while not (answer := asked(kubeconfig, question)):
-        assert time.monotonic() < until, "it does not come true"
-        time.sleep(0.2)
-    return answer
+    return wait_until(lambda: asked(kubeconfig, question))
 
 
 async def apply(client: Http) -> None:
@@ -151,10 +146,10 @@ def test_the_examples_pass_their_own_test(root: Path, target: str) -> None:
     if target == "command":
         command = ["--", sys.executable, str(EXAMPLES / "driver.py"), "{node}", "{kubelet-dir}"]
     done = subprocess.run(
-        [*DRAY, "driver", "test", "-o", "json", "--patience", "0.5", *command],
+        [*DRAY, "driver", "test", "-o", "json", "--patience", "1.5", *command],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=4 * SECONDS,
         check=False,
     )
     report = json.loads(done.stdout)

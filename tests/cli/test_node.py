@@ -16,7 +16,7 @@ from dray.api.types.core import Node, Pod
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.running import Dray, outcome
-from tests.node.cluster import eventually
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ async def ready(client: Http, count: int) -> None:
         nodes = (await client.list(Node)).items
         return sum(c.type == "Ready" and c.status == "True" for n in nodes for c in n.status.conditions) == count
 
-    await eventually(look, 20)
+    await eventually(look)
 
 
 async def running(client: Http, name: str) -> None:
     async def look() -> bool:
         return (await client.get(Pod, name, "default")).status.phase == "Running"
 
-    await eventually(look, 20)
+    await eventually(look)
 
 
 def processes(argument: str) -> int:
@@ -87,7 +87,7 @@ async def test_a_node_of_its_own_joins_a_cluster_and_leaves_its_pods_running(pla
             assert processes("61235") == 1
             await client.delete(Pod, "p", "default")
             with Dray("node", "--kubeconfig", kubeconfig, *arguments):
-                await eventually(lambda: processes("61235") == 0, 20)
+                await eventually(lambda: processes("61235") == 0)
 
                 async def gone() -> bool:
                     return not (await client.list(Pod, "default")).items

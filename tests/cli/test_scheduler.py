@@ -18,8 +18,8 @@ from dray.client.http import Http
 from dray.sim.hardware import class_tree, node_tree, slice_trees
 from tests.cli.components import fetched, node_of, server
 from tests.cli.running import Dray, outcome
-from tests.e2e.cluster import eventually
 from tests.e2e.objects import claim, pod
+from tests.waiting import eventually
 
 
 async def furnish(client: Client, nodes: int) -> None:
@@ -63,7 +63,7 @@ async def test_it_places_pods_of_its_profiles_and_tells_how_it_is(tmp_path: Path
                 async def placed() -> bool:
                     return bool(await node_of(client, "p"))
 
-                await eventually(placed, 15)
+                await eventually(placed)
                 assert fetched(scheduler, "/healthz") == "ok"
                 text = fetched(scheduler, "/metrics")
                 assert 'scheduler_schedule_attempts_total{profile="mine",result="scheduled"} 1.0' in text
@@ -84,10 +84,10 @@ async def test_a_second_one_waits_until_the_first_is_gone(tmp_path: Path) -> Non
                 async def placed(name: str) -> bool:
                     return bool(await node_of(client, name))
 
-                await eventually(lambda: placed("p"), 15)
+                await eventually(lambda: placed("p"))
                 assert first.stop(signal.SIGTERM) == 0  # gives the lease back
                 await client.create(Pod, pod("q"), namespace="default")
-                await eventually(lambda: placed("q"), 15)
+                await eventually(lambda: placed("q"))
                 assert second.stop(signal.SIGINT) == 0
                 said = [_stderr(process.process) for process in (first, second)]
     assert ["default/p goes" in text for text in said] == [True, False]

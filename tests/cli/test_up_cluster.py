@@ -17,9 +17,9 @@ from dray.client import Client
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.running import outcome
-from tests.e2e.cluster import eventually
 from tests.e2e.objects import pod, template
 from tests.e2e.processes import Process
+from tests.waiting import eventually
 
 
 def text(directory: Path, path: str) -> str:

@@ -19,6 +19,7 @@ from dray.client.http import Http
 from dray.store import MemoryLog
 from tests.client.conftest import HISTORY, listening
 from tests.client.proxy import Proxy
+from tests.waiting import within
 
 
 def config_map(name: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
@@ -197,7 +198,7 @@ async def test_a_watch_tells_every_change_after_its_version(client: Client) -> N
     await asyncio.sleep(0)
     await client.patch(core.ConfigMap, "a", {"data": {"k": "v"}}, "ns")
     await client.delete(core.ConfigMap, "a", "ns")
-    seen = await asyncio.wait_for(watching, 5)
+    seen = await within(watching)
     assert [(event.type, event.object.metadata.name) for event in seen] == [
         ("ADDED", "a"),
         ("MODIFIED", "a"),
@@ -211,7 +212,7 @@ async def test_a_watch_tells_every_change_after_its_version(client: Client) -> N
 
 async def test_a_watch_without_version_begins_with_what_is_there(client: Client) -> None:
     await client.create(core.ConfigMap, config_map("a"), namespace="ns")
-    assert [event.type for event in await asyncio.wait_for(_events(client, 1), 5)] == ["ADDED"]
+    assert [event.type for event in await within(_events(client, 1))] == ["ADDED"]
 
 
 async def test_a_watch_ends_at_its_timeout(client: Client) -> None:
@@ -236,13 +237,13 @@ async def test_an_informer_keeps_up_with_a_real_server(client: Client) -> None:
     )
     await client.create(core.ConfigMap, config_map("a", {"keep": "yes"}, k="1"), namespace="ns")
     task = asyncio.create_task(informer.run())
-    await asyncio.wait_for(informer.synced(), 5)
+    await within(informer.synced())
     await client.patch(core.ConfigMap, "a", {"data": {"k": "2"}}, "ns")
     await client.patch(core.ConfigMap, "a", {"metadata": {"labels": None}}, "ns")  # leaves the selection
     arrived = asyncio.Event()
     informer.add_handler(lambda deltas: arrived.set() if any(d.object.metadata.name == "b" for d in deltas) else None)
     await client.create(core.ConfigMap, config_map("b", {"keep": "yes"}, k="3"), namespace="ns")
-    await asyncio.wait_for(arrived.wait(), 5)
+    await within(arrived.wait())
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert seen == [(None, "1"), ("1", "2"), ("2", None), (None, "3")]

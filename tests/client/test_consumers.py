@@ -10,7 +10,7 @@ from dray.api.types.core import Pod
 from dray.api.types.scheduling import PodGroup
 from dray.client import SharedInformers
 from dray.client.consumers import Consumers
-from tests.controllers.conftest import eventually
+from tests.waiting import eventually
 from tests.workloads.cluster import Cluster
 
 

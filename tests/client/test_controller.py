@@ -8,6 +8,7 @@ import pytest
 from dray.api.errors import Conflict, InternalError
 from dray.client import Controller, ManualClock
 from dray.client.clock import settle
+from tests.waiting import within
 
 
 class Script:
@@ -88,5 +89,5 @@ async def test_a_closed_queue_ends_the_controller_after_its_work() -> None:
     controller = Controller("closing", script)
     controller.queue.add("a")
     controller.queue.close()
-    await asyncio.wait_for(controller.run(), 1)
+    await within(controller.run())
     assert script.calls == ["a"]

@@ -12,6 +12,7 @@ from dray.api.errors import InternalError
 from dray.api.types import core
 from dray.client import Client, EventRecorder, ManualClock
 from dray.client.clock import settle
+from tests.waiting import within
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ async def test_a_server_that_refuses_events_stops_nothing(pod: core.Pod, clock: 
     task = asyncio.create_task(recorder.run())
     recorder.record(pod, "A", "a")
     recorder.record(pod, "B", "b")
-    await asyncio.wait_for(recorder.flush(), 1)
+    await within(recorder.flush())
     await settle()
     assert _dropped("refused") == 2
     assert not task.done()

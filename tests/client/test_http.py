@@ -16,6 +16,7 @@ from dray.client import Informer, ManualClock
 from dray.client.config import Config, ConfigError
 from dray.client.credentials import Fixed
 from dray.client.http import Http
+from tests.waiting import within
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -266,7 +267,7 @@ async def test_closing_a_watch_closes_its_connection() -> None:
     async with serving(handler) as client:
         async with aclosing(client.watch(ConfigMap)) as watch:
             await anext(watch)
-        await asyncio.wait_for(gone.wait(), 2)
+        await within(gone.wait())
 
 
 async def test_an_informer_survives_a_server_that_drops_connections() -> None:
@@ -293,7 +294,7 @@ async def test_an_informer_survives_a_server_that_drops_connections() -> None:
     async with serving(handler) as client:
         informer = Informer(client, ConfigMap, clock=QuickClock())
         task = asyncio.create_task(informer.run())
-        await asyncio.wait_for(enough.wait(), 5)
+        await within(enough.wait())
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert asked == ["5", "2", "3", "4", "5"]

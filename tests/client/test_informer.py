@@ -12,6 +12,7 @@ from dray.api.types.core import ConfigMap
 from dray.client import Batch, Delta, Deltas, Informer, ManualClock, Page, SharedInformers, WatchEvent
 from dray.client.clock import settle
 from tests.client.scripted import ScriptedClient, bookmark, config_map, event
+from tests.waiting import within
 
 
 class Recorder:
@@ -241,7 +242,7 @@ async def test_shared_informers_are_one_a_selection_and_stop_together(client: Sc
     client.lists.extend([Page((), "1"), Page((), "1")])
     await informers.start()
     await informers.start()
-    await asyncio.wait_for(informers.synced(), 1)
+    await within(informers.synced())
     assert informers.has_synced
     assert client.count("list") == 2
     await informers.stop()

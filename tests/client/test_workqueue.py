@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY
 
 from dray.client import ManualClock, QueueClosed, WorkQueue
 from dray.client.clock import settle
+from tests.waiting import within
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ async def test_a_wake_up_lost_to_a_cancelled_worker_reaches_another(queue: WorkQ
     await settle()
     queue.add("a")
     first.cancel()
-    assert await asyncio.wait_for(second, 1) == "a"
+    assert await within(second) == "a"
 
 
 async def test_a_delayed_key_comes_when_due_and_the_earliest_wish_holds(

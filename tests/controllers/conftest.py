@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
@@ -13,6 +13,7 @@ from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.user import ADMIN
 from dray.client import Client, Clock, EventRecorder, InProcess, Object, SharedInformers
 from dray.controllers import Context, Runnable
+from tests.waiting import eventually, within
 
 Start = Callable[..., AbstractAsyncContextManager[Context]]
 
@@ -42,7 +43,7 @@ def start(client: Client) -> Start:
         context = Context(client, informers, recorder, root_ca=root_ca, **({"clock": clock} if clock else {}))
         controllers = [factory(context) for factory in factories]
         await informers.start()
-        await asyncio.wait_for(informers.synced(), 10)
+        await within(informers.synced())
         tasks = [asyncio.create_task(c.run()) for c in (*controllers, recorder)]
         try:
             yield context
@@ -53,15 +54,6 @@ def start(client: Client) -> Start:
             await informers.stop()
 
     return started
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 5.0) -> None:
-    """Wait until something asynchronous has come true."""
-    for _ in range(int(seconds / 0.005)):
-        if await condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError(f"not true after {seconds} s")
 
 
 async def exists(client: Client, type_: type[Object], name: str, namespace: str = "") -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dray.api.types.core import ConfigMap, Namespace, ServiceAccount
 from dray.client import Client
 from dray.controllers.accounts import ROOT_CA, RootCertificates, ServiceAccounts
-from tests.controllers.conftest import Start, eventually, exists, quiet
+from tests.controllers.conftest import Start, exists, quiet
+from tests.waiting import eventually
 
 
 async def test_every_namespace_has_a_default_account_and_the_certificate(client: Client, start: Start) -> None:

@@ -16,7 +16,8 @@ from dray.controllers.claims import ClaimController
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.generated import claim_name
 from dray.controllers.quota import QuotaController
-from tests.controllers.conftest import Start, eventually, exists, gone, quiet
+from tests.controllers.conftest import Start, exists, gone, quiet
+from tests.waiting import eventually
 
 REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}]}}

@@ -17,7 +17,8 @@ from dray.client import Client, InProcess, Object
 from dray.controllers import ControllerManager
 from dray.controllers.garbage import GarbageCollector
 from dray.store import MemoryLog
-from tests.controllers.conftest import Start, eventually, exists, gone, quiet
+from tests.controllers.conftest import Start, exists, gone, quiet
+from tests.waiting import eventually, within
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +201,7 @@ async def test_claims_are_collected_also_while_their_api_is_off(server: Running,
     off = Running(MemoryLog(), server.api.storage.cache, Settings(authenticate=False, gates=gates))
     manager = ControllerManager(InProcess(off.api, ADMIN), gates=gates)
     running = asyncio.create_task(manager.run())
-    await asyncio.wait_for(manager.ready.wait(), 10)
+    await within(manager.ready.wait())
     await client.delete(ConfigMap, "owner", "ns")
     await gone(client, ResourceClaim, "claim", "ns")
     running.cancel()

@@ -11,7 +11,8 @@ from dray.api.types.core import ConfigMap, Namespace, ServiceAccount
 from dray.client import Client
 from dray.controllers import CONTROLLERS, ControllerManager
 from dray.controllers.registry import UnknownController
-from tests.controllers.conftest import eventually, exists, gone
+from tests.controllers.conftest import exists, gone
+from tests.waiting import eventually, within
 
 
 def test_all_controllers_run_unless_told_otherwise(client: Client) -> None:
@@ -37,7 +38,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(client: Client) -> None:
 async def test_a_namespace_is_furnished_emptied_and_removed_by_all_together(client: Client) -> None:
     manager = ControllerManager(client)
     running = asyncio.create_task(manager.run())
-    await asyncio.wait_for(manager.ready.wait(), 10)
+    await within(manager.ready.wait())
     await client.create(Namespace, {"metadata": {"name": "ns"}})
 
     async def furnished() -> bool:

@@ -10,7 +10,8 @@ from dray.api.types.core import ConfigMap, Namespace, NamespaceCondition, Pod, S
 from dray.api.types.resource import ResourceClaimTemplate
 from dray.client import Client
 from dray.controllers.namespaces import NamespaceController, Remaining, merged, told
-from tests.controllers.conftest import Start, eventually, exists, gone
+from tests.controllers.conftest import Start, exists, gone
+from tests.waiting import eventually
 
 
 @pytest.fixture(autouse=True)

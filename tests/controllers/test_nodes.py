@@ -11,7 +11,8 @@ from dray.api.types.core import Namespace, Node, Pod, Taint
 from dray.api.types.resource import ResourceSlice
 from dray.client import Client, ManualClock
 from dray.controllers.nodes import OUT_OF_SERVICE, NodeGarbage, must_leave
-from tests.controllers.conftest import Start, eventually, exists, gone, quiet
+from tests.controllers.conftest import Start, exists, gone, quiet
+from tests.waiting import eventually
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ from dray.api.types.core import ConfigMap, Namespace, Pod, ResourceQuota
 from dray.api.types.resource import ResourceClaim
 from dray.client import Client
 from dray.controllers.quota import QuotaController
-from tests.controllers.conftest import Start, eventually
+from tests.controllers.conftest import Start
+from tests.waiting import eventually
 
 DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
 CLAIMS = "count/resourceclaims.resource.k8s.io"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ import grpc.aio
 from dray.api.types.resource import ResourceClaim
 from dray.client import Client
 from dray.rpc import dra_v1_pb2, dra_v1beta1_pb2, registration_pb2
+from tests.waiting import SECONDS
 
 Tree = dict[str, Any]
 OPTIONS = [("grpc.default_authority", "localhost")]
@@ -61,10 +62,10 @@ class Kubelet:
             registration_pb2.RegistrationStatusResponse,
         )
 
-    async def prepare(self, *claims: ResourceClaim | Tree, version: str = "v1", timeout: float = 10) -> Any:
+    async def prepare(self, *claims: ResourceClaim | Tree, version: str = "v1", timeout: float = SECONDS) -> Any:
         return (await self._dra("NodePrepareResources", claims, version, timeout)).claims
 
-    async def unprepare(self, *claims: ResourceClaim | Tree, version: str = "v1", timeout: float = 10) -> Any:
+    async def unprepare(self, *claims: ResourceClaim | Tree, version: str = "v1", timeout: float = SECONDS) -> Any:
         return (await self._dra("NodeUnprepareResources", claims, version, timeout)).claims
 
     async def _dra(self, method: str, claims: Sequence[ResourceClaim | Tree], version: str, timeout: float) -> Any:
@@ -75,7 +76,7 @@ class Kubelet:
         endpoint = Path((await self.info()).endpoint)
         return await self._call(endpoint, path, request, getattr(messages, f"{method}Response"), timeout)
 
-    async def _call(self, socket: Path, path: str, request: Any, answer: Any, timeout: float = 10) -> Any:
+    async def _call(self, socket: Path, path: str, request: Any, answer: Any, timeout: float = SECONDS) -> Any:
         async with grpc.aio.insecure_channel(f"unix:{socket}", options=OPTIONS) as channel:
             method = channel.unary_unary(
                 path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
@@ -125,19 +126,6 @@ async def allocated_claim(
     status: Tree = {"allocation": {"devices": {"results": [*results, *others], "config": [*config]}}}
     status["reservedFor"] = [{"resource": "pods", "name": "p", "uid": str(uuid.uuid4())}]
     return await client.patch(ResourceClaim, name, {"status": status}, "default", subresource="status")
-
-
-async def eventually(check: Callable[[], Awaitable[bool]] | Callable[[], bool], seconds: float = 10) -> None:
-    """Wait until something holds."""
-    until = asyncio.get_running_loop().time() + seconds
-    while True:
-        holds = check()
-        if isinstance(holds, Awaitable):
-            holds = await holds
-        if holds:
-            return
-        assert asyncio.get_running_loop().time() < until, f"{check} does not come true"
-        await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

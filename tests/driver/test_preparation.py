@@ -25,7 +25,8 @@ from dray.driver.cdi import CdiDirectory
 from dray.driver.preparation import ClaimNotFound, Preparation
 from dray.driver.prepared import PreparedClaims
 from tests.driver.conftest import NODE
-from tests.driver.places import Places, allocated_claim, background, eventually
+from tests.driver.places import Places, allocated_claim, background
+from tests.waiting import eventually, within
 
 DRIVER = "gpu.example.com"
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -298,7 +299,7 @@ async def test_cleaning_waits_for_a_driver_that_cannot_yet(driver: Scripted, cli
     async with background(fresh(driver, client, places).clean()) as cleaning:
         await eventually(lambda: len(driver.unprepared) > 1)
         driver.failure = None
-        await asyncio.wait_for(cleaning, 5)
+        await within(cleaning)
     assert places.specs() == []
 
 

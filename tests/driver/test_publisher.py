@@ -17,7 +17,8 @@ from dray.apiserver.user import ADMIN, User
 from dray.client import Client, InProcess
 from dray.driver import Pool, Publisher, device
 from tests.driver.conftest import NODE
-from tests.driver.places import background, eventually
+from tests.driver.places import background
+from tests.waiting import eventually
 
 DRIVER = "d.example.com"
 REPAIR = 0.05
@@ -123,9 +124,9 @@ async def test_slices_that_others_delete_or_change_or_add_are_put_right(client: 
             return await names(client) == ["d0", "d1", "d2"]
 
         await client.delete(ResourceSlice, before.metadata.name)
-        assert not await right()
         await eventually(right)
         [after] = await slices(client)
+        assert after.metadata.uid != before.metadata.uid
         tree = msgspec.to_builtins(after)
         tree["spec"]["devices"] = []
         await client.update(ResourceSlice, tree)

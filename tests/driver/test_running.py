@@ -14,7 +14,8 @@ from dray.driver.example import GpuDriver, NetworkDriver
 from dray.driver.sockets import SocketError
 from dray.node.cdi import Specs
 from tests.driver.conftest import NODE
-from tests.driver.places import VERSIONS, Kubelet, Places, allocated_claim, background, eventually
+from tests.driver.places import VERSIONS, Kubelet, Places, allocated_claim, background
+from tests.waiting import eventually
 
 GPU = "gpu.example.com"
 

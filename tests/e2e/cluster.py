@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,12 +28,12 @@ from dray.scheduler.configuration import Configuration
 from dray.sim import SimulatedNodes
 from tests.e2e.audit import Audit, Complaints
 from tests.e2e.interference import Hook, interposed
+from tests.waiting import SECONDS, eventually, within
 
 CONTROLLERS, SCHEDULER, NODES = "controllers", "scheduler", "nodes"
 SECOND_SCHEDULER = "second scheduler"
 PARTS = (CONTROLLERS, SCHEDULER, NODES)
 NAMESPACE = "default"
-SECONDS = 10.0  # that a test waits at most, on a busy machine
 
 T = TypeVar("T")
 O = TypeVar("O", bound=Object)  # noqa: E741  (an object of the API)
@@ -77,7 +76,7 @@ class Cluster:
         task = asyncio.create_task(work.run(), name=name)
         self.parts[name] = Part(task, informers, work)
         await informers.start()
-        await asyncio.wait_for(informers.synced(), SECONDS)
+        await within(informers.synced())
 
     def _make(self, name: str, client: Client, informers: SharedInformers, gates: FeatureGates) -> Any:
         if name == CONTROLLERS:
@@ -122,8 +121,15 @@ class Cluster:
     # -- waiting and looking
 
     async def eventually(self, look: Callable[[], Awaitable[T]], seconds: float = SECONDS) -> T:
-        """Wait until looking gives something that counts as true, and return it."""
-        return await eventually(look, seconds, self.check)
+        """Wait until looking gives something that counts as true while the cluster is well, and return it."""
+
+        async def checked() -> T:
+            found = await look()
+            self.check()
+            return found
+
+        checked.__qualname__ = getattr(look, "__qualname__", repr(look))
+        return await eventually(checked, seconds)
 
     async def pod(self, name: str, namespace: str = NAMESPACE) -> Pod:
         return await self.client.get(Pod, name, namespace)
@@ -196,22 +202,6 @@ class Cluster:
         """Give parts time to do something that they should not do."""
         await asyncio.sleep(seconds)
         self.check()
-
-
-async def eventually(
-    look: Callable[[], Awaitable[T]], seconds: float = SECONDS, check: Callable[[], None] = lambda: None
-) -> T:
-    """Wait until looking gives something that counts as true; says what it gave last otherwise."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = await look()
-        check()
-        if found:
-            return found
-        assert time.monotonic() < deadline, (
-            f"not so after {seconds} s: {getattr(look, '__qualname__', look)}: {found!r}"
-        )
-        await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

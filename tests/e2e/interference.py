@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
 
 from dray.client import Client
+from tests.waiting import within
 
 WRITES = ("create", "update", "patch", "delete")
 
@@ -64,7 +65,7 @@ class Hold:
             await self._go.wait()
 
     async def reached(self) -> None:
-        await asyncio.wait_for(self._reached.wait(), 10)
+        await within(self._reached.wait())
 
     def go(self) -> None:
         self._go.set()

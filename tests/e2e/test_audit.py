@@ -7,8 +7,9 @@ from typing import Any
 from dray.api.podclaims import CLAIM_FINALIZER, POD_CLAIM_ANNOTATION
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
-from tests.e2e.cluster import Cluster, cluster, eventually
+from tests.e2e.cluster import Cluster, cluster
 from tests.e2e.objects import claim, pod
+from tests.waiting import eventually
 
 
 async def hold(c: Cluster, name: str, finalizers: list[str], consumer: Pod | None = None) -> None:

@@ -23,7 +23,11 @@ async def test_a_quiet_cluster_writes_only_leases_and_node_status() -> None:
         await c.create(Pod, pod("placed", claims=["many"], nodeName="node-0"))
         for name in ("no-devices", "no-claim"):
             await c.waits(name)
-        await c.quiet(1.5)
+
+        async def settled() -> bool:
+            return not await written(c, 1.5)
+
+        await c.eventually(settled)
         assert await written(c, 3.0) == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.client import Client, PatchKind
 from tests.node.driver import NAME
+from tests.waiting import eventually
 
 NODE = "node-a"
 NAMESPACE = "default"
@@ -88,24 +88,26 @@ class Cluster:
     async def names(self) -> list[str]:
         return [pod.metadata.name for pod in (await self.client.list(Pod, NAMESPACE)).items]
 
-    async def until(self, name: str, condition: Callable[[Pod], object], seconds: float = 15.0) -> Pod:
+    async def until(self, name: str, condition: Callable[[Pod], object]) -> Pod:
         """Wait for a pod to be as it should."""
-        pod: Pod | None = None
+
+        async def look() -> Pod | None:
+            pod = await self.get(name)
+            return pod if condition(pod) else None
+
         try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    pod = await self.get(name)
-                    if condition(pod):
-                        return pod
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"pod {name} is {pod and pod.status}; events: {await self.events(name)}") from None
+            found = await eventually(look)
+        except AssertionError:
+            status = (await self.get(name)).status
+            raise AssertionError(f"pod {name} is {status}; events: {await self.events(name)}") from None
+        assert found is not None
+        return found
 
     async def phase(self, name: str, phase: str) -> Pod:
         return await self.until(name, lambda pod: pod.status.phase == phase)
 
-    async def gone(self, name: str, seconds: float = 15.0) -> None:
-        await eventually(lambda: self._missing(name), seconds)
+    async def gone(self, name: str) -> None:
+        await eventually(lambda: self._missing(name))
 
     async def _missing(self, name: str) -> bool:
         return name not in await self.names()
@@ -127,15 +129,3 @@ class Cluster:
 
     async def status(self, name: str, patch: dict[str, Any]) -> None:
         await self.client.patch(Pod, name, {"status": patch}, NAMESPACE, kind=PatchKind.STRATEGIC, subresource="status")
-
-
-async def eventually(condition: Callable[[], Any], seconds: float = 15.0) -> None:
-    """Wait until something holds; it may be asked with or without await."""
-    async with asyncio.timeout(seconds):
-        while True:
-            answer = condition()
-            if asyncio.iscoroutine(answer):
-                answer = await answer
-            if answer:
-                return
-            await asyncio.sleep(0.02)

@@ -19,6 +19,7 @@ from dray.node.lifecycle import RestartDelays
 from dray.node.runtime import Runtime
 from tests.node.cluster import NODE, Cluster
 from tests.node.driver import Driver
+from tests.waiting import SECONDS, within
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ async def running_agent(
     running = Agent(client, settings(root, **more), clock=clock, runtime=over)
     task = asyncio.create_task(running.run())
     started = asyncio.create_task(running.started.wait())
-    await asyncio.wait((task, started), return_when=asyncio.FIRST_COMPLETED, timeout=20)
+    await asyncio.wait((task, started), return_when=asyncio.FIRST_COMPLETED, timeout=SECONDS)
     try:
         if task.done():
             task.result()
@@ -101,5 +102,5 @@ async def node(node_client: Client, root: Path, driver: Driver, clean: None) -> 
     """An agent with the runtime `process` and a registered driver."""
     async with running_agent(node_client, root) as running:
         await driver.start()
-        await asyncio.wait_for(driver.registered.wait(), 5)
+        await within(driver.registered.wait())
         yield running

@@ -26,9 +26,10 @@ from dray.node.fake import FakeRuntime
 from dray.node.runtimes import unavailable
 from dray.node.status import EDITS_APPLIED
 from dray.rpc import health_pb2
-from tests.node.cluster import NAMESPACE, NODE, Cluster, eventually
+from tests.node.cluster import NAMESPACE, NODE, Cluster
 from tests.node.conftest import running_agent
 from tests.node.driver import NAME, Driver
+from tests.waiting import eventually, within
 
 
 def lines(root: Path, pod: Pod, container: str = "main", attempt: int = 0) -> list[str]:
@@ -101,20 +102,25 @@ async def test_prepare_that_fails_three_times_is_tried_later_each_time(
     clock = ManualClock(1_800_000_000.0)
     async with running_agent(node_client, root, clock=clock, over=FakeRuntime(clock)):
         await driver.start()
-        await asyncio.wait_for(driver.registered.wait(), 5)
-        tries = iter(["once", "twice", "thrice"])
-        driver.fail = lambda method, uid: next(tries, "")
+        await within(driver.registered.wait())
+        await cluster.claim("before")
+        await cluster.pod("before", claims=("before",))
+        await cluster.phase("before", "Running")  # the driver is connected: nothing hurries the tries that follow
+        driver.calls.clear()
+        tries = ["once", "twice", "thrice"]
+        failures = iter(tries)
+        driver.fail = lambda method, uid: next(failures, "")
         await cluster.claim("c")
         await cluster.pod("p", claims=("c",))
-        await eventually(lambda: len(driver.called("prepare")) == 1)
-        for seconds, count in ((0.9, 1), (0.2, 2), (1.8, 2), (0.3, 3), (3.6, 3), (0.5, 4)):
-            await asyncio.sleep(0.05)  # answers come in real time
-            await clock.advance(seconds)
+        for count, (seconds, word) in enumerate(zip((1, 2, 4), tries, strict=True), 1):
+            text = f"Failed to prepare dynamic resources: ResourceClaim c: DRA driver {NAME}: {word}"
+            assert await cluster.event("p", "FailedPrepareDynamicResources", word) == text
+            await clock.advance(0.9 * seconds)
             await asyncio.sleep(0.05)
             assert len(driver.called("prepare")) == count
+            await clock.advance(0.2 * seconds)
+            await eventually(lambda count=count: len(driver.called("prepare")) == count + 1)
         await cluster.phase("p", "Running")
-        text = f"Failed to prepare dynamic resources: ResourceClaim c: DRA driver {NAME}: twice"
-        assert await cluster.event("p", "FailedPrepareDynamicResources", "twice") == text
 
 
 async def test_edits_that_cannot_be_applied_are_reported_on_the_pod(
@@ -165,7 +171,7 @@ async def test_a_driver_is_updated_while_its_pods_run(
     await cluster.phase("p", "Running")
     newer = await Driver(root, instance="new").start()
     newer.prepared |= driver.prepared
-    await asyncio.wait_for(newer.registered.wait(), 5)
+    await within(newer.registered.wait())
     await driver.stop()
     driver.prepared.clear()
     await asyncio.sleep(0.3)
@@ -218,7 +224,7 @@ async def test_a_device_without_spec_is_named_and_waited_for(
 async def test_the_health_of_devices_is_shown(node_client: Client, cluster: Cluster, root: Path, clean: None) -> None:
     async with running_agent(node_client, root):
         driver = await Driver(root, health=True).start()
-        await asyncio.wait_for(driver.registered.wait(), 5)
+        await within(driver.registered.wait())
         claim = await cluster.claim("c")
         await cluster.pod("p", claims=("c",), uses=[{"name": "c", "request": "gpu"}])
         identity = health_pb2.DeviceIdentifier(pool_name="pool", device_name="gpu-0")
@@ -299,7 +305,7 @@ async def test_a_pod_is_not_over_before_its_claims_are_unprepared(
     assert "done" in await cluster.names()
     driver.fail = lambda method, uid: ""
     await driver.start()
-    await cluster.gone("done", 5)
+    await cluster.gone("done")
     await eventually(lambda: nothing_left(root, driver))
 
 
@@ -409,16 +415,18 @@ async def test_containers_outlive_the_agent_and_are_not_started_twice(
     await driver.start()
     async with running_agent(node_client, root):
         running = await cluster.pod("running", "echo once; sleep 600", claims=("c",))
-        ending = await cluster.pod("ending", "echo once; sleep 0.5; exit 3", restartPolicy="Never")
+        script = f"echo once; while [ ! -e {root}/end ]; do sleep 0.05; done; exit 3"
+        ending = await cluster.pod("ending", script, restartPolicy="Never")
         await cluster.phase("running", "Running")
         await cluster.phase("ending", "Running")
+    (root / "end").touch()
     await asyncio.sleep(0.6)
     async with running_agent(node_client, root):
         done = await cluster.phase("ending", "Failed")
         state = done.status.containerStatuses[0].state.terminated
         assert state is not None
         assert state.exitCode == 3
-        await asyncio.wait_for(driver.registered.wait(), 5)
+        await within(driver.registered.wait())
         pod = await cluster.get("running")
         assert (pod.status.phase, pod.status.containerStatuses[0].restartCount) == ("Running", 0)
         assert (lines(root, running), lines(root, ending)) == (["once"], ["once"])
@@ -571,12 +579,12 @@ async def test_slices_go_at_the_agents_start_and_with_their_driver(
     async with running_agent(node_client, root):
         assert await names() == ["elsewhere"]
         await driver.start()
-        await asyncio.wait_for(driver.registered.wait(), 5)
+        await within(driver.registered.wait())
         for name, of in (("mine", NAME), ("others", "other.example")):
             await client.create(ResourceSlice, slice_tree(name, of, NODE))
         await driver.stop()
-        for _ in range(100):
-            if await names() == ["elsewhere", "others"]:
-                break
-            await asyncio.sleep(0.05)
-        assert await names() == ["elsewhere", "others"]
+
+        async def only_others() -> bool:
+            return await names() == ["elsewhere", "others"]
+
+        await eventually(only_others)

@@ -20,8 +20,9 @@ from dray.client import Client, SystemClock
 from dray.node.checkpoint import Checkpoint
 from dray.node.claims import Claims, ClaimsError
 from dray.node.plugins import Plugins
-from tests.node.cluster import NAMESPACE, Cluster, eventually
+from tests.node.cluster import NAMESPACE, Cluster
 from tests.node.driver import NAME, Driver
+from tests.waiting import eventually
 
 
 class Place:
@@ -50,7 +51,7 @@ class Place:
         await self.begin()
 
     async def knows(self, *names: str) -> None:
-        await eventually(lambda: all((d := self.plugins.find(n)) is not None and d.connected for n in names), 5)
+        await eventually(lambda: all((d := self.plugins.find(n)) is not None and d.connected for n in names))
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from dray.apiserver.assembly import Running
 from dray.apiserver.serving import HttpServer, listen
 from dray.node.checkpoint import Checkpoint
 from tests.node import nursery
-from tests.node.cluster import Cluster, eventually
+from tests.node.cluster import Cluster
 from tests.node.driver import Driver
+from tests.waiting import eventually
 
 KILLS = 20
 PODS = 24

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from dray.node.logs import BadOption, LogOptions, read_log
+from tests.waiting import within
 
 
 def line(second: int, text: str, kind: str = "F", stream: str = "stdout") -> str:
@@ -100,9 +102,26 @@ async def test_following_ends_with_the_container_and_misses_nothing(file: Path) 
     set_aside(file)
     append(file, line(8, "after the turn"))
     alive = False
-    async with asyncio.timeout(5):
-        await task
+    await within(task)
     assert b"".join(got) == b"first\nbefore the turn\nafter the turn\n"
+
+
+async def test_what_is_written_right_before_the_turn_is_not_missed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_some, turned = os.read, False
+
+    def read_and_turn(descriptor: int, count: int) -> bytes:
+        nonlocal turned
+        data = read_some(descriptor, count)
+        if not data and not turned:
+            turned = True
+            append(file, line(6, "before the turn"))
+            set_aside(file)
+            append(file, line(7, "after the turn"))
+        return data
+
+    monkeypatch.setattr("dray.node.logs.os.read", read_and_turn)
+    text = await read(file, follow=True)
+    assert text.splitlines()[-3:] == ["long line", "before the turn", "after the turn"]
 
 
 async def test_what_comes_is_passed_on_at_once(file: Path) -> None:
@@ -110,7 +129,7 @@ async def test_what_comes_is_passed_on_at_once(file: Path) -> None:
     waiting = asyncio.ensure_future(anext(pieces))
     await asyncio.sleep(0.05)
     append(file, line(6, "new"))
-    assert await asyncio.wait_for(waiting, 5) == b"new\n"
+    assert await within(waiting) == b"new\n"
     await pieces.aclose()
 
 

@@ -21,8 +21,9 @@ from dray.apiserver.serving import HttpServer, listen
 from dray.apiserver.user import ADMIN
 from dray.client import Client, InProcess
 from dray.node.agent import Agent
-from tests.node.cluster import NAMESPACE, NODE, Cluster, eventually
+from tests.node.cluster import NAMESPACE, NODE, Cluster
 from tests.node.conftest import running_agent
+from tests.waiting import eventually
 
 
 async def log(server: Running, pod: str, **query: str) -> str:
@@ -58,12 +59,12 @@ class TestPlain:
         async with aiohttp.ClientSession() as session:
             async with session.get(url) as answer:
                 assert (answer.status, source.reading) == (200, 1)
-            await eventually(lambda: source.reading == 0, 5)
+            await eventually(lambda: source.reading == 0)
             async with session.get(url) as answer:
                 server.drain()
                 with suppress(aiohttp.ClientError):
                     await answer.read()
-            await eventually(lambda: source.reading == 0, 5)
+            await eventually(lambda: source.reading == 0)
         await http.stop()
 
     async def test_what_cannot_be_read_is_explained(

@@ -13,8 +13,8 @@ from dray.client import ManualClock, SystemClock
 from dray.node import drivers
 from dray.node.drivers import V1, V1BETA1, ClaimId, DriverError
 from dray.node.plugins import AWAY_SECONDS, TRANSITIONS, Event, Plugins, State
-from tests.node.cluster import eventually
 from tests.node.driver import NAME, Driver
+from tests.waiting import eventually, within
 
 CLAIM = ClaimId("ns", "c", "u")
 
@@ -30,14 +30,13 @@ class Watched:
             clock=clock,
             changed=self.changed.append,
             remove_slices=self._remove,
-            patience=0.5,
         )
 
     async def _remove(self, driver: str) -> None:
         self.removed.append(driver)
 
     async def connected(self, name: str = NAME) -> None:
-        await eventually(lambda: (driver := self.plugins.find(name)) is not None and driver.connected, 5)
+        await eventually(lambda: (driver := self.plugins.find(name)) is not None and driver.connected)
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ async def watched(root: Path, clock: SystemClock | ManualClock) -> AsyncIterator
 async def test_a_driver_registers_and_is_told(watched: Watched, driver: Driver) -> None:
     await driver.start()
     await watched.connected()
-    await asyncio.wait_for(driver.registered.wait(), 5)
+    await within(driver.registered.wait())
     [status] = driver.statuses
     assert (status.plugin_registered, status.error) == (True, "")
     assert watched.changed == [NAME]
@@ -90,7 +89,7 @@ async def test_what_is_no_driver_is_refused_with_a_reason(
     watched: Watched, root: Path, arguments: dict[str, object], text: str
 ) -> None:
     driver = await Driver(root, **arguments).start()  # type: ignore[arg-type]  # by name
-    await eventually(lambda: driver.statuses, 5)
+    await eventually(lambda: driver.statuses)
     assert not driver.statuses[0].plugin_registered
     assert text in driver.statuses[0].error
     assert watched.plugins.all() == []
@@ -112,12 +111,12 @@ async def test_of_two_instances_the_latest_is_called_and_then_the_other(watched:
     old = await Driver(root, instance="1").start()
     await watched.connected()
     new = await Driver(root, instance="2").start()
-    await eventually(lambda: len([d for d in watched.plugins.all() if d.connected]) == 2, 5)
+    await eventually(lambda: len([d for d in watched.plugins.all() if d.connected]) == 2)
     found = watched.plugins.find(NAME)
     assert found is not None
     assert found.endpoint == str(new.endpoint)
     await new.stop()
-    await eventually(lambda: len(watched.plugins.all()) == 1, 5)
+    await eventually(lambda: len(watched.plugins.all()) == 1)
     found = watched.plugins.find(NAME)
     assert found is not None
     assert found.endpoint == str(old.endpoint)
@@ -125,14 +124,14 @@ async def test_of_two_instances_the_latest_is_called_and_then_the_other(watched:
     assert (old.called("prepare"), new.called("prepare")) == ([["u"]], [])
     assert watched.removed == []
     await old.stop()
-    await eventually(lambda: watched.removed == [NAME], 5)
+    await eventually(lambda: watched.removed == [NAME])
 
 
 async def test_slices_are_removed_at_once_when_the_socket_is_taken_away(watched: Watched, driver: Driver) -> None:
     await driver.start()
     await watched.connected()
     await driver.stop()
-    await eventually(lambda: watched.removed == [NAME], 5)
+    await eventually(lambda: watched.removed == [NAME])
     assert watched.plugins.find(NAME) is None
 
 
@@ -143,7 +142,7 @@ async def test_a_driver_that_goes_before_it_heard_of_its_registration_takes_its_
     await driver.start()
     await eventually(lambda: len(driver.statuses) > 1, 5)  # it is told again until it has heard
     await driver.stop()
-    await eventually(lambda: watched.removed == [NAME], 5)
+    await eventually(lambda: watched.removed == [NAME])
     assert watched.plugins.find(NAME) is None
 
 
@@ -151,10 +150,10 @@ async def test_a_killed_driver_comes_back_on_the_same_path(watched: Watched, dri
     await driver.start()
     await watched.connected()
     await driver.stop(take_away=False)
-    await eventually(lambda: not any(d.connected for d in watched.plugins.all()), 5)
+    await eventually(lambda: not any(d.connected for d in watched.plugins.all()))
     driver.registered.clear()
     await driver.start()
-    await asyncio.wait_for(driver.registered.wait(), 5)
+    await within(driver.registered.wait())
     await watched.connected()
     found = watched.plugins.find(NAME)
     assert found is not None
@@ -168,7 +167,7 @@ async def test_a_driver_that_restarts_behind_a_kept_registration_is_reached_agai
     await driver.start()
     await watched.connected()
     await driver._servers[1].stop(0)
-    await eventually(lambda: not any(d.connected for d in watched.plugins.all()), 5)
+    await eventually(lambda: not any(d.connected for d in watched.plugins.all()))
     other = Driver(root)
     other.registration = root / "elsewhere.sock"
     await other.start()
@@ -182,9 +181,8 @@ async def test_a_call_to_a_driver_that_is_away_fails_soon(watched: Watched, driv
     found = watched.plugins.find(NAME)
     assert found is not None
     await driver._servers[1].stop(0)
-    async with asyncio.timeout(5):
-        with pytest.raises(DriverError, match="UNAVAILABLE"):
-            await found.prepare([CLAIM])
+    with pytest.raises(DriverError, match="UNAVAILABLE"):
+        await within(found.prepare([CLAIM]), drivers.DEADLINE_SECONDS / 2)
 
 
 async def test_a_call_that_is_under_way_when_its_driver_goes_fails(watched: Watched, driver: Driver) -> None:
@@ -194,10 +192,10 @@ async def test_a_call_that_is_under_way_when_its_driver_goes_fails(watched: Watc
     assert found is not None
     driver.hang = True
     call = asyncio.create_task(found.prepare([CLAIM]))
-    await eventually(lambda: driver.calls, 5)
+    await eventually(lambda: driver.calls)
     driver.registration.unlink()
     with pytest.raises(DriverError, match="the driver has gone"):
-        await asyncio.wait_for(call, 5)
+        await within(call)
     with pytest.raises(DriverError, match="the driver has gone"):
         await found.prepare([CLAIM])
 
@@ -223,7 +221,7 @@ async def test_a_call_that_its_caller_gives_up_is_cancelled(watched: Watched, dr
     assert found is not None
     driver.hang = True
     call = asyncio.create_task(found.prepare([CLAIM]))
-    await eventually(lambda: driver.calls, 5)
+    await eventually(lambda: driver.calls)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -238,7 +236,7 @@ class TestAwayForLong:
         await driver.start()
         await watched.connected()
         await driver.stop(take_away=False)
-        await eventually(lambda: not any(d.connected for d in watched.plugins.all()), 5)
+        await eventually(lambda: not any(d.connected for d in watched.plugins.all()))
         await clock.advance(AWAY_SECONDS - 1)
         assert watched.removed == []
         await clock.advance(2)

@@ -26,6 +26,7 @@ from dray.node.process import ProcessWrapper
 from dray.node.runtime import Attempt, Key, Runtime, StartError, Task
 from dray.node.runtime import Mount as Volume
 from dray.node.supervised import Supervised
+from tests.waiting import eventually, within
 
 WRAPPERS = {"process": ProcessWrapper, "bwrap": BwrapWrapper, "oci": OciWrapper}
 EXECUTING = ("process", "bwrap", "oci")
@@ -67,8 +68,7 @@ def shell(script: str, attempt: int = 0, **more: object) -> Task:
 
 
 async def finished(runtime: Runtime, key: Key) -> Attempt:
-    async with asyncio.timeout(20):
-        await runtime.wait(key)
+    await within(runtime.wait(key))
     [attempt] = [attempt for attempt in runtime.attempts(key.pod) if attempt.key == key]
     return attempt
 
@@ -78,6 +78,15 @@ def written(runtime: Runtime, key: Key) -> list[str]:
     file = runtime.log(key)
     assert file is not None
     return [line.split(" ", 3)[3] for line in file.read_text().splitlines()]
+
+
+async def begun(runtime: Runtime, trap: str, **more: object) -> Task:
+    """A container that has set a trap for SIGTERM, has said so, and waits."""
+    task = shell(f"trap '{trap}' TERM; echo ready; while :; do sleep 0.05; done", **more)
+    await runtime.start(task)
+    if runtime.name != "fake":
+        await eventually(lambda: runtime.log(task.key) and written(runtime, task.key) == ["ready"])
+    return task
 
 
 async def output(runtime: Runtime, task: Task) -> list[str]:
@@ -107,12 +116,8 @@ async def test_a_second_start_of_an_attempt_starts_nothing(runtime: Runtime) -> 
 
 
 async def test_stopping_ends_a_container(runtime: Runtime) -> None:
-    task = shell("trap 'exit 3' TERM; while :; do sleep 0.05; done")
-    await runtime.start(task)
-    await asyncio.sleep(0.3)
-    begun = time.monotonic()
-    await runtime.stop(task.key, 10)
-    assert time.monotonic() - begun < 5
+    task = await begun(runtime, "exit 3")
+    await within(runtime.stop(task.key, 600))
     [attempt] = runtime.attempts("pod-1")
     assert attempt.exit_code == (143 if runtime.name == "fake" else 3)
 
@@ -164,22 +169,18 @@ async def test_the_working_directory_is_the_one_asked_for(executing: Runtime) ->
 
 
 async def test_a_container_that_does_not_listen_is_killed_after_its_grace(executing: Runtime) -> None:
-    task = shell("trap '' TERM; while :; do sleep 0.05; done")
-    await executing.start(task)
-    await asyncio.sleep(0.3)
+    task = await begun(executing, "")
     await executing.stop(task.key, 0.3)
     [attempt] = executing.attempts("pod-1")
     assert (attempt.exit_code, attempt.reason) == (137, "Error")
 
 
 async def test_a_second_stop_shortens_the_first(executing: Runtime) -> None:
-    task = shell("trap '' TERM; while :; do sleep 0.05; done")
-    await executing.start(task)
-    slow = asyncio.create_task(executing.stop(task.key, 60))
+    task = await begun(executing, "")
+    slow = asyncio.create_task(executing.stop(task.key, 600))
     await asyncio.sleep(0.3)
     await executing.stop(task.key, 0)
-    async with asyncio.timeout(5):
-        await slow
+    await within(slow)
 
 
 async def test_a_command_that_does_not_exist_is_named(executing: Runtime) -> None:
@@ -196,17 +197,18 @@ async def test_what_a_container_leaves_behind_ends_with_it(executing: Runtime, t
     task = shell(f"sleep {mark} & exit 0")
     await executing.start(task)
     await finished(executing, task.key)
-    assert not running_with(mark)
+    await eventually(lambda: not running_with(mark))
 
 
 async def test_a_container_survives_its_agent_and_is_found_again(executing: Runtime, tmp_path: Path) -> None:
-    task = shell("sleep 0.8; echo after; exit 5", quick_ends=2)
-    started = await executing.start(task)
+    task = await begun(executing, "echo after; exit 5", quick_ends=2)
+    [started] = executing.attempts("pod-1")
     another = opened(executing.name, tmp_path)
     assert another.attempts("pod-1") == [started]
     assert started.quick_ends == 2
+    await within(another.stop(task.key, 600))
     attempt = await finished(another, task.key)
-    assert (attempt.exit_code, written(another, task.key)) == (5, ["after"])
+    assert (attempt.exit_code, written(another, task.key)) == (5, ["ready", "after"])
 
 
 async def test_a_container_whose_guardian_was_killed_is_given_up(executing: Runtime, tmp_path: Path) -> None:
@@ -217,8 +219,7 @@ async def test_a_container_whose_guardian_was_killed_is_given_up(executing: Runt
     os.kill(guardian, signal.SIGKILL)
     attempt = await finished(executing, task.key)
     assert (attempt.exit_code, attempt.reason) == (137, "ContainerStatusUnknown")
-    await asyncio.sleep(0.2)
-    assert not running_with(mark)
+    await eventually(lambda: not running_with(mark))
 
 
 async def test_an_attempt_that_never_began_is_forgotten_and_cannot_begin(executing: Runtime, tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ async def test_an_attempt_that_never_began_is_forgotten_and_cannot_begin(executi
     ours = os.open(directory / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(ours, fcntl.LOCK_EX)
     late = await guardian(directory)  # waits for the lock, as if it had been started by an agent that was killed
-    await asyncio.sleep(0.2)
+    await eventually(lambda: has_open(late.pid, directory / "lock"))
     shutil.rmtree(directory)
     os.close(ours)
     assert await late.wait() == 0
@@ -299,7 +300,7 @@ async def test_oci_runs_hooks_and_adds_groups(tmp_path: Path) -> None:
     hook.write_text(f"#!/bin/sh\ncat > {tmp_path}/state\necho $WORD $1 > {tmp_path}/ran\n")
     hook.chmod(hook.stat().st_mode | stat.S_IXUSR)
     edits = Edits(
-        hooks=(Hook("createRuntime", str(hook), ("hook", "argument"), ("WORD=said", "PATH=/bin:/usr/bin"), 5),),
+        hooks=(Hook("createRuntime", str(hook), ("hook", "argument"), ("WORD=said", "PATH=/bin:/usr/bin"), 60),),
         additionalGids=(4711,),
     )
     assert runtime.cannot(shell("true", edits=edits)) == []
@@ -343,6 +344,10 @@ def test_auto_is_bwrap_where_it_works(tmp_path: Path, monkeypatch: pytest.Monkey
 def guardian_of(directory: Path) -> int:
     [file] = directory.glob("*/pid.json")
     return int(json.loads(file.read_text())["shim"])
+
+
+def has_open(process: int, file: Path) -> bool:
+    return any(os.path.realpath(entry) == str(file) for entry in Path(f"/proc/{process}/fd").iterdir())
 
 
 def running_with(argument: str) -> bool:

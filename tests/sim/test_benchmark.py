@@ -21,6 +21,6 @@ async def test_alternatives_take_the_last_one() -> None:
     assert await b.burst_of(2, 4, 8, workload) > 0
 
 
-async def test_waiting_pods_go_on_within_a_tenth_of_a_second() -> None:
+async def test_waiting_pods_go_on_at_once() -> None:
     for what, seconds in (await b.reactions(6)).items():
-        assert seconds[-2] < 0.1, what
+        assert seconds[2] < 0.5, what  # some milliseconds on a quiet machine; the shortest backoff is a second

@@ -20,6 +20,7 @@ from dray.store import (
     Retention,
     StoreError,
 )
+from tests.waiting import within
 
 OpenCache = Callable[..., Awaitable[Cache]]
 
@@ -189,7 +190,7 @@ async def test_wait_for_returns_when_the_revision_is_there(cache: Cache) -> None
     await asyncio.sleep(0)
     await put(cache, "pods/b")
     await put(cache, "pods/c")
-    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    await within(asyncio.gather(*waiting))
     with pytest.raises(TimeoutError):
         await cache.wait_for(revision + 1000, timeout=0.01)
     assert cache._waiters == []  # whoever gave up is not remembered

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from dray.store import Closed, Compacted, Conflict, Log, Op, Version
+from tests.waiting import within
 
 
 async def put(log: Log, key: str, value: bytes = b"v", expected: int | None = None) -> int:
@@ -150,7 +151,7 @@ async def test_tail_waits_for_what_comes(log: Log) -> None:
     await asyncio.sleep(0.05)
     assert not waiting.done()
     revision = await put(log, "pods/a")
-    batch = await asyncio.wait_for(waiting, 10)
+    batch = await within(waiting)
     assert (batch.revision, [v.key for v in batch.versions]) == (revision, ["pods/a"])
     await tail.aclose()  # type: ignore[attr-defined]  # it is a generator
 
@@ -165,7 +166,7 @@ async def test_a_tail_ends_when_the_log_is_closed(log: Log) -> None:
     draining = asyncio.create_task(drain())
     await asyncio.sleep(0.05)
     await log.close()
-    await asyncio.wait_for(draining, 10)
+    await within(draining)
 
 
 async def test_commit_after_close_is_refused(log: Log) -> None:

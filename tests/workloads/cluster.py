@@ -20,7 +20,7 @@ from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler
 from dray.sim import SimulatedNodes
 from dray.store import Cache, MemoryLog
-from tests.controllers.conftest import eventually
+from tests.waiting import eventually, within
 
 GROUPS = "WorkloadPodGroupResourceClaimTemplate"
 WORKLOADS = "DRAReservedForWorkloads"
@@ -84,7 +84,7 @@ class Cluster:
             )
         await informers.start()
         self._tasks[part] = asyncio.create_task(work, name=part), informers
-        await asyncio.wait_for(informers.synced(), 10)
+        await within(informers.synced())
 
     async def _run_nodes(self, nodes: SimulatedNodes, informers: SharedInformers) -> None:
         await informers.start()

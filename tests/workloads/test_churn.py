@@ -15,7 +15,7 @@ from dray.api.podclaims import GROUP_CLAIM_ANNOTATION
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
-from tests.controllers.conftest import eventually
+from tests.waiting import eventually
 from tests.workloads.cluster import ALL, Cluster
 
 CLIENTS = 4
@@ -106,7 +106,7 @@ async def test_no_inconsistent_state_is_reached_when_groups_rapidly_come_and_go(
     async def nothing_is_left() -> bool:
         return not await cluster.claims() and not (await cluster.client.list(PodGroup, "ns")).items
 
-    await eventually(nothing_is_left, 30)
+    await eventually(nothing_is_left)
     others[0].cancel()
     await asyncio.gather(*others, return_exceptions=True)
     assert watch.doubles == []

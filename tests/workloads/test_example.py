@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.cli.running import Dray
 from tests.kubectl.conftest import KUBECTL, Kubectl
+from tests.waiting import wait_until
 
 DATA = Path(__file__).parents[1] / "data"
 GATES = "GenericWorkload=true,WorkloadPodGroupResourceClaimTemplate=true"
@@ -41,13 +41,6 @@ def listed(kubectl: Kubectl, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not true after {seconds} s"
-        time.sleep(0.1)
-
-
 def running(kubectl: Kubectl, deployment: str) -> list[dict[str, Any]]:
     pods = listed(kubectl, "pods", f"--selector=app={deployment}")
     return [
@@ -61,7 +54,7 @@ def claims_of(kubectl: Kubectl) -> dict[str, dict[str, Any]]:
 
 
 def all_run(kubectl: Kubectl, replicas: int) -> None:
-    eventually(lambda: all(len(running(kubectl, name)) == replicas for name in DEPLOYMENTS))
+    wait_until(lambda: all(len(running(kubectl, name)) == replicas for name in DEPLOYMENTS))
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
@@ -85,11 +78,11 @@ def test_each_group_shares_a_claim_from_its_creation_to_its_end(kubectl: Kubectl
     assert claims_of(kubectl) == claims
 
     kubectl("scale", "deployment", *DEPLOYMENTS, "--replicas=0")
-    eventually(lambda: not listed(kubectl, "pods"))
+    wait_until(lambda: not listed(kubectl, "pods"))
     assert claims_of(kubectl) == claims
 
     kubectl("delete", "podgroups", *DEPLOYMENTS.values())
-    eventually(lambda: not listed(kubectl, "resourceclaims"))
+    wait_until(lambda: not listed(kubectl, "resourceclaims"))
     kubectl("delete", f"--filename={manifest}", "--ignore-not-found")
 
 
@@ -101,4 +94,4 @@ def test_applying_the_example_again_changes_nothing(kubectl: Kubectl) -> None:
     assert [line for line in again if "scheduling.k8s.io" in line and "unchanged" not in line] == []
     kubectl("apply", "--server-side", "--force-conflicts", f"--filename={manifest}")
     kubectl("delete", f"--filename={manifest}")
-    eventually(lambda: not listed(kubectl, "podgroups"))
+    wait_until(lambda: not listed(kubectl, "podgroups"))

@@ -13,7 +13,8 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from tests.client.conftest import listening
-from tests.controllers.conftest import eventually, exists, gone, quiet
+from tests.controllers.conftest import exists, gone, quiet
+from tests.waiting import eventually
 from tests.workloads.cluster import Cluster
 
 BOTH_FIELDS = pytest.mark.parametrize("seed", [True, False], ids=["workloadRef", "schedulingGroup"])
@@ -186,7 +187,7 @@ async def test_more_pods_than_a_claim_has_places_share_it_through_their_group(cl
         pods = (await cluster.client.list(Pod, "ns")).items
         return sum(pod.status.phase == "Running" for pod in pods) == len(names)
 
-    await eventually(all_run, 30)
+    await eventually(all_run)
     await cluster.reserved("g", name=(await cluster.the_claim()).metadata.name)
 
 

@@ -15,7 +15,8 @@ from dray.apiserver.user import AUTHENTICATED, User
 from dray.client import InProcess, ManualClock
 from dray.client.clock import settle
 from dray.controllers.references import References
-from tests.controllers.conftest import eventually, gone, quiet
+from tests.controllers.conftest import gone, quiet
+from tests.waiting import eventually
 from tests.workloads.cluster import Cluster
 
 
@@ -75,7 +76,7 @@ async def test_no_reference_is_added_for_pods_that_come_later(cluster: Cluster) 
         pods = (await cluster.client.list(Pod, "ns")).items
         return sum(pod.status.phase == "Running" for pod in pods) == len(names) + 1
 
-    await eventually(all_run, 30)
+    await eventually(all_run)
     assert (await cluster.read()).metadata.resourceVersion == before.metadata.resourceVersion
 
 

@@ -11,7 +11,8 @@ import pytest
 from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.resource import DeviceTaintRule
 from dray.client import ManualClock
-from tests.controllers.conftest import eventually, gone, quiet
+from tests.controllers.conftest import gone, quiet
+from tests.waiting import eventually
 from tests.workloads.cluster import DRIVER, Cluster, tolerating
 
 BROKEN = {"key": "broken", "effect": "NoExecute"}

@@ -120,10 +120,11 @@ def _present(versions: Sequence[Version], chosen: Selection, start: Start, revis
 async def _following(
     watch: Watch, chosen: Selection, bookmarks: bool, deadline: float
 ) -> AsyncGenerator[list[Change], None]:
-    everything = chosen.everything
-    while (left := deadline - time.monotonic()) > 0:
+    everything, left = chosen.everything, _BOOKMARK_SECONDS
+    while left > 0:  # when the time is up, what has happened until then is told yet
+        left = deadline - time.monotonic()
         try:
-            events = await watch.next(min(left, _BOOKMARK_SECONDS))
+            events = await watch.next(max(0.0, min(left, _BOOKMARK_SECONDS)))
         except (Lagged, Closed):
             return
         except StoreExpired as error:
@@ -132,7 +133,7 @@ async def _following(
             batch = [_plain(event) for event in events] if everything else _selected(events, chosen)
             if batch:
                 yield batch
-        elif bookmarks:
+        elif bookmarks and left > 0:
             yield [Change("BOOKMARK", None, watch.revision)]
 
 

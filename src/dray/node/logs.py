@@ -124,9 +124,10 @@ class _Growing:
         if self._descriptor is None:
             self._descriptor = self._open()
         while self._descriptor is not None:
+            current = self._is_current()  # asked before reading: what was written before the turn is read after it
             while chunk := os.read(self._descriptor, _CHUNK_BYTES):
                 yield chunk
-            if self._is_current():
+            if current:
                 return
             os.close(self._descriptor)
             self._descriptor = self._open()

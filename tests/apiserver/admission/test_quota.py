@@ -18,6 +18,7 @@ from dray.apiserver.storage import Storage, decode, written
 from dray.store import Cache, MemoryLog
 from tests.apiserver.admission.writing import about, create, update
 from tests.apiserver.reading import Objects, claim, exactly, pod
+from tests.waiting import within
 
 DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
 CLAIMS = "count/resourceclaims.resource.k8s.io"
@@ -199,7 +200,7 @@ async def test_refused_request_leaves_its_turn_to_the_next() -> None:
     chain = Chain([Quota(Objects(quota({"pods": "0"}, {"pods": "0"})))])
     for _ in range(2):
         with pytest.raises(Forbidden):
-            await asyncio.wait_for(chain.validate(about("CREATE", pod("p"))), 1)
+            await within(chain.validate(about("CREATE", pod("p"))))
 
 
 # With a real store
@@ -270,4 +271,4 @@ async def test_creation_fails_when_somebody_else_took_the_rest(storage: Storage)
     with pytest.raises(Forbidden, match="exceeded quota"):
         await Commits(storage.cache, chain).write(asked, "configmaps/default/a", asked.object, expected=0)
     assert storage.get(BY_TYPE[ConfigMap], "default", "a") is None
-    assert not await asyncio.wait_for(store(storage, chain, config_map("b")), 1)
+    assert not await within(store(storage, chain, config_map("b")))

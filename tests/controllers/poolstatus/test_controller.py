@@ -30,8 +30,9 @@ from dray.client.config import Config
 from dray.client.http import Http
 from dray.controllers import ControllerManager
 from dray.controllers.poolstatus import controller as module
-from tests.controllers.conftest import eventually, exists, gone, quiet
+from tests.controllers.conftest import exists, gone, quiet
 from tests.controllers.poolstatus.objects import DRIVER, claim_tree, slice_tree, tainted
+from tests.waiting import eventually, within
 
 ON = FeatureGates.parse("DRAResourcePoolStatus=true")
 ACCOUNT = User(
@@ -410,7 +411,7 @@ async def test_without_the_api_the_controller_waits_in_peace() -> None:
     async with over_http(FeatureGates(), "memory", controlled=False) as client:
         manager = ControllerManager(client, gates=ON, controllers="resourcepoolstatusrequest")
         task = asyncio.create_task(manager.run())
-        await asyncio.wait_for(manager.ready.wait(), 5)
+        await within(manager.ready.wait())
         await quiet(0.05)
         assert not task.done()
         task.cancel()

@@ -12,7 +12,7 @@ from dray.api.errors import Conflict, NotFound
 from dray.api.types.core import Event, Namespace, Pod
 from dray.client import Client, Clock, Controller, Deltas, Informer, Key, SystemClock, key_of
 from dray.client.clock import timestamp
-from tests.controllers.conftest import eventually
+from tests.waiting import eventually
 
 NAMESPACE = "ns"
 NODE = "node-1"
@@ -132,7 +132,7 @@ async def told(client: Client, reason: str) -> int:
     return len(await events(client, reason))
 
 
-async def becomes(read: Callable[[], Awaitable[Any]], expected: Any, seconds: float = 5.0) -> None:
+async def becomes(read: Callable[[], Awaitable[Any]], expected: Any) -> None:
     """Wait until reading gives what is expected; says what it was otherwise."""
     last: Any = None
 
@@ -142,6 +142,6 @@ async def becomes(read: Callable[[], Awaitable[Any]], expected: Any, seconds: fl
         return bool(last == expected)
 
     try:
-        await eventually(there, seconds)
+        await eventually(there)
     except AssertionError:
         raise AssertionError(f"expected {expected}, got {last}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ import pytest
 from dray.sim.drivertest import Outcome, OwnCluster, Patience, Places, Report, run
 from tests.sim.drivertest.plain import PlainDriver
 
-IMPATIENT = Patience(start=2, call=1.5, repair=3, quiet=0.2)
+PATIENT = Patience(start=60, call=60, repair=60, quiet=0.2)
+# Where something that never comes must be waited for, or two writes must be seen as belonging together.
+PATIENCE = {
+    "one at a time": replace(PATIENT, call=5),
+    "slice count wrong": replace(PATIENT, start=5),
+    "generation not raised": replace(PATIENT, quiet=2),
+}
 
 FAULTS = {
     "prepare not idempotent": {
@@ -50,7 +57,7 @@ async def report_on(fault: str) -> Report:
         root = Path(name)
         async with OwnCluster.running(root) as cluster:
             places = Places(cluster.kubeconfig, cluster.node, root / "k", root / "cdi")
-            return await run(PlainDriver(fault), cluster, places, IMPATIENT)
+            return await run(PlainDriver(fault), cluster, places, PATIENCE.get(fault, PATIENT))
 
 
 async def test_a_good_driver_passes_every_check() -> None:
