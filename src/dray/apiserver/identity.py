@@ -50,11 +50,10 @@ def metadata_of(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def place(request: Request, metadata: dict[str, Any]) -> None:
-    """Make namespace and name of the body those of the request, or refuse."""
+    """Make namespace and name of the body those of the request, or refuse; what has no namespace loses it."""
     namespace = metadata.get("namespace") or ""
     if not request.resource.namespaced:
-        if namespace:
-            raise BadRequest("namespace may not be set on a cluster-scoped object")
+        metadata.pop("namespace", None)
     elif namespace and namespace != request.namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     else:

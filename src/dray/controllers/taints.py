@@ -202,7 +202,7 @@ class TaintEviction:
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "DeletionByDeviceTaintManager",
-            "message": f"Device Taint manager: {fate.why}",
+            "message": "Device Taint manager: deleting due to NoExecute taint",  # the event says which
             "lastTransitionTime": timestamp(self._clock.time()),
         }
         patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [told]}}
