@@ -49,6 +49,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._timers: dict[K, tuple[float, Timer]] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
+        self._woken = False  # a worker was woken and has not run yet
         self._closed = False
         self._metrics = queue_metrics(name, self._depth, self._running_seconds)
 
@@ -99,9 +100,12 @@ class WorkQueue(Generic[K]):
         """Wait for a key; it is the caller's until `done`. Raises `QueueClosed` once closed and empty."""
         while not self._queue:
             if self._closed:
+                self._wake()
                 raise QueueClosed(self.name)
             await self._wait()
         key = self._queue.popleft()
+        if self._queue:
+            self._wake()  # comes to something if this worker has to wait before it is back for more
         now = self._clock.monotonic()
         self._metrics.waited.add(now - self._dirty.pop(key))
         self._processing[key] = now
@@ -119,8 +123,7 @@ class WorkQueue(Generic[K]):
         for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        while self._getters:
-            self._wake()
+        self._wake()
 
     def _expiry(self, key: K) -> Callable[[], None]:
         def expired() -> None:
@@ -134,21 +137,25 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     def _wake(self) -> None:
-        while self._getters:
+        """Wake one worker, unless one is on its way: each wakes the next as long as keys are left."""
+        while self._getters and not self._woken:
             getter = self._getters.popleft()
             if not getter.done():
+                self._woken = True
                 getter.set_result(None)
-                return
 
     async def _wait(self) -> None:
         getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._getters.append(getter)
         try:
             await getter
+            self._woken = False
         except asyncio.CancelledError:
             # A wake-up that came together with the cancellation belongs to somebody else.
-            if getter.done() and not getter.cancelled() and self._queue:
-                self._wake()
+            if getter.done() and not getter.cancelled():
+                self._woken = False
+                if self._queue:
+                    self._wake()
             raise
 
     def _depth(self) -> float:

@@ -80,10 +80,24 @@ class ClaimController:
             assert pod is not None
             if not pod.spec.resourceClaims:
                 continue
-            if new is not None and _pod_matters(old, new):
+            if new is not None and self._pod_matters(old, new):
                 self._add("pod", new)
             if new is None or podclaims.is_finished(new) or new.metadata.deletionTimestamp is not None:
                 self._look_at_claims_of(pod)
+
+    def _pod_matters(self, old: Pod | None, new: Pod) -> bool:
+        """Whether a change of a pod can mean work: it is new, lost a recorded claim, or got a node without the scheduler."""
+        if old is None:
+            return True
+        recorded = old.status.resourceClaimStatuses
+        if recorded and recorded != new.status.resourceClaimStatuses:
+            return True
+        return old.spec.nodeName != new.spec.nodeName and not self._is_reserved(new)
+
+    def _is_reserved(self, pod: Pod) -> bool:
+        """Whether all claims of a pod list it, as far as the copies know."""
+        claims = [self._claims.get(pod.metadata.namespace, use.claim or "") for use in self._consumers.uses(pod)]
+        return all(claim is not None and podclaims.is_reserved_for(claim, pod.metadata.uid) for claim in claims)
 
     def _look_at_claims_of(self, pod: Pod) -> None:
         namespace, group = pod.metadata.namespace, podclaims.group_name(pod)
@@ -110,9 +124,9 @@ class ClaimController:
             assert claim is not None
             _count(old, -1)
             _count(new, +1)
-            if new is not None and _claim_matters(old, new):
+            if new is not None and _claim_matters(old, new) and not self._inquiry.is_in_order(new):
                 self._add("claim", new)
-            if new is None or old is None:  # its owner may wait for it, or has lost it
+            if new is None or (old is None and not _is_made_for_pod(new)):  # somebody has lost it, or may wait for it
                 self._tell_owner(claim)
 
     def _tell_owner(self, claim: ResourceClaim) -> None:
@@ -262,20 +276,16 @@ class ClaimController:
         return await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource="status")
 
 
-def _pod_matters(old: Pod | None, new: Pod) -> bool:
-    """Whether a change of a pod can mean work: it is new, lost a recorded claim, or got a node."""
-    return (
-        old is None
-        or old.status.resourceClaimStatuses != new.status.resourceClaimStatuses
-        or old.spec.nodeName != new.spec.nodeName
-    )
-
-
 def _claim_matters(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     """Whether a change of a claim can mean work: its reservations, or its end."""
     if new.status.reservedFor or new.metadata.deletionTimestamp is not None:
         return True
     return old is None or bool(old.status.reservedFor)
+
+
+def _is_made_for_pod(claim: ResourceClaim) -> bool:
+    """Whether a claim was generated for a pod, which is told of it by whoever made it."""
+    return any(ref.controller and ref.kind == "Pod" for ref in claim.metadata.ownerReferences)
 
 
 def _templates_used(obj: Pod | PodGroup) -> list[str]:

@@ -31,6 +31,24 @@ class Inquiry:
         self._pods = context.informers.informer(Pod)
         self._groups = context.informers.informer(PodGroup) if sharing.groups else None
 
+    def is_in_order(self, claim: ResourceClaim) -> bool:
+        """Whether the copies alone show that a claim needs nothing; most changes leave it so."""
+        if claim.metadata.deletionTimestamp is not None or self._is_for_workload(claim):
+            return False
+        namespace = claim.metadata.namespace
+        for reference in claim.status.reservedFor:
+            pod = self._known_pod(namespace, reference.name, reference.uid)
+            if pod is None or not podclaims.is_pod(reference) or _will_never_run(pod):
+                return False
+            if self._groups is not None and podclaims.group_name(pod):
+                return False
+        for owner in claim.metadata.ownerReferences:
+            if owner.controller and owner.kind == "Pod":
+                pod = self._known_pod(namespace, owner.name, owner.uid)
+                if pod is None or podclaims.is_finished(pod):
+                    return False
+        return True
+
     async def facts(self, claim: ResourceClaim) -> Facts:
         references = claim.status.reservedFor
         finished = {r.uid for r in references if podclaims.is_pod(r) and not await self._still_uses(claim, r)}
@@ -139,10 +157,14 @@ class Inquiry:
                 return pod is None or podclaims.is_finished(pod)
         return False
 
+    def _known_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
+        pod = self._pods.get(namespace, name)
+        return pod if pod is not None and pod.metadata.uid == uid else None
+
     async def _current_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
         """The pod of this uid; asks the server before it says that there is none, since the copy may lag behind."""
-        pod = self._pods.get(namespace, name)
-        if pod is not None and pod.metadata.uid == uid:
+        pod = self._known_pod(namespace, name, uid)
+        if pod is not None:
             return pod
         try:
             pod = await self._client.get(Pod, name, namespace)

@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 WHY = 5  # the logging level of reasons, below DEBUG: `-v5`
 BINDINGS_IN_FLIGHT = 100
+TURN_SECONDS = 0.005  # attempts in a row before others get their turn: what they cause is then told in batches
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
 NEIGHBOUR_RULES = frozenset({"InterPodAffinity", "PodTopologySpread"})
@@ -120,15 +121,19 @@ class Scheduler:
                 await self._informers.stop()
 
     async def _loop(self) -> None:
+        turn_ends = 0.0
         while True:
             waiting = self.queue.pop()
             if waiting is None:
                 await self._sleep()
+                turn_ends = time.perf_counter() + TURN_SECONDS
                 continue
             self._attempt(waiting)
             while len(self._bindings) >= BINDINGS_IN_FLIGHT:
                 await asyncio.wait(self._bindings, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0)  # informers and bindings get their turn
+            if time.perf_counter() >= turn_ends:
+                await asyncio.sleep(0)  # informers and bindings get their turn
+                turn_ends = time.perf_counter() + TURN_SECONDS
 
     async def _sleep(self) -> None:
         self._figures.show(self.queue)
