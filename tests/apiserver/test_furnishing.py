@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dray.api.types.core import ConfigMap, Namespace
+from dray.api.types.core import ConfigMap, Namespace, Service
 from dray.api.types.rbac import ClusterRole
 from dray.apiserver.authorization import Attributes
 from dray.apiserver.authorization.rbac import Rbac
@@ -42,6 +42,22 @@ async def test_removed_objects_come_back_at_the_next_start(log: MemoryLog) -> No
     await cache.commit([Op(f"clusterroles.rbac.authorization.k8s.io/{name}", None) for name in ("view", "edit")])
     assert await furnish(storage) == 2
     assert one(storage, ClusterRole, "", "view")
+    await cache.close()
+
+
+async def test_the_service_of_the_server_follows_its_address(log: MemoryLog) -> None:
+    cache = await Cache.open(log, decode)
+    storage = Storage(cache)
+    await furnish(storage, address="127.0.0.1:6443")
+    made = one(storage, Service, "default", "kubernetes")
+    assert made is not None
+    assert (made.spec.clusterIP, made.spec.ipFamilies, made.spec.ports[0].port) == ("127.0.0.1", ("IPv4",), 6443)
+    assert await furnish(storage, address="127.0.0.1:6443") == 0
+    assert await furnish(storage, address="[::1]:6444") == 1
+    moved = one(storage, Service, "default", "kubernetes")
+    assert moved is not None
+    assert (moved.spec.clusterIP, moved.spec.ipFamilies, moved.spec.ports[0].port) == ("::1", ("IPv6",), 6444)
+    assert moved.metadata.uid == made.metadata.uid
     await cache.close()
 
 

@@ -38,7 +38,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     token_file: Path | None = None
     pool_status: RequestLimits = field(default_factory=RequestLimits)
-    address: str = ""  # told to clients in discovery
+    address: str = ""  # HOST:PORT, told to clients in discovery and as the service kubernetes
 
 
 class Running:
@@ -86,7 +86,7 @@ class Running:
         try:
             cache = await Cache.open(log, decode)
             running = cls(log, cache, settings)
-            await furnish(running.api.storage, running.root_ca)
+            await furnish(running.api.storage, running.root_ca, settings.address)
         except BaseException:
             await log.close()
             raise

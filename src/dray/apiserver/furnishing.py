@@ -15,13 +15,13 @@ _AT_ONCE = 64  # etcd takes 128 writes in one transaction by default, and some s
 _ATTEMPTS = 10
 
 
-async def furnish(storage: Storage, root_ca: str = "") -> int:
+async def furnish(storage: Storage, root_ca: str = "", address: str = "") -> int:
     """Create what is missing and repair what is not as it should be; the number of objects written."""
     count = 0
     for attempt in range(_ATTEMPTS):
         await storage.cache.read()
         try:
-            for some in _batched(list(wanted(storage, root_ca))):
+            for some in _batched(list(wanted(storage, root_ca, address))):
                 await storage.cache.commit(some)
                 count += len(some)
             return count

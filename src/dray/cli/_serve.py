@@ -141,6 +141,13 @@ def _listen(args: argparse.Namespace) -> socket.socket:
         raise StartError(text) from error
 
 
+def _address(sock: socket.socket) -> str:
+    """Where this machine reaches the server, as HOST:PORT."""
+    host, port = sock.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _keys(args: argparse.Namespace) -> Keys:
     from dray.apiserver.certificates import Keys
 
@@ -175,7 +182,7 @@ def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> Sett
         authenticate=not args.insecure,
         token_file=args.token_auth_file,
         pool_status=limits,
-        address=f"{args.host}:{sock.getsockname()[1]}",
+        address=_address(sock),
     )
 
 
@@ -195,9 +202,7 @@ async def _open(settings: Settings) -> Running:
 
 
 def _announce(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> None:
-    host, port = sock.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    url = f"{'http' if args.insecure else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+    url = f"{'http' if args.insecure else 'https'}://{_address(sock)}"
     file = args.dir / "kubeconfig"
     _write_kubeconfig(file, url, keys, args.insecure)
     print(f"API server at {url}, state in {'memory' if args.store == 'memory' else args.store}")

@@ -1,8 +1,9 @@
 """The objects that every cluster has from its first moment: made at start, and repaired at every other.
 
 Roles and bindings get back the rules and subjects that somebody took from them, unless the annotation that asks for it is
-set to "false"; what was added stays. Also here: the namespaces, the priority classes of the system, and in each namespace
-the default service account and the configuration map that tells pods whom to trust. Left out: writing them.
+set to "false"; what was added stays. Also here: the namespaces, the priority classes of the system, the service that
+stands for the server, and in each namespace the default service account and the configuration map that tells pods whom
+to trust. Left out: writing them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 
 from dray.api.resources import BY_TYPE, Resource
-from dray.api.types.core import ConfigMap, Namespace, ServiceAccount
+from dray.api.types.core import ConfigMap, Namespace, Service, ServiceAccount, ServiceSpec
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.api.types.scheduling import PriorityClass
 from dray.api.wire import Wire
@@ -40,6 +41,7 @@ DEFAULTS_LABEL = "kubernetes.io/bootstrapping"
 AGGREGATE_LABEL = "rbac.authorization.k8s.io/aggregate-to-"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 ROOT_CA = "kube-root-ca.crt"
+API_SERVICE = "kubernetes"
 PRIORITIES = {
     "system-cluster-critical": (
         2_000_000_000,
@@ -49,10 +51,11 @@ PRIORITIES = {
 }
 
 
-def wanted(reader: Reader, root_ca: str = "") -> Iterator[Wanted]:
+def wanted(reader: Reader, root_ca: str = "", address: str = "") -> Iterator[Wanted]:
     """What to write at start: each object whole, either new (without resourceVersion) or repaired.
 
-    `root_ca` is the authority's certificate; without it no configuration map is made.
+    `root_ca` is the authority's certificate; without it no configuration map is made. `address` is where the server
+    listens, HOST:PORT; without it no service is made.
     """
     for name in NAMESPACES:
         if one(reader, Namespace, "", name) is None:
@@ -65,6 +68,10 @@ def wanted(reader: Reader, root_ca: str = "") -> Iterator[Wanted]:
     for name, (value, text) in PRIORITIES.items():
         if one(reader, PriorityClass, "", name) is None:
             yield BY_TYPE[PriorityClass], _priority_class(name, value, text)
+    if address:
+        service = _moved(one(reader, Service, "default", API_SERVICE), api_service(address))
+        if service is not None:
+            yield BY_TYPE[Service], service
     for resource, tree in policy():
         repaired = _repaired(reader.get(resource, "", tree["metadata"]["name"]), tree)
         if repaired is not None:
@@ -114,6 +121,25 @@ def namespace_defaults(name: str, root_ca: str = "") -> Iterator[Wanted]:
             BY_TYPE[ConfigMap],
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ca.crt": root_ca}},
         )
+
+
+def api_service(address: str) -> Tree:
+    """The service that stands for the server. There is no network in between: its address is the server's own."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    spec = {
+        "type": "ClusterIP",
+        "clusterIP": host,
+        "clusterIPs": [host],
+        "ipFamilies": ["IPv6" if ":" in host else "IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "internalTrafficPolicy": "Cluster",
+        "sessionAffinity": "None",
+        "ports": [{"name": "https", "protocol": "TCP", "port": int(port), "targetPort": int(port)}],
+    }
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    metadata = _metadata(API_SERVICE, "default", labels=labels)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec, "status": {"loadBalancer": {}}}
 
 
 def _metadata(name: str, namespace: str = "", **maps: dict[str, str]) -> Tree:
@@ -173,6 +199,15 @@ def _repaired(found: Wire | None, tree: Tree) -> Tree | None:
             current[field] = [*(current.get(field) or ()), *missing]
             changed = True
     return current if changed else None
+
+
+def _moved(found: Service | None, tree: Tree) -> Tree | None:
+    """The service to write: a new one, or the existing one at another address; None if it is where it was."""
+    if found is None:
+        return tree
+    if found.spec == msgspec.convert(tree["spec"], ServiceSpec):
+        return None
+    return {**msgspec.to_builtins(found), "spec": tree["spec"]}
 
 
 def _covered(row: Tree, rows: list[Tree]) -> bool:
