@@ -9,7 +9,7 @@ import pytest
 from dray.api.errors import Forbidden
 from dray.api.types.batch import Job
 from dray.api.types.core import ConfigMap, Pod
-from dray.api.types.rbac import Role, RoleBinding
+from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.api.types.resource import ResourceClaim
 from dray.apiserver.user import AUTHENTICATED, User
 from dray.client import InProcess, ManualClock
@@ -171,15 +171,15 @@ async def test_the_owner_needs_permission_to_write_the_status(cluster: Cluster, 
     await cluster.running("p")
     await cluster.delete("p")
     await gone(cluster.client, Pod, "p", "ns")
-    resources = ["resourceclaims/status" if allowed else "resourceclaims"]
+    resources = ["resourceclaims/status", "resourceclaims/binding"] if allowed else ["resourceclaims"]
     rule = {"apiGroups": ["resource.k8s.io"], "resources": resources, "verbs": ["patch"]}
-    await cluster.client.create(Role, {"metadata": {"name": "owner"}, "rules": [rule]}, namespace="ns")
+    await cluster.client.create(ClusterRole, {"metadata": {"name": "owner"}, "rules": [rule]})
     binding = {
         "metadata": {"name": "owner"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "owner"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "owner"}],
     }
-    await cluster.client.create(RoleBinding, binding, namespace="ns")
+    await cluster.client.create(ClusterRoleBinding, binding)
     owner = InProcess(cluster.server.api, User("owner", groups=(AUTHENTICATED,)))
     patch = {"status": {"reservedFor": None}}
     if allowed:

@@ -62,6 +62,13 @@ GATES: tuple[Gate, ...] = (
         needs=("DynamicResourceAllocation",),
     ),
     Gate(
+        "DRAResourceClaimGranularStatusAuthorization",
+        "beta",
+        True,
+        "ask for rights of their own to write allocations (resourceclaims/binding) and devices (resourceclaims/driver)",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
         "DRAReservedForWorkloads",
         "alpha",
         False,

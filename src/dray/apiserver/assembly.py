@@ -53,6 +53,7 @@ class Running:
         guards = security.assemble(
             storage,
             settings.keys,
+            gates=settings.gates,
             token_file=settings.token_file,
             disabled_plugins=settings.disabled_plugins,
             pool_status=settings.pool_status,

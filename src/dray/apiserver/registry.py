@@ -142,6 +142,7 @@ class Registry:
             obj,
             old,
             request.options.dry_run,
+            verb=request.verb,
         )
         await self._admission.validate(admission)
         return await self._written(admission, current, obj)
@@ -281,4 +282,5 @@ class Registry:
             old,
             request.options.dry_run,
             _options(request),
+            verb=request.verb,
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dray.api.gates import FeatureGates
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.plugins import default_chain
 from dray.apiserver.admission.pool_status import RequestLimits
@@ -40,6 +41,7 @@ def assemble(
     reader: Reader,
     keys: Keys | None,
     *,
+    gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
     token_file: Path | str | None = None,
     disabled_plugins: Iterable[str] = (),
     pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
@@ -56,6 +58,7 @@ def assemble(
         reader,
         authorizer,
         rbac,
+        gates=gates,
         root_ca=keys.authority.decode() if keys else "",
         disabled=disabled_plugins,
         pool_status=pool_status,

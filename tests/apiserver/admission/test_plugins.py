@@ -43,7 +43,7 @@ def test_unknown_names_are_refused() -> None:
         made(("Nope",))
 
 
-@pytest.mark.parametrize("name", ["NodeSlices", "RoleEscalation", "DRAAdminAccess"])
+@pytest.mark.parametrize("name", ["NodeSlices", "RoleEscalation", "DRAAdminAccess", "DRAClaimStatus"])
 def test_rules_of_the_system_cannot_be_disabled(name: str) -> None:
     with pytest.raises(ValueError, match=f"cannot be disabled: {name}"):
         made((name,))

@@ -53,6 +53,7 @@ class AdmissionRequest:
     old: Wire | None = None  # of UPDATE and DELETE
     dry_run: bool = False
     options: dict[str, Any] = field(default_factory=dict)  # CreateOptions, UpdateOptions, DeleteOptions as a tree
+    verb: str = ""  # of an UPDATE: update or patch
     warnings: list[str] = field(default_factory=list)  # sent to the client
     writes: list[Write] = field(default_factory=list)
     _held: AsyncExitStack | None = None  # locks that last until after the commit; most requests have none

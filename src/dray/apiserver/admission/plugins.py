@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dray.api.gates import FeatureGates
 from dray.apiserver.admission import Chain, Plugin
 from dray.apiserver.admission.admin_access import AdminAccess
+from dray.apiserver.admission.claim_status import ClaimStatusRights
 from dray.apiserver.admission.namespaces import NamespaceDefaults, NamespaceLifecycle
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
 from dray.apiserver.admission.policies import PolicyWarning
@@ -25,7 +27,7 @@ from dray.apiserver.authorization import Union
 from dray.apiserver.authorization.rbac import Rbac
 from dray.apiserver.reader import Reader
 
-ALWAYS = ("DRAAdminAccess", "NodeSlices", "RoleEscalation")
+ALWAYS = ("DRAAdminAccess", "DRAClaimStatus", "NodeSlices", "RoleEscalation")
 
 
 def default_chain(
@@ -33,6 +35,7 @@ def default_chain(
     authorizer: Union,
     rbac: Rbac,
     *,
+    gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
     root_ca: str = "",
     disabled: Iterable[str] = (),
     pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
@@ -47,6 +50,7 @@ def default_chain(
         NodeSlices(authorizer),
         RoleEscalation(authorizer, rbac),
         AdminAccess(reader),
+        *([ClaimStatusRights(authorizer)] if gates.served("DRAResourceClaimGranularStatusAuthorization") else []),
         PolicyWarning(),
         PoolStatusLimit(reader, pool_status),
         ValidatingWebhooks(reader),

@@ -167,6 +167,7 @@ CLUSTER_ROLES: dict[str, tuple[Rule, ...]] = {
         rule(CHANGE, SCHEDULING, "podgroups/status"),
         rule(READ, DRA, "deviceclasses", "devicetaintrules", "resourceclaimtemplates", "resourceslices"),
         rule(READ + CHANGE, DRA, "resourceclaims", "resourceclaims/status"),
+        rule(CHANGE, DRA, "resourceclaims/binding"),
     ),
     "system:kube-controller-manager": (*REVIEW, WRITE_EVENTS, LEASES, rule(("list", "watch"), "*", "*")),
 }
@@ -178,7 +179,7 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
         rule(READ, CORE, "pods"),
         rule(CHANGE, CORE, "pods/status", "pods/finalizers"),
         rule((*READ, "create", "delete", *CHANGE), DRA, "resourceclaims"),
-        rule(CHANGE, DRA, "resourceclaims/status"),
+        rule(CHANGE, DRA, "resourceclaims/status", "resourceclaims/binding"),
         rule(READ, DRA, "resourceclaimtemplates"),
         rule(READ, SCHEDULING, "podgroups", "workloads"),
         rule(CHANGE, SCHEDULING, "podgroups/status", "podgroups/finalizers"),

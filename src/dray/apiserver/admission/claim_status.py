@@ -1,0 +1,102 @@
+"""Who may write which part of a claim's status: allocations and reservations are not for drivers, nor another driver's devices.
+
+Beside `resourceclaims/status`, whoever changes an allocation or a reservation needs its verb on `resourceclaims/binding`,
+for the whole cluster. Whoever changes what is said about devices needs `arbitrary-node:VERB` on `resourceclaims/driver`
+with the name of the driver, in the namespace of the claim; for a service account on the one node that the claim is
+allocated for, `associated-node:VERB` will do. What is said about a device that is not allocated any more goes with the
+allocation. Neither subresource exists: they are names of rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from dray.api.errors import FieldError, Invalid, forbidden
+from dray.api.resources import DRA
+from dray.api.types.resource import AllocatedDeviceStatus, AllocationResult, ResourceClaim, ResourceClaimStatus
+from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.authorization import Attributes, Union
+from dray.apiserver.authorization import forbidden as refusal
+from dray.apiserver.user import MASTERS, NODE_NAME, User
+
+ASSOCIATED, ARBITRARY = "associated-node:", "arbitrary-node:"
+_CLAIMS = "resourceclaims"
+
+Key = tuple[str, str, str, str]  # driver, pool, device, share
+
+
+class ClaimStatusRights(Admission):
+    """Refuses changes of a claim's status that the writer has no right to."""
+
+    name = "DRAClaimStatus"
+    types = (ResourceClaim,)
+
+    def __init__(self, authorizer: Union) -> None:
+        self._authorizer = authorizer
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        if request.operation != "UPDATE" or request.subresource != "status" or MASTERS in request.user.groups:
+            return
+        new, old = cast(ResourceClaim, request.object).status, cast(ResourceClaim, request.old).status
+        if errors := [*self._binding(request, new, old), *self._devices(request, new, old)]:
+            raise Invalid(request.resource, request.name, errors)
+
+    def _binding(
+        self, request: AdmissionRequest, new: ResourceClaimStatus, old: ResourceClaimStatus
+    ) -> Iterator[FieldError]:
+        if new.allocation == old.allocation and new.reservedFor == old.reservedFor:
+            return
+        refused = self._refused(request.user, Attributes(request.verb, DRA, _CLAIMS, "binding"))
+        if refused:
+            what = f'resource="resourceclaims/binding", verb="{request.verb}" permission'
+            text = f"changing status.allocation or status.reservedFor requires {what}: {refused}"
+            yield forbidden("status", text)
+
+    def _devices(
+        self, request: AdmissionRequest, new: ResourceClaimStatus, old: ResourceClaimStatus
+    ) -> Iterator[FieldError]:
+        if new.devices == old.devices:
+            return
+        prefixes = (ASSOCIATED, ARBITRARY) if _is_on(request.user, _node_of(new.allocation)) else (ARBITRARY,)
+        verbs = [prefix + request.verb for prefix in prefixes]
+        for driver in sorted(_changed_drivers(new, old)):
+            questions = (Attributes(verb, DRA, _CLAIMS, "driver", request.namespace, driver) for verb in verbs)
+            refused = [self._refused(request.user, question) for question in questions]
+            if all(refused):
+                what = f'resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission'
+                yield forbidden("status.devices", f"changing status.devices requires {what}: {refused[0]}")
+
+    def _refused(self, user: User, question: Attributes) -> str:
+        """Why not; empty if the user may."""
+        decision = self._authorizer.authorize(user, question)
+        return "" if decision.allowed else refusal(user, question, decision.reason).message
+
+
+def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> set[str]:
+    """The drivers of whose devices something else is said than before."""
+    before, after = ({_key(one): one for one in status.devices} for status in (old, new))
+    changed = {key[0] for key, one in after.items() if before.get(key) != one}
+    gone = before.keys() - after.keys()
+    results = new.allocation.devices.results if gone and new.allocation else ()
+    allocated = {(result.driver, result.pool, result.device, result.shareID or "") for result in results}
+    return changed | {key[0] for key in gone & allocated}
+
+
+def _key(one: AllocatedDeviceStatus) -> Key:
+    return one.driver, one.pool, one.device, one.shareID or ""
+
+
+def _node_of(allocation: AllocationResult | None) -> str:
+    """The one node that an allocation is for; empty if it names none, or several."""
+    terms = allocation.nodeSelector.nodeSelectorTerms if allocation and allocation.nodeSelector else ()
+    if len(terms) != 1 or terms[0].matchExpressions or len(terms[0].matchFields) != 1:
+        return ""
+    field = terms[0].matchFields[0]
+    is_one = field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1
+    return field.values[0] if is_one else ""
+
+
+def _is_on(user: User, node: str) -> bool:
+    """Whether the user is a service account that runs on this node."""
+    return bool(node) and user.service_account is not None and user.extra.get(NODE_NAME) == (node,)
