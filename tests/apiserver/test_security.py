@@ -208,16 +208,6 @@ async def test_pool_status_requests_have_a_pace(admin: HttpAsker) -> None:
     assert 1 <= int(retry) <= 6
 
 
-async def test_policy_is_stored_with_a_warning(admin: HttpAsker) -> None:
-    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
-    spec = {"validations": [{"expression": "true"}], "matchConstraints": {"resourceRules": [everything]}}
-    tree = {"metadata": {"name": "p"}, "spec": spec}
-    async with admin.send("POST", path, tree) as response:
-        assert response.status == 201
-        assert "not enforced" in response.headers["Warning"]
-
-
 async def test_creating_by_another_verb_needs_permission_to_create(admin: HttpAsker) -> None:
     grant = role("changer", rule("get update patch", "leases", "coordination.k8s.io"), namespace="default")
     await create(admin, f"{RBAC}/namespaces/default/roles", grant)

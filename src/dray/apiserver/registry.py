@@ -56,6 +56,21 @@ def _complaint(expression: str) -> validation.Complaint | None:
     return validation.Complaint(refusal.reason, refusal.detail) if refusal is not None else None
 
 
+def _policy_expressions(params: bool, composed: bool) -> validation.PolicyCheck:
+    """What is wrong with the expressions of a policy. Imported late for the same reason."""
+    from dray.cel.admission import Compiler
+
+    compiler = Compiler(params=params, composed=composed)
+
+    def check(use: validation.ExpressionUse, expression: str, name: str) -> validation.Complaint | None:
+        error = compiler.compile(use, expression, name).error
+        if error is None:
+            return None
+        return validation.Complaint("Invalid" if error.kind == "RuleInvalid" else "InternalError", error.detail)
+
+    return check
+
+
 class Registry:
     """The writes of every resource."""
 
@@ -248,7 +263,8 @@ class Registry:
         version = request.version or request.resource.stored
         context = self._contexts.get(version)
         if context is None:
-            context = self._contexts[version] = validation.Context(self._gates, _complaint, version)
+            context = validation.Context(self._gates, _complaint, version, _policy_expressions)
+            self._contexts[version] = context
         return context
 
     def _current(self, request: Request) -> Version | None:

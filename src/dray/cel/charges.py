@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable, Sequence
 
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
-from dray.cel.values import RIGID, Format, Optional, Value, size_for_cost
+from dray.cel.values import RIGID, Authorizer, Format, Optional, Value, size_for_cost
 
 Charge = Callable[[str, Sequence[Value], Value], int | None]
 
 _LIST_COST = 10
+_CHECK_COST = 350_000  # so that an expression can ask the authorizer twice
 _COMPARISONS = frozenset(
     {"equals", "not_equals"}
     | {f"{order}_{of}" for order in ("less", "less_equals", "greater", "greater_equals") for of in ("string", "bytes")}
@@ -114,6 +115,10 @@ def _validate(overload: str, args: Sequence[Value], result: Value) -> int | None
     return _pass(1 + size_for_cost(args[1])) * _pass(args[0].regex_size, REGEX_COST_FACTOR)
 
 
+def _check(overload: str, args: Sequence[Value], result: Value) -> int | None:
+    return _CHECK_COST if isinstance(args[0], Authorizer) else None
+
+
 def _equals(overload: str, args: Sequence[Value], result: Value) -> int | None:
     return 1 if args[0].__class__ in RIGID else None
 
@@ -143,6 +148,7 @@ _FUNCTIONS: dict[str, Charge] = {
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,
     "validate": _validate,
+    "check": _check,
     "_==_": _equals,
 }
 

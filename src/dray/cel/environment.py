@@ -1,4 +1,4 @@
-"""What a device selector sees: the variable `device`, its fields, and all libraries.
+"""What every expression can use: all libraries; and what a device selector sees: the variable `device` and its fields.
 
 The libraries stand in the order in which Kubernetes adds them, since that orders overloads.
 """
@@ -38,7 +38,7 @@ class Features:
 
 DEFAULT_FEATURES = Features()
 
-_NAMED_TYPES = (
+NAMED_TYPES = (
     types.BOOL,
     types.BYTES,
     types.DOUBLE,
@@ -58,7 +58,27 @@ _NAMED_TYPES = (
     types.SEMVER,
     types.URL,
     types.FORMAT,
-    types.DEVICE,
+)
+
+LIBRARIES = (
+    operators.FUNCTIONS,
+    conversions.FUNCTIONS,
+    strings.FUNCTIONS,
+    regex.STANDARD,
+    times.FUNCTIONS,
+    urls.FUNCTIONS,
+    regex.FUNCTIONS,
+    lists.FUNCTIONS,
+    authorization.FUNCTIONS,
+    optionals.FUNCTIONS,
+    quantities.FUNCTIONS,
+    strings.EXTENSION,
+    lists.SETS,
+    network.FUNCTIONS,
+    formats.FUNCTIONS,
+    lists.MAP_INSERTION,
+    versions.FUNCTIONS,
+    lists.EXTENSION,
 )
 
 
@@ -70,27 +90,6 @@ def attribute_type(features: Features) -> Type:
 @lru_cache(maxsize=8)
 def device_environment(features: Features) -> Environment:
     """The environment for these feature gates."""
-    libraries = [
-        operators.FUNCTIONS,
-        conversions.FUNCTIONS,
-        strings.FUNCTIONS,
-        regex.STANDARD,
-        times.FUNCTIONS,
-        urls.FUNCTIONS,
-        regex.FUNCTIONS,
-        lists.FUNCTIONS,
-        authorization.FUNCTIONS,
-        optionals.FUNCTIONS,
-        quantities.FUNCTIONS,
-        strings.EXTENSION,
-        lists.SETS,
-        network.FUNCTIONS,
-        formats.FUNCTIONS,
-        lists.MAP_INSERTION,
-        versions.FUNCTIONS,
-        lists.EXTENSION,
-        lists.INCLUDES if features.list_attributes else (),
-    ]
     fields = {
         "driver": types.STRING,
         "attributes": map_of(types.STRING, map_of(types.STRING, attribute_type(features))),
@@ -99,8 +98,8 @@ def device_environment(features: Features) -> Environment:
     if features.consumable_capacity:
         fields["allowMultipleAllocations"] = types.BOOL
     return Environment(
-        functions=collect(libraries),
+        functions=collect([*LIBRARIES, lists.INCLUDES] if features.list_attributes else LIBRARIES),
         variables={"device": types.DEVICE},
-        types={named.name: type_of(named) for named in _NAMED_TYPES},
+        types={named.name: type_of(named) for named in (*NAMED_TYPES, types.DEVICE)},
         fields={types.DEVICE.name: fields},
     )

@@ -13,22 +13,19 @@ from functools import lru_cache
 from typing import Literal
 
 from dray.cel.ast import Node
-from dray.cel.checker import check
 from dray.cel.codegen import generate
 from dray.cel.cost import estimate_cost
 from dray.cel.device import DeviceView
 from dray.cel.environment import DEFAULT_FEATURES, Features, attribute_type, device_environment
-from dray.cel.errors import CompileError, EvaluationError, Interrupted, Problems
-from dray.cel.limits import MAX_COST, MAX_LENGTH, metered
-from dray.cel.parser import parse
+from dray.cel.errors import CompileError, EvaluationError, Interrupted
+from dray.cel.expression import checked_tree, run
+from dray.cel.limits import MAX_COST, MAX_LENGTH
 from dray.cel.planner import plan
 from dray.cel.ranges import UNBOUNDED
 from dray.cel.sizes import DeviceSizes
-from dray.cel.source import Source
 from dray.cel.stack import deep_stack
-from dray.cel.steps import Meter, Scope, Step
+from dray.cel.steps import Meter, Step
 from dray.cel.types import BOOL
-from dray.cel.validators import validate
 from dray.cel.values import Value, type_name, valid_text
 
 _CACHE_SIZE = 1024
@@ -110,16 +107,7 @@ class Selector:
         if device.error is not None:
             return Outcome(None, device.error, 0)
         meter = Meter(MAX_COST, deadline)
-        scope = Scope(meter, {"device": device.variable})
-        try:
-            with deep_stack(), metered():
-                result = self._step.run(scope)
-        except Interrupted:
-            raise
-        except EvaluationError as error:
-            result = error
-        except Exception as error:  # whatever an expression manages to break stays inside its evaluation
-            result = EvaluationError(f"internal error: {error}")
+        result = run(self._step, {"device": device.variable}, meter)
         if result is True or result is False:
             return Outcome(result, None, meter.cost)
         failure = result if isinstance(result, EvaluationError) else _not_bool(result)
@@ -128,14 +116,7 @@ class Selector:
 
 def _checked_tree(expression: str, features: Features) -> Node:
     """Parse and check; raises CompileError."""
-    environment = device_environment(features)
-    try:
-        tree = parse(expression)
-        check(tree, environment)
-        validate(tree, environment)
-    except Problems as problems:
-        report = Source(expression).report(problems.problems)
-        raise CompileError(f"compilation failed: {report}") from problems
+    tree = checked_tree(expression, device_environment(features))
     result = tree.checked_type
     if result not in (BOOL, attribute_type(features)):
         raise CompileError(f"must evaluate to bool or the unknown type, not {result.declared()}")

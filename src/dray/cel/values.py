@@ -8,7 +8,7 @@ equality goes through `equal`, and a bool as map key hides behind `BoolKey`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
@@ -110,6 +110,70 @@ class DomainMap(dict[str, dict[str, Value]]):
 
 _NOTHING: dict[str, Value] = {}
 
+
+class LazyMap(dict[str, Value]):
+    """A map whose entries are computed when they are first asked for; whatever has no entry is an EvaluationError."""
+
+    __slots__ = ("_compute",)
+
+    def __init__(self, compute: Callable[[str], Value]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, key: str) -> Value:
+        value = self[key] = self._compute(key)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """May somebody do this? A verb on a resource, or, if `path` is set, on a URL that is no resource.
+
+    `account` is namespace and name of the service account that is asked about; without it, it is the asker.
+    """
+
+    verb: str = ""
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    field_selector: str = ""
+    account: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to a question."""
+
+    allowed: bool
+    reason: str = ""
+
+
+Ask = Callable[[Question], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizer:
+    """What questions begin with; each step of one gives a value of the next class with more of it known."""
+
+    ask: Ask
+    question: Question = Question()
+
+
+class PathCheck(Authorizer):
+    """A question about a URL that lacks the verb only."""
+
+
+class GroupCheck(Authorizer):
+    """A question about an API group that lacks a resource."""
+
+
+class ResourceCheck(Authorizer):
+    """A question about a resource that lacks the verb only."""
+
+
 _TYPES: dict[type, Type] = {
     bool: types.BOOL,
     int: types.INT,
@@ -121,6 +185,7 @@ _TYPES: dict[type, Type] = {
     list: types.list_of(types.DYN),
     dict: types.map_of(types.DYN, types.DYN),
     DomainMap: types.map_of(types.DYN, types.DYN),
+    LazyMap: types.map_of(types.DYN, types.DYN),
     Timestamp: types.TIMESTAMP,
     Duration: types.DURATION,
     Optional: types.optional_of(types.DYN),
@@ -133,13 +198,18 @@ _TYPES: dict[type, Type] = {
     IPv6Address: types.IP,
     IPv4Interface: types.CIDR,
     IPv6Interface: types.CIDR,
+    Authorizer: types.AUTHORIZER,
+    PathCheck: types.PATH_CHECK,
+    GroupCheck: types.GROUP_CHECK,
+    ResourceCheck: types.RESOURCE_CHECK,
+    Decision: types.DECISION,
 }
 
 NUMBERS = frozenset({int, Uint, float})
 _PLAIN = frozenset({str, int, bool, float, Uint, bytes, type(None), Quantity, Semver, Timestamp, Duration})
-MAPS = frozenset({dict, DomainMap})
+MAPS = frozenset({dict, DomainMap, LazyMap})
 ORDERED = frozenset({bool, int, Uint, float, str, bytes, Timestamp, Duration})
-SIZED = frozenset({str, bytes, list, dict, DomainMap})
+SIZED = frozenset({str, bytes, list, dict, DomainMap, LazyMap})
 # These refuse to be compared with anything else, where CEL's own types are just unequal to it.
 RIGID = frozenset({Quantity, Semver, Url, Format, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface})
 

@@ -1,4 +1,4 @@
-"""Roles, bindings, webhooks, policies and reviews."""
+"""Roles, bindings, webhooks and reviews."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ WEBHOOK = {
     "clientConfig": {"url": "https://example.com/check"},
     "rules": [{"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}],
 }
-MATCH = {"resourceRules": WEBHOOK["rules"]}
 
 
 @pytest.mark.parametrize(
@@ -123,38 +122,6 @@ MATCH = {"resourceRules": WEBHOOK["rules"]}
                 ("webhooks[0].failurePolicy", "NotSupported"),
                 ("webhooks[0].timeoutSeconds", "Invalid"),
                 ("webhooks[0].clientConfig.url", "Invalid"),
-            ],
-        ),
-        (
-            ADMISSION,
-            "ValidatingAdmissionPolicy",
-            {"spec": {"matchConstraints": MATCH, "validations": [{"expression": "true"}]}},
-            [],
-        ),
-        (
-            ADMISSION,
-            "ValidatingAdmissionPolicy",
-            {},
-            [
-                ("spec.matchConstraints", "Required"),
-                ("spec.validations", "Required"),
-                ("spec.auditAnnotations", "Required"),
-            ],
-        ),
-        (
-            ADMISSION,
-            "ValidatingAdmissionPolicyBinding",
-            {"spec": {"policyName": "p", "validationActions": ["Deny"]}},
-            [],
-        ),
-        (
-            ADMISSION,
-            "ValidatingAdmissionPolicyBinding",
-            {"spec": {"validationActions": ["Deny", "Warn", "X"]}},
-            [
-                ("spec.policyName", "Required"),
-                ("spec.validationActions[2]", "NotSupported"),
-                ("spec.validationActions", "Invalid"),
             ],
         ),
         (AUTHORIZATION, "SelfSubjectAccessReview", {"spec": {"resourceAttributes": {"verb": "get"}}}, []),

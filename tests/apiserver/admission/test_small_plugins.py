@@ -1,4 +1,4 @@
-"""Priorities, tolerations, admin access, policies and the pace of pool status requests."""
+"""Priorities, tolerations, admin access and the pace of pool status requests."""
 
 from typing import Any
 
@@ -6,12 +6,11 @@ import pytest
 
 from dray.api.errors import Forbidden, Invalid, TooManyRequests
 from dray.apiserver.admission.admin_access import AdminAccess
-from dray.apiserver.admission.policies import PolicyWarning
 from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
 from dray.apiserver.user import User
-from tests.apiserver.admission.writing import create, delete, update
+from tests.apiserver.admission.writing import create, update
 from tests.apiserver.reading import Objects, claim, exactly, namespace, pod
 
 # Priority
@@ -165,14 +164,6 @@ async def test_allocation_does_not_grant_what_may_not_be_asked() -> None:
 
 
 # Policies
-
-
-async def test_policies_are_stored_with_a_warning() -> None:
-    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
-        tree = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "p"}}
-        asked = await create(PolicyWarning(), tree)
-        assert asked.warnings == [f"{kind} is stored but not enforced yet by this server"]
-        assert (await delete(PolicyWarning(), tree)).warnings == []
 
 
 # Pool status requests

@@ -13,12 +13,20 @@ from typing import Any
 
 from dray.api.errors import FieldError
 from dray.api.resources import ADMISSION, AUTHENTICATION, AUTHORIZATION, DRA, RBAC, SCHEDULING, Resource
-from dray.api.validation import access, claims, core, device_kinds, groups, pods, slices, workloads
-from dray.api.validation.context import Complaint, Context, SelectorCheck
+from dray.api.validation import access, claims, core, device_kinds, groups, pods, policies, slices, workloads
+from dray.api.validation.context import Complaint, Context, ExpressionUse, PolicyCheck, SelectorCheck
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.wire import Wire
 
-__all__ = ["Complaint", "Context", "SelectorCheck", "validate_create", "validate_update"]
+__all__ = [
+    "Complaint",
+    "Context",
+    "ExpressionUse",
+    "PolicyCheck",
+    "SelectorCheck",
+    "validate_create",
+    "validate_update",
+]
 
 Create = Callable[[Any, Context], Iterable[FieldError]]
 Update = Callable[[Any, Any, Context], Iterable[FieldError]]
@@ -31,6 +39,7 @@ _RULES: Mapping[tuple[str, str], tuple[Create, Update | None]] = {
     ("", "Node"): (core.create_node, core.update_node),
     ("", "Pod"): (pods.create_pod, pods.update_pod),
     ("", "PodTemplate"): (pods.create_pod_template, pods.update_pod_template),
+    ("", "ReplicationController"): (workloads.create_replication_controller, workloads.update_replication_controller),
     ("", "ResourceQuota"): (core.create_quota, core.update_quota),
     ("", "Secret"): (core.create_secret, core.update_secret),
     ("", "Service"): (core.create_service, core.update_service),
@@ -41,8 +50,8 @@ _RULES: Mapping[tuple[str, str], tuple[Create, Update | None]] = {
     ("batch", "Job"): (workloads.create_job, workloads.update_job),
     ("coordination.k8s.io", "Lease"): (core.create_lease, core.update_lease),
     ("events.k8s.io", "Event"): (core.create_new_event, core.update_event),
-    (ADMISSION, "ValidatingAdmissionPolicy"): (access.create_policy, access.update_policy),
-    (ADMISSION, "ValidatingAdmissionPolicyBinding"): (access.create_policy_binding, access.update_policy_binding),
+    (ADMISSION, "ValidatingAdmissionPolicy"): (policies.create_policy, policies.update_policy),
+    (ADMISSION, "ValidatingAdmissionPolicyBinding"): (policies.create_policy_binding, policies.update_policy_binding),
     (ADMISSION, "ValidatingWebhookConfiguration"): (access.create_webhooks, access.update_webhooks),
     (AUTHENTICATION, "TokenReview"): (access.create_token_review, None),
     (AUTHORIZATION, "LocalSubjectAccessReview"): (access.create_access_review, None),

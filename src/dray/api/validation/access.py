@@ -1,4 +1,4 @@
-"""Who may do what: roles, bindings, admission webhooks and policies, and the reviews that ask about it."""
+"""Who may do what: roles, bindings, admission webhooks, and the reviews that ask about it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from dray.api.validation.placement import label_selector
 RBAC_GROUP = "rbac.authorization.k8s.io"
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
-_FAILURE_POLICIES = ("Fail", "Ignore")
-_MATCH_POLICIES = ("Equivalent", "Exact")
+FAILURE_POLICIES = ("Fail", "Ignore")
+MATCH_POLICIES = ("Equivalent", "Exact")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
-_ACTIONS = ("Audit", "Deny", "Warn")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 Role = rbac.Role | rbac.ClusterRole
@@ -107,7 +106,7 @@ def _subject(item: rbac.Subject, namespaced: bool, path: Path) -> Errors:
         yield unsupported(path / "kind", item.kind, ("Group", "ServiceAccount", "User"))
 
 
-# Webhooks and policies
+# Webhooks
 
 
 def create_webhooks(configuration: admissionregistration.ValidatingWebhookConfiguration, context: Context) -> Errors:
@@ -141,13 +140,13 @@ def _webhook(webhook: admissionregistration.ValidatingWebhook, path: Path) -> Er
     elif not set(webhook.admissionReviewVersions) & set(_REVIEW_VERSIONS):
         text = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
         yield invalid(path / "admissionReviewVersions", list(webhook.admissionReviewVersions), text)
-    yield from each(webhook.rules, path / "rules", _operation_rule)
-    yield from _option(webhook.failurePolicy, _FAILURE_POLICIES, path / "failurePolicy")
-    yield from _option(webhook.matchPolicy, _MATCH_POLICIES, path / "matchPolicy")
+    yield from each(webhook.rules, path / "rules", operation_rule)
+    yield from option(webhook.failurePolicy, FAILURE_POLICIES, path / "failurePolicy")
+    yield from option(webhook.matchPolicy, MATCH_POLICIES, path / "matchPolicy")
     if webhook.sideEffects is None:
         yield required(path / "sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
     else:
-        yield from _option(webhook.sideEffects, _SIDE_EFFECTS, path / "sideEffects")
+        yield from option(webhook.sideEffects, _SIDE_EFFECTS, path / "sideEffects")
     if webhook.timeoutSeconds is not None and not 1 <= webhook.timeoutSeconds <= 30:
         text = "the timeout value must be between 1 and 30 seconds"
         yield invalid(path / "timeoutSeconds", webhook.timeoutSeconds, text)
@@ -169,7 +168,7 @@ def _client(config: admissionregistration.WebhookClientConfig, path: Path) -> Er
             yield invalid(path / "service" / "port", config.service.port, f"port is not valid: {text}")
 
 
-def _operation_rule(
+def operation_rule(
     rule: admissionregistration.RuleWithOperations | admissionregistration.NamedRuleWithOperations, path: Path
 ) -> Errors:
     if not rule.operations:
@@ -183,70 +182,15 @@ def _operation_rule(
             yield required(path / field)
         elif "*" in values and len(values) > 1 and field != "resources":
             yield invalid(path / field, list(values), "if '*' is present, must not specify other " + _WORDS[field])
-    yield from _option(rule.scope, _SCOPES, path / "scope")
+    yield from option(rule.scope, _SCOPES, path / "scope")
 
 
 _WORDS = {"apiGroups": "API groups", "apiVersions": "API versions"}
 
 
-def _option(value: str | None, options: tuple[str, ...], path: Path) -> Errors:
+def option(value: str | None, options: tuple[str, ...], path: Path) -> Errors:
     if value is not None and value not in options:
         yield unsupported(path, value, options)
-
-
-def create_policy(policy: admissionregistration.ValidatingAdmissionPolicy, context: Context) -> Errors:
-    """Expressions are not looked into: policies are kept but not enforced."""
-    yield from metadata(policy.metadata, namespaced=False)
-    spec = policy.spec
-    if spec.matchConstraints is None:
-        yield required(SPEC / "matchConstraints")
-    else:
-        path = SPEC / "matchConstraints"
-        if not spec.matchConstraints.resourceRules:
-            yield required(path / "resourceRules")
-        yield from each(spec.matchConstraints.resourceRules, path / "resourceRules", _operation_rule)
-    yield from _option(spec.failurePolicy, _FAILURE_POLICIES, SPEC / "failurePolicy")
-    if not spec.validations and not spec.auditAnnotations:
-        text = "validations or auditAnnotations must contain at least one item"
-        yield required(SPEC / "validations", text)
-        yield required(SPEC / "auditAnnotations", text)
-    for index, validation in enumerate(spec.validations):
-        if not validation.expression.strip():
-            yield required(SPEC / "validations" / index / "expression", "expression is not specified")
-
-
-def update_policy(
-    policy: admissionregistration.ValidatingAdmissionPolicy,
-    old: admissionregistration.ValidatingAdmissionPolicy,
-    context: Context,
-) -> Errors:
-    yield from create_policy(policy, context)
-    yield from metadata_update(policy.metadata, old.metadata)
-
-
-def create_policy_binding(binding: admissionregistration.ValidatingAdmissionPolicyBinding, context: Context) -> Errors:
-    yield from metadata(binding.metadata, namespaced=False)
-    spec = binding.spec
-    yield from required_name(spec.policyName, SPEC / "policyName", names.subdomain)
-    if not spec.validationActions:
-        yield required(SPEC / "validationActions")
-    for index, action in enumerate(spec.validationActions):
-        if action not in _ACTIONS:
-            yield unsupported(SPEC / "validationActions" / index, action, _ACTIONS)
-    if {"Deny", "Warn"} <= set(spec.validationActions):
-        text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
-        yield invalid(
-            SPEC / "validationActions", list(spec.validationActions), f"{text}response and headers serves no purpose)"
-        )
-
-
-def update_policy_binding(
-    binding: admissionregistration.ValidatingAdmissionPolicyBinding,
-    old: admissionregistration.ValidatingAdmissionPolicyBinding,
-    context: Context,
-) -> Errors:
-    yield from create_policy_binding(binding, context)
-    yield from metadata_update(binding.metadata, old.metadata)
 
 
 # Reviews

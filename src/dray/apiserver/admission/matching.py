@@ -39,18 +39,18 @@ def matched_version(rules: Sequence[Rule], match_policy: str | None, request: Ad
     versions = [request.version or request.resource.stored]
     if match_policy != "Exact":
         versions += [version for version in request.resource.versions if version not in versions]
-    return next((v for v in versions if any(rule_matches(rule, request, v) for rule in rules)), None)
+    named = [rule for rule in rules if _name_listed(rule, request.name)]
+    return next((v for v in versions if any(rule_matches(rule, request, v) for rule in named)), None)
 
 
 def rule_matches(rule: Rule, request: AdmissionRequest, version: str) -> bool:
-    """Whether a rule is about this request, seen in a version of its resource."""
+    """Whether a rule is about requests like this one, seen in a version of the resource, whatever its object's name."""
     return (
         _listed(rule.operations, request.operation)
         and _listed(rule.apiGroups, request.resource.group)
         and _listed(rule.apiVersions, version)
         and _in_scope(rule.scope, request.resource)
         and any(_resource_matches(pattern, request) for pattern in rule.resources)
-        and (isinstance(rule, RuleWithOperations) or not rule.resourceNames or request.name in rule.resourceNames)
     )
 
 
@@ -83,12 +83,22 @@ def described(request: AdmissionRequest, version: str) -> dict[str, Any]:
 
 
 def shown(resource: Resource, version: str, state: Wire) -> dict[str, Any]:
-    """An object as a tree of a version."""
-    return from_stored(resource, version, msgspec.to_builtins(state))
+    """An object as a tree of a version, as a client would read it."""
+    return from_stored(resource, version, as_tree(state))
+
+
+def as_tree(state: Wire) -> dict[str, Any]:
+    """A private tree of the stored version; unlike `msgspec.to_builtins`, with lists where the object has tuples."""
+    tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(state))
+    return tree
 
 
 def _listed(values: tuple[str, ...], value: str) -> bool:
     return "*" in values or value in values
+
+
+def _name_listed(rule: Rule, name: str) -> bool:
+    return isinstance(rule, RuleWithOperations) or not rule.resourceNames or name in rule.resourceNames
 
 
 def _in_scope(scope: str | None, resource: Resource) -> bool:

@@ -1,8 +1,8 @@
 """The plugins of a server, in the order in which they run.
 
-What sets fields comes before what looks at them; webhooks see what will be stored; quota comes last, so that nothing is
-charged for a request that somebody else refuses. The names in ALWAYS are rules of the system rather than choices, and
-cannot be disabled.
+What sets fields comes before what looks at them; policies and webhooks see what will be stored; quota comes last, so that
+nothing is charged for a request that somebody else refuses. The names in ALWAYS are rules of the system rather than
+choices, and cannot be disabled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dray.apiserver.admission.admin_access import AdminAccess
 from dray.apiserver.admission.claim_status import ClaimStatusRights
 from dray.apiserver.admission.namespaces import NamespaceDefaults, NamespaceLifecycle
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
-from dray.apiserver.admission.policies import PolicyWarning
+from dray.apiserver.admission.policies import ValidatingPolicies
 from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.quota import Quota
@@ -51,7 +51,7 @@ def default_chain(
         RoleEscalation(authorizer, rbac),
         AdminAccess(reader),
         *([ClaimStatusRights(authorizer)] if gates.served("DRAResourceClaimGranularStatusAuthorization") else []),
-        PolicyWarning(),
+        ValidatingPolicies(reader, authorizer),
         PoolStatusLimit(reader, pool_status),
         ValidatingWebhooks(reader),
         NamespaceDefaults(reader, root_ca),

@@ -1,19 +1,54 @@
-"""ValidatingAdmissionPolicy objects are kept, not obeyed; whoever writes one is told so."""
+"""ValidatingAdmissionPolicy: rules that the cluster's administrators write as expressions, bound to what they hold for.
+
+A policy holds where a binding says so, from the next request on. Requests about policies and bindings themselves are not
+judged, so that a policy can always be taken back. Whatever is about expressions is imported when there is a binding.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from dray.api.resources import BY_TYPE, RESOURCES
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.authorization import Union
+from dray.apiserver.reader import Reader, many
+
+if TYPE_CHECKING:
+    from dray.apiserver.admission.policy_enforcement import Enforcement
+
+_EXEMPT = (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding)
+_POLICIES, _BINDINGS = BY_TYPE[ValidatingAdmissionPolicy], BY_TYPE[ValidatingAdmissionPolicyBinding]
 
 
-class PolicyWarning(Admission):
-    """Warns about policies."""
+class ValidatingPolicies(Admission):
+    """Asks the policies that are bound."""
 
     name = "ValidatingAdmissionPolicy"
-    types = (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding)
+    types = tuple(resource.type for resource in RESOURCES if resource.type not in _EXEMPT)
+
+    def __init__(self, reader: Reader, authorizer: Union) -> None:
+        self._reader = reader
+        self._authorizer = authorizer
+        self._seen = (-1, -1)
+        self._enforcement: Enforcement | None = None
 
     async def validate(self, request: AdmissionRequest) -> None:
-        if request.operation == "DELETE":
+        bindings = self._reader.revision(_BINDINGS)
+        if self._enforcement is None and bindings == self._seen[0]:  # most clusters: nothing is bound
             return
-        if request.concerns(ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding):
-            request.warnings.append(f"{request.resource.kind} is stored but not enforced yet by this server")
+        seen = bindings, self._reader.revision(_POLICIES)
+        if seen != self._seen:
+            self._seen = seen
+            self._enforcement = self._enforced()
+        if self._enforcement is not None:
+            self._enforcement.check(request)
+
+    def _enforced(self) -> Enforcement | None:
+        bindings = list(many(self._reader, ValidatingAdmissionPolicyBinding))
+        if not bindings:
+            return None
+        from dray.apiserver.admission.policy_enforcement import Enforcement
+
+        policies = many(self._reader, ValidatingAdmissionPolicy)
+        return Enforcement(policies, bindings, self._reader, self._authorizer)

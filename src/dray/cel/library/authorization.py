@@ -1,36 +1,92 @@
-"""The authorization library by name only: selectors have no authorizer, so that none of this can be called."""
+"""The authorization library: questions to the authorizer, put together step by step.
+
+Device selectors know the names only: they have no authorizer to begin with. Who answers is given with the authorizer.
+"""
 
 from __future__ import annotations
 
-from dray.cel import types
-from dray.cel.declarations import function, method
-from dray.cel.types import Kind, Type
+from dataclasses import replace
 
-_PREFIX = "kubernetes.authorization."
-_AUTHORIZER = Type(Kind.STRUCT, _PREFIX + "Authorizer")
-_PATH = Type(Kind.STRUCT, _PREFIX + "PathCheck")
-_GROUP = Type(Kind.STRUCT, _PREFIX + "GroupCheck")
-_RESOURCE = Type(Kind.STRUCT, _PREFIX + "ResourceCheck")
-_DECISION = Type(Kind.STRUCT, _PREFIX + "Decision")
+from dray.api import names
+from dray.cel import types
+from dray.cel.declarations import Run, function, method
+from dray.cel.errors import EvaluationError
+from dray.cel.types import AUTHORIZER, DECISION, GROUP_CHECK, PATH_CHECK, RESOURCE_CHECK
+from dray.cel.values import Authorizer, Decision, GroupCheck, PathCheck, ResourceCheck, Value
+
 _S = types.STRING
 
+
+def _path(authorizer: Authorizer, path: str) -> Value:
+    if not path.strip():
+        raise EvaluationError("path must not be empty")
+    return PathCheck(authorizer.ask, replace(authorizer.question, path=path))
+
+
+def _group(authorizer: Authorizer, group: str) -> Value:
+    return GroupCheck(authorizer.ask, replace(authorizer.question, group=group))
+
+
+def _account(authorizer: Authorizer, namespace: str, name: str) -> Value:
+    if names.subdomain(name):
+        raise EvaluationError("Invalid service account name")
+    if names.label(namespace):
+        raise EvaluationError("Invalid service account namespace")
+    return Authorizer(authorizer.ask, replace(authorizer.question, account=(namespace, name)))
+
+
+def _resource(check: GroupCheck, resource: str) -> Value:
+    if not resource.strip():
+        raise EvaluationError("resource must not be empty")
+    return ResourceCheck(check.ask, replace(check.question, resource=resource))
+
+
+def _with(field: str) -> Run:
+    def narrowed(check: ResourceCheck, text: str) -> Value:
+        return ResourceCheck(check.ask, replace(check.question, **{field: text}))  # type: ignore[arg-type]  # a text field
+
+    return narrowed
+
+
+def _check(check: PathCheck | ResourceCheck, verb: str) -> Value:
+    return check.ask(replace(check.question, verb=verb))
+
+
+def _allowed(decision: Decision) -> Value:
+    return decision.allowed
+
+
+def _reason(decision: Decision) -> Value:
+    return decision.reason
+
+
 FUNCTIONS = (
-    function("path", method("authorizer_path", (_AUTHORIZER, _S), _PATH)),
-    function("group", method("authorizer_group", (_AUTHORIZER, _S), _GROUP)),
-    function("serviceAccount", method("authorizer_serviceaccount", (_AUTHORIZER, _S, _S), _AUTHORIZER)),
-    function("resource", method("groupcheck_resource", (_GROUP, _S), _RESOURCE)),
-    function("subresource", method("resourcecheck_subresource", (_RESOURCE, _S), _RESOURCE)),
-    function("namespace", method("resourcecheck_namespace", (_RESOURCE, _S), _RESOURCE)),
-    function("name", method("resourcecheck_name", (_RESOURCE, _S), _RESOURCE)),
+    function("path", method("authorizer_path", (AUTHORIZER, _S), PATH_CHECK, _path)),
+    function("group", method("authorizer_group", (AUTHORIZER, _S), GROUP_CHECK, _group)),
+    function("serviceAccount", method("authorizer_serviceaccount", (AUTHORIZER, _S, _S), AUTHORIZER, _account)),
+    function("resource", method("groupcheck_resource", (GROUP_CHECK, _S), RESOURCE_CHECK, _resource)),
+    function(
+        "subresource", method("resourcecheck_subresource", (RESOURCE_CHECK, _S), RESOURCE_CHECK, _with("subresource"))
+    ),
+    function("namespace", method("resourcecheck_namespace", (RESOURCE_CHECK, _S), RESOURCE_CHECK, _with("namespace"))),
+    function("name", method("resourcecheck_name", (RESOURCE_CHECK, _S), RESOURCE_CHECK, _with("name"))),
     function(
         "check",
-        method("pathcheck_check", (_PATH, _S), _DECISION),
-        method("resourcecheck_check", (_RESOURCE, _S), _DECISION),
+        method("pathcheck_check", (PATH_CHECK, _S), DECISION, _check),
+        method("resourcecheck_check", (RESOURCE_CHECK, _S), DECISION, _check),
     ),
-    function("errored", method("decision_errored", (_DECISION,), types.BOOL)),
-    function("error", method("decision_error", (_DECISION,), _S)),
-    function("allowed", method("decision_allowed", (_DECISION,), types.BOOL)),
-    function("reason", method("decision_reason", (_DECISION,), _S)),
-    function("fieldSelector", method("authorizer_fieldselector", (_RESOURCE, _S), _RESOURCE)),
-    function("labelSelector", method("authorizer_labelselector", (_RESOURCE, _S), _RESOURCE)),
+    # The authorizers of this server always come to a decision.
+    function("errored", method("decision_errored", (DECISION,), types.BOOL, lambda decision: False)),
+    function("error", method("decision_error", (DECISION,), _S, lambda decision: "")),
+    function("allowed", method("decision_allowed", (DECISION,), types.BOOL, _allowed)),
+    function("reason", method("decision_reason", (DECISION,), _S, _reason)),
+    function(
+        "fieldSelector",
+        method("authorizer_fieldselector", (RESOURCE_CHECK, _S), RESOURCE_CHECK, _with("field_selector")),
+    ),
+    # Label selectors narrow nothing that the authorizers look at.
+    function(
+        "labelSelector",
+        method("authorizer_labelselector", (RESOURCE_CHECK, _S), RESOURCE_CHECK, lambda check, _: check),
+    ),
 )

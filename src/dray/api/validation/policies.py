@@ -1,0 +1,283 @@
+"""Admission policies and their bindings.
+
+Expressions are checked by whoever knows the language (`Context.policy_expressions`), in the order in which they may refer
+to each other. On update, an expression that was there before is not complained about again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api import names
+from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_many, unsupported
+from dray.api.types.admissionregistration import (
+    AuditAnnotation,
+    MatchCondition,
+    MatchResources,
+    NamedRuleWithOperations,
+    ParamKind,
+    ParamRef,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicySpec,
+    Validation,
+    Variable,
+)
+from dray.api.validation.access import FAILURE_POLICIES, MATCH_POLICIES, operation_rule, option
+from dray.api.validation.context import Context, ExpressionUse
+from dray.api.validation.lists import Errors, each, named, required_name, unique
+from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.validation.paths import SPEC, Path
+from dray.api.validation.placement import label_selector
+
+MAX_CONDITIONS = 64
+MAX_ANNOTATIONS = 20
+MAX_ANNOTATION_LENGTH = 5 * 1024
+_ACTIONS = ("Audit", "Deny", "Warn")
+_NOT_FOUND_ACTIONS = ("Allow", "Deny")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+_RESERVED = frozenset(
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
+)
+_NO_ITEMS = "validations or auditAnnotations must contain at least one item"
+_EXCLUSIVE = "name and selector are mutually exclusive"
+
+Stored = dict[ExpressionUse, set[str]]  # expressions that were accepted before
+
+
+def create_policy(policy: ValidatingAdmissionPolicy, context: Context) -> Errors:
+    yield from metadata(policy.metadata, namespaced=False)
+    yield from _spec(policy, _Expressions(policy.spec, context, {}))
+
+
+def update_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, context: Context) -> Errors:
+    yield from metadata(policy.metadata, namespaced=False)
+    yield from _spec(policy, _Expressions(policy.spec, context, _stored(old.spec)))
+    yield from metadata_update(policy.metadata, old.metadata)
+
+
+def create_policy_binding(binding: ValidatingAdmissionPolicyBinding, context: Context) -> Errors:
+    yield from metadata(binding.metadata, namespaced=False)
+    spec = binding.spec
+    yield from required_name(spec.policyName, SPEC / "policyName", names.subdomain)
+    yield from _param_ref(spec.paramRef, SPEC / "paramRef")
+    yield from _match(spec.matchResources, SPEC / "matchResources")
+    yield from _actions(spec.validationActions, SPEC / "validationActions")
+
+
+def update_policy_binding(
+    binding: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding, context: Context
+) -> Errors:
+    yield from create_policy_binding(binding, context)
+    yield from metadata_update(binding.metadata, old.metadata)
+
+
+# Policies
+
+
+class _Expressions:
+    """The checker of one policy's expressions, which knows what was stored before."""
+
+    def __init__(self, spec: ValidatingAdmissionPolicySpec, context: Context, stored: Stored) -> None:
+        self._check = context.policy_expressions(spec.paramKind is not None, bool(spec.variables))
+        self._stored = stored
+
+    def check(self, use: ExpressionUse, text: str, path: Path, name: str = "") -> Errors:
+        complaint = self._check(use, text, name)
+        if complaint is None or text in self._stored.get(use, ()):
+            return
+        if complaint.reason == "InternalError":
+            yield internal(path, complaint.text)
+        else:
+            yield invalid(path, text, complaint.text)
+
+
+def _stored(spec: ValidatingAdmissionPolicySpec) -> Stored:
+    return {
+        "condition": {condition.expression.strip() for condition in spec.matchConditions},
+        "variable": {variable.expression for variable in spec.variables},
+        "validation": {validation.expression for validation in spec.validations},
+        "message": {validation.messageExpression for validation in spec.validations},
+        "annotation": {annotation.valueExpression.strip() for annotation in spec.auditAnnotations},
+    }
+
+
+def _spec(policy: ValidatingAdmissionPolicy, expressions: _Expressions) -> Errors:
+    spec = policy.spec
+    yield from option(spec.failurePolicy, FAILURE_POLICIES, SPEC / "failurePolicy")
+    yield from _param_kind(spec.paramKind, SPEC / "paramKind")
+    if spec.matchConstraints is None:
+        yield required(SPEC / "matchConstraints")
+    else:
+        yield from _match(spec.matchConstraints, SPEC / "matchConstraints")
+        if not spec.matchConstraints.resourceRules:
+            yield required(SPEC / "matchConstraints" / "resourceRules")
+    yield from _conditions(spec.matchConditions, SPEC / "matchConditions", expressions)
+    for index, variable in enumerate(spec.variables):
+        yield from _variable(variable, SPEC / "variables" / index, expressions)
+    if not spec.validations and not spec.auditAnnotations:
+        yield required(SPEC / "validations", _NO_ITEMS)
+        yield required(SPEC / "auditAnnotations", _NO_ITEMS)
+    for index, validation in enumerate(spec.validations):
+        yield from _validation(validation, SPEC / "validations" / index, expressions)
+    yield from _annotations(policy, expressions)
+
+
+def _param_kind(kind: ParamKind | None, path: Path) -> Errors:
+    if kind is None:
+        return
+    group, _, version = kind.apiVersion.rpartition("/")
+    if not kind.apiVersion:
+        yield required(path / "apiVersion")
+    elif "/" in group:
+        yield invalid(path / "apiVersion", kind.apiVersion, f"unexpected GroupVersion string: {kind.apiVersion}")
+    else:
+        yield from named(group, path / "apiVersion", names.subdomain) if group else ()
+        yield from named(version, path / "apiVersion", names.label_1035)
+    if not kind.kind:
+        yield required(path / "kind")
+    else:
+        for text in names.label_1035(kind.kind.lower()):
+            yield invalid(path / "kind", kind.kind, f"may have mixed case, but should otherwise match: {text}")
+
+
+def _conditions(conditions: Sequence[MatchCondition], path: Path, expressions: _Expressions) -> Errors:
+    if len(conditions) > MAX_CONDITIONS:
+        yield too_many(path, len(conditions), MAX_CONDITIONS)
+        return
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        here, text = path / index, condition.expression.strip()
+        if text:
+            yield from expressions.check("condition", text, here / "expression")
+        else:
+            yield required(here / "expression")
+        yield from required_name(condition.name, here / "name", names.qualified_name)
+        if condition.name in seen:
+            yield duplicate(here / "name", condition.name)
+        seen.add(condition.name)
+
+
+def _variable(variable: Variable, path: Path, expressions: _Expressions) -> Errors:
+    if not variable.name.strip():
+        yield required(path / "name", "name is not specified")
+    elif names.c_identifier(variable.name) or variable.name in _RESERVED:
+        yield invalid(path / "name", variable.name, "name is not a valid CEL identifier")
+    if not variable.expression.strip():
+        yield required(path / "expression", "expression is not specified")
+    else:
+        yield from expressions.check("variable", variable.expression, path / "expression", variable.name)
+
+
+def _validation(validation: Validation, path: Path, expressions: _Expressions) -> Errors:
+    if not validation.expression.strip():
+        yield required(path / "expression", "expression is not specified")
+    else:
+        yield from expressions.check("validation", validation.expression, path / "expression")
+    message, computed = validation.message, validation.messageExpression
+    if computed and not computed.strip():
+        yield invalid(path / "messageExpression", computed, "must be non-empty if specified")
+    elif computed:
+        yield from expressions.check("message", computed, path / "messageExpression")
+    if message and not message.strip():
+        yield invalid(path / "message", message, "message must be non-empty if specified")
+    elif "\n" in message.strip() or "\r" in message.strip():
+        yield invalid(path / "message", message, "message must not contain line breaks")
+    yield from option(validation.reason, _REASONS, path / "reason")
+
+
+def _annotations(policy: ValidatingAdmissionPolicy, expressions: _Expressions) -> Errors:
+    annotations, path = policy.spec.auditAnnotations, SPEC / "auditAnnotations"
+    if len(annotations) > MAX_ANNOTATIONS:
+        text = f"must not have more than {MAX_ANNOTATIONS} auditAnnotations"
+        yield invalid(path, [annotation.key for annotation in annotations], text)
+        return
+    seen: set[str] = set()
+    for index, annotation in enumerate(annotations):
+        yield from _annotation(annotation, policy.metadata.name, path / index, expressions)
+        if annotation.key in seen:
+            yield duplicate(path / index / "key", annotation.key)
+        seen.add(annotation.key)
+
+
+def _annotation(annotation: AuditAnnotation, policy: str, path: Path, expressions: _Expressions) -> Errors:
+    yield from named(f"{policy}/{annotation.key}", path / "key", names.qualified_name)
+    text = annotation.valueExpression.strip()
+    if not text:
+        yield required(path / "valueExpression", "valueExpression is not specified")
+    elif len(text.encode()) > MAX_ANNOTATION_LENGTH:
+        yield required(path / "valueExpression", f"must not exceed {MAX_ANNOTATION_LENGTH} bytes in length")
+    else:
+        yield from expressions.check("annotation", text, path / "valueExpression")
+
+
+# What policies and bindings match
+
+
+def _match(match: MatchResources | None, path: Path) -> Errors:
+    if match is None:
+        return
+    yield from option(match.matchPolicy, MATCH_POLICIES, path / "matchPolicy")
+    yield from label_selector(match.namespaceSelector, path / "namespaceSelector")
+    yield from label_selector(match.objectSelector, path / "objectSelector")
+    yield from each(match.resourceRules, path / "resourceRules", _named_rule)
+    yield from each(match.excludeResourceRules, path / "excludeResourceRules", _named_rule)
+
+
+def _named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
+    for index, name in enumerate(rule.resourceNames):
+        yield from named(name, path / "resourceNames" / index, names.path_segment)
+    yield from unique(rule.resourceNames, path / "resourceNames", str, whole=False)
+    yield from operation_rule(rule, path)
+
+
+def _param_ref(reference: ParamRef | None, path: Path) -> Errors:
+    if reference is None:
+        return
+    if reference.name:
+        yield from named(reference.name, path / "name", names.path_segment)
+        if reference.selector is not None:
+            yield forbidden(path / "name", _EXCLUSIVE)
+    yield from label_selector(reference.selector, path / "selector")
+    if reference.name and reference.selector is not None:
+        yield forbidden(path / "selector", _EXCLUSIVE)
+    if not reference.name and reference.selector is None:
+        yield required(path, "one of name or selector must be specified")
+    if not reference.parameterNotFoundAction:
+        yield required(path / "parameterNotFoundAction")
+    else:
+        yield from option(reference.parameterNotFoundAction, _NOT_FOUND_ACTIONS, path / "parameterNotFoundAction")
+
+
+def _actions(actions: Sequence[str], path: Path) -> Errors:
+    for index, action in enumerate(actions):
+        if action not in _ACTIONS:
+            yield unsupported(path / index, action, _ACTIONS)
+    yield from unique(actions, path, str, whole=False)
+    if {"Deny", "Warn"} <= set(actions):
+        text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+        yield invalid(path, list(actions), f"{text}response and headers serves no purpose)")
+    if not actions:
+        yield required(path, "at least one validation action is required")

@@ -1,0 +1,58 @@
+"""The parameters of an admission policy: objects of a kind that the policy names, chosen by its binding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.resources import BY_KIND, Resource
+from dray.api.selectors import label_selector
+from dray.api.types.admissionregistration import ParamKind, ParamRef
+from dray.api.wire import Wire
+from dray.apiserver.admission.matching import shown
+from dray.apiserver.reader import Reader
+
+Params = dict[str, Any] | None
+
+
+class ParamsError(Exception):
+    """There are no parameters to evaluate a policy with."""
+
+
+class ParamSource:
+    """Finds objects of one kind. Raises ParamsError for a kind that this server does not store."""
+
+    def __init__(self, kind: ParamKind, reader: Reader) -> None:
+        group, _, version = kind.apiVersion.rpartition("/")
+        resource = BY_KIND.get((group, kind.kind))
+        if resource is None or version not in resource.versions or "get" not in resource.verbs:
+            written = f"{kind.apiVersion}, Kind={kind.kind}"
+            raise ParamsError(f"failed to find resource referenced by paramKind: '{written}'")
+        self._resource: Resource = resource
+        self._version = version
+        self._reader = reader
+
+    def find(self, reference: ParamRef | None, namespace: str) -> list[Params]:
+        """What a binding refers to, for a request in a namespace; one None where it refers to nothing."""
+        if reference is None:
+            return [None]
+        found = self._found(reference, self._namespace(reference, namespace))
+        if not found and reference.parameterNotFoundAction == "Deny":
+            raise ParamsError("no params found for policy binding with `Deny` parameterNotFoundAction")
+        return [shown(self._resource, self._version, one) for one in found]
+
+    def _namespace(self, reference: ParamRef, namespace: str) -> str:
+        if not self._resource.namespaced:
+            if reference.namespace:
+                raise ParamsError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+            return ""
+        if not reference.namespace and not namespace:
+            raise ParamsError("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+        return reference.namespace or namespace
+
+    def _found(self, reference: ParamRef, namespace: str) -> list[Wire]:
+        if reference.name:
+            one = self._reader.get(self._resource, namespace, reference.name)
+            return [one] if one is not None else []
+        selector = label_selector(reference.selector)
+        objects = self._reader.list(self._resource, namespace)
+        return [one for one in objects if selector.matches(one.metadata.labels)]  # type: ignore[attr-defined]  # every stored kind has metadata

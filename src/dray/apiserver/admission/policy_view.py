@@ -1,0 +1,112 @@
+"""A request as the expressions of admission policies see it: trees of one version, made when they are asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from dray.api.types.core import Namespace
+from dray.apiserver.admission import AdmissionRequest
+from dray.apiserver.admission.matching import as_tree, described, shown
+from dray.apiserver.authorization import Attributes, Union
+from dray.apiserver.reader import Reader, one
+from dray.apiserver.user import service_account_user
+from dray.cel.library.times import parse_timestamp
+from dray.cel.values import Authorizer, Decision, Question, ResourceCheck, Value
+
+Tree = dict[str, Any]
+
+_TIMES = ("creationTimestamp", "deletionTimestamp", "lastTransitionTime")
+_HIDDEN = ("managedFields", "ownerReferences", "selfLink")
+
+
+class View:
+    """One request in one version."""
+
+    def __init__(self, request: AdmissionRequest, version: str, reader: Reader, authorizer: Union) -> None:
+        self._request = request
+        self._version = version
+        self._reader = reader
+        self._authorizer = authorizer
+
+    def read(self, name: str) -> Value:
+        """The value of a variable that all policies have."""
+        match name:
+            case "object":
+                return self._object
+            case "oldObject":
+                return self._old
+            case "request":
+                return self._described
+            case "namespaceObject":
+                return self._namespace
+            case "authorizer":
+                return Authorizer(self._ask)
+        return self._request_check()
+
+    @cached_property
+    def _object(self) -> Tree | None:
+        request = self._request
+        if request.object is not None:
+            return shown(request.resource, self._version, request.object)
+        # What is posted to a subresource, such as a binding, is stored nowhere and stays a tree.
+        return request.tree if request.operation == "CREATE" else None
+
+    @cached_property
+    def _old(self) -> Tree | None:
+        request = self._request
+        if request.old is None or request.operation == "CREATE":
+            return None
+        return shown(request.resource, self._version, request.old)
+
+    @cached_property
+    def _described(self) -> Tree:
+        return described(self._request, self._version)
+
+    @cached_property
+    def _namespace(self) -> Tree | None:
+        name = self._request.namespace
+        namespace = one(self._reader, Namespace, "", name) if name else None
+        return _shown_namespace(namespace) if namespace is not None else None
+
+    def _request_check(self) -> ResourceCheck:
+        request, resource = self._request, self._request.resource
+        question = Question(
+            group=resource.group,
+            resource=resource.plural,
+            subresource=request.subresource,
+            namespace=request.namespace,
+            name=request.name,
+        )
+        return ResourceCheck(self._ask, question)
+
+    def _ask(self, question: Question) -> Decision:
+        user = service_account_user(*question.account) if question.account else self._request.user
+        attributes = Attributes(
+            question.verb,
+            question.group,
+            question.resource,
+            question.subresource,
+            question.namespace,
+            question.name,
+            question.path,
+            question.field_selector,
+        )
+        decision = self._authorizer.authorize(user, attributes)
+        return Decision(decision.allowed, decision.reason)
+
+
+def _shown_namespace(namespace: Namespace) -> Tree:
+    """A namespace with the declared fields and types: times are times, and the uid is spelt as Kubernetes declares it."""
+    tree = as_tree(namespace)
+    metadata = {key: value for key, value in tree["metadata"].items() if key not in _HIDDEN}
+    if "uid" in metadata:
+        metadata["UID"] = metadata.pop("uid")
+    status = dict(tree.get("status") or {})
+    if "conditions" in status:
+        status["conditions"] = [_timed(condition) for condition in status["conditions"]]
+    return {"metadata": _timed(metadata), "spec": tree.get("spec") or {}, "status": status}
+
+
+def _timed(tree: Tree) -> Tree:
+    return {**tree, **{name: parse_timestamp(tree[name]) for name in _TIMES if tree.get(name)}}
