@@ -133,6 +133,15 @@ RESOURCES: tuple[Resource, ...] = (
         subresources=("proxy", "status"),
     ),
     Resource("", "podtemplates", "PodTemplate", core.PodTemplate),
+    Resource(
+        "",
+        "replicationcontrollers",
+        "ReplicationController",
+        core.ReplicationController,
+        short_names=("rc",),
+        categories=("all",),
+        subresources=("scale", "status"),
+    ),
     Resource("events.k8s.io", "events", "Event", events.Event, short_names=("ev",), alias_of="events"),
     Resource(
         "apps",

@@ -23,7 +23,7 @@ MOST_DEVICES = 32  # an allocation has no more results, so a request for all dev
 ZERO = Quantity.parse("0")
 ONE = Quantity.parse("1")
 
-_COUNTED_BY_NAME = frozenset({"configmaps", "pods", "resourcequotas", "secrets", "services"})
+_COUNTED_BY_NAME = frozenset({"configmaps", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services"})
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _DONE = ("Succeeded", "Failed")
 

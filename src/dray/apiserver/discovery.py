@@ -50,6 +50,7 @@ SUBRESOURCES: dict[str, Subresource] = {
     "serviceaccounts/token": Subresource(("create",), "TokenRequest", "authentication.k8s.io", "v1"),
     "deployments/scale": Subresource(READ_WRITE, "Scale", "autoscaling", "v1"),
     "replicasets/scale": Subresource(READ_WRITE, "Scale", "autoscaling", "v1"),
+    "replicationcontrollers/scale": Subresource(READ_WRITE, "Scale", "autoscaling", "v1"),
 }
 
 

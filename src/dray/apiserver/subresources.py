@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, not_found, required, unsupported
 from dray.api.resources import BY_TYPE
+from dray.api.selectors import spelled_out
 from dray.api.types import core, policy
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.commits import Commits
@@ -138,7 +139,7 @@ class Subresources:
         await self._deletion.delete(replace(request, verb="delete", subresource="", body=None, options=options))
         return Answer(code=201, tree=dict(_SUCCESS))
 
-    # deployments/scale and replicasets/scale
+    # deployments/scale, replicasets/scale and replicationcontrollers/scale
 
     async def _scale(self, request: Request) -> Answer:
         current = self._found(request)
@@ -255,7 +256,7 @@ def _scale_of(version: Version) -> dict[str, Any]:
     metadata = obj.metadata
     kept = {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid}
     kept |= {"resourceVersion": metadata.resourceVersion, "creationTimestamp": metadata.creationTimestamp}
-    selector = obj.spec.selector
+    selector = spelled_out(obj.spec.selector)
     status: dict[str, Any] = {"replicas": obj.status.replicas}
     if selector is not None:
         status["selector"] = _selector_text(selector)

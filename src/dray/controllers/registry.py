@@ -16,7 +16,13 @@ from dray.controllers.nodes import NodeGarbage
 from dray.controllers.poolstatus import PoolStatusController
 from dray.controllers.quota import QuotaController
 from dray.controllers.taints import TaintEviction
-from dray.controllers.workloads import DaemonSetController, DeploymentController, JobController, ReplicaSetController
+from dray.controllers.workloads import (
+    DaemonSetController,
+    DeploymentController,
+    JobController,
+    ReplicaSetController,
+    ReplicationManager,
+)
 
 CONTROLLERS: dict[str, Factory] = {
     "daemonset": DaemonSetController,
@@ -29,6 +35,7 @@ CONTROLLERS: dict[str, Factory] = {
     "node-garbage": NodeGarbage,
     "podgroup-protection": GroupController,
     "replicaset": ReplicaSetController,
+    "replicationcontroller": ReplicationManager,
     "resourceclaim": ClaimController,
     "resourcepoolstatusrequest": PoolStatusController,
     "resourcequota": QuotaController,

@@ -20,7 +20,7 @@ from dray.api.gates import FeatureGates
 from dray.api.resources import BY_KIND, Resource
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet
 from dray.api.types.batch import Job
-from dray.api.types.core import Pod
+from dray.api.types.core import Pod, ReplicationController
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from dray.api.validation import Complaint, Context, validate_create
 from dray.api.wire import Wire
@@ -128,6 +128,6 @@ def _rules(place: str, object_: Wire, known: Snapshot, cluster: Snapshot | None)
             yield from device_rules.class_findings(place, object_, known)
         case Pod():
             yield from pod_rules.pod_findings(place, "spec", object_, known, cluster is not None)
-        case Deployment() | ReplicaSet() | DaemonSet() | Job():
+        case Deployment() | ReplicaSet() | ReplicationController() | DaemonSet() | Job():
             pod = Pod(kind=object_.kind, metadata=object_.metadata, spec=object_.spec.template.spec)
             yield from pod_rules.pod_findings(place, "spec.template.spec", pod, known, cluster is not None)

@@ -63,6 +63,25 @@ def test_deployments(fields: Tree, expected: list[tuple[str, str]]) -> None:
     assert faults(Asking("apps", "Deployment").create(_maker(**fields))) == expected
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, []),
+        ({"selector": {"a": "c"}}, [("spec.template.metadata.labels", "Invalid")]),
+        ({"replicas": -1, "minReadySeconds": -1}, [("spec.minReadySeconds", "Invalid"), ("spec.replicas", "Invalid")]),
+        ({"template": {"spec": TEMPLATE["spec"]}}, [("spec.selector", "Required")]),
+    ],
+)
+def test_replication_controllers(fields: Tree, expected: list[tuple[str, str]]) -> None:
+    assert faults(Asking("", "ReplicationController").create({"spec": {"template": TEMPLATE, **fields}})) == expected
+
+
+def test_a_replication_controller_may_choose_other_pods() -> None:
+    both = {**TEMPLATE, "metadata": {"labels": {"a": "b", "c": "d"}}}
+    old, new = ({"spec": {"selector": chosen, "template": both}} for chosen in ({"a": "b"}, {"c": "d"}))
+    assert Asking("", "ReplicationController").update(old, new) == []
+
+
 JOB_TEMPLATE = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 
 

@@ -244,6 +244,16 @@ def test_jobs_and_deployments_count():
         },
     )
     assert shown(deployment) == ["d", "1/2", 2, 0, "0s", "c", "i", "a=b,c notin (x,y),!d"]
+    controller = make(
+        "",
+        "replicationcontrollers",
+        {
+            "metadata": {"name": "rc"},
+            "spec": {"replicas": 2, "selector": {"b": "c", "a": "b"}, "template": template},
+            "status": {"replicas": 2, "readyReplicas": 1},
+        },
+    )
+    assert shown(controller) == ["rc", 2, 2, 1, "0s", "c", "i", "a=b,b=c"]
 
 
 def test_quota_and_bindings():

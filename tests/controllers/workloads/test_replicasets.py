@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from dray.api.types.apps import ReplicaSet
-from dray.api.types.core import Namespace, Pod, ResourceQuota
+from dray.api.types.core import Namespace, Pod, ReplicationController, ResourceQuota
 from dray.client import Client, ManualClock
-from dray.controllers.workloads import ReplicaSetController
+from dray.controllers.workloads import ReplicaSetController, ReplicationManager
 from tests.controllers.conftest import Start, quiet
 from tests.controllers.workloads.conftest import NAMESPACE, Kubelets, becomes, events, pods, template, told
 
@@ -228,3 +228,39 @@ async def test_a_full_set_is_left_in_peace(client: Client, start: Start, kubelet
         before = (await client.list(ReplicaSet, NAMESPACE)).resource_version
         await quiet(0.2)
         assert (await client.list(ReplicaSet, NAMESPACE)).resource_version == before
+
+
+# ReplicationControllers
+
+
+async def test_a_replication_controller_keeps_its_pods_too(client: Client, start: Start, kubelets: Kubelets) -> None:
+    tree = {"metadata": {"name": "web"}, "spec": {"replicas": 2, "template": template()}}
+    made = await client.create(ReplicationController, tree, namespace=NAMESPACE)
+    assert (made.spec.selector, made.metadata.labels) == ({"app": "web"}, {"app": "web"})
+
+    async def found() -> tuple[int, ...]:
+        status = (await client.get(ReplicationController, "web", NAMESPACE)).status
+        return status.replicas, status.fullyLabeledReplicas, status.readyReplicas, status.availableReplicas
+
+    async with start(ReplicationManager):
+        await becomes(found, (2, 2, 2, 2))
+        owners = {(r.apiVersion, r.kind, r.uid) for pod in await pods(client) for r in pod.metadata.ownerReferences}
+        assert owners == {("v1", "ReplicationController", made.metadata.uid)}
+        await client.patch(ReplicationController, "web", {"spec": {"replicas": 1}}, NAMESPACE)
+        await becomes(found, (1, 1, 1, 1))
+        await becomes(lambda: _count(client), 1)
+
+
+async def test_a_replication_controller_tells_of_refused_pods(client: Client, start: Start) -> None:
+    await client.create(
+        ResourceQuota, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}}, namespace=NAMESPACE
+    )
+    tree = {"metadata": {"name": "web"}, "spec": {"template": template()}}
+    await client.create(ReplicationController, tree, namespace=NAMESPACE)
+
+    async def reasons() -> list[tuple[str, str]]:
+        status = (await client.get(ReplicationController, "web", NAMESPACE)).status
+        return [(c.type, c.reason) for c in status.conditions]
+
+    async with start(ReplicationManager):
+        await becomes(reasons, [("ReplicaFailure", "FailedCreate")])

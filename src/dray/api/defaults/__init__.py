@@ -23,6 +23,7 @@ _DEFAULTS: Mapping[tuple[str, str], Callable[[Tree], None]] = {
     ("", "Node"): cluster.node,
     ("", "Pod"): pods.pod,
     ("", "PodTemplate"): pods.template,
+    ("", "ReplicationController"): workloads.replication_controller,
     ("", "Secret"): cluster.secret,
     ("", "Service"): cluster.service,
     ("apps", "DaemonSet"): workloads.daemon_set,

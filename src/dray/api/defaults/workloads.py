@@ -31,6 +31,15 @@ def replica_set(tree: Tree) -> None:
     template(spec)
 
 
+def replication_controller(tree: Tree) -> None:
+    """What names no labels or selector has those of its pods."""
+    replica_set(tree)
+    spec = tree["spec"]
+    if labels := ((spec.get("template") or {}).get("metadata") or {}).get("labels"):
+        for holder, name in ((spec, "selector"), (tree.setdefault("metadata", {}), "labels")):
+            holder[name] = holder.get(name) or dict(labels)
+
+
 def daemon_set(tree: Tree) -> None:
     spec = tree.setdefault("spec", {})
     strategy = spec.setdefault("updateStrategy", {})

@@ -6,7 +6,16 @@ of typed objects; whether a selector is well formed where it is stored is the bu
 """
 
 from dray.api.selectors.fields import FieldSelector, parse_fields
-from dray.api.selectors.labels import EVERYTHING, NOTHING, LabelSelector, Requirement, SelectorError, label_selector
+from dray.api.selectors.labels import (
+    EVERYTHING,
+    NOTHING,
+    AnySelector,
+    LabelSelector,
+    Requirement,
+    SelectorError,
+    label_selector,
+    spelled_out,
+)
 from dray.api.selectors.labels import parse as parse_labels
 from dray.api.selectors.nodes import node_selector_matches, term_matches
 from dray.api.selectors.taints import tolerates, tolerates_device, untolerated
@@ -14,6 +23,7 @@ from dray.api.selectors.taints import tolerates, tolerates_device, untolerated
 __all__ = [
     "EVERYTHING",
     "NOTHING",
+    "AnySelector",
     "FieldSelector",
     "LabelSelector",
     "Requirement",
@@ -22,6 +32,7 @@ __all__ = [
     "node_selector_matches",
     "parse_fields",
     "parse_labels",
+    "spelled_out",
     "term_matches",
     "tolerates",
     "tolerates_device",

@@ -81,6 +81,7 @@ SELECTABLE: Mapping[tuple[str, str], Mapping[str, Reader]] = {
     ("events.k8s.io", "events"): _NEW_EVENT,
     ("batch", "jobs"): {"status.successful": _successful},
     ("apps", "replicasets"): {"status.replicas": lambda rs: str(rs.status.replicas)},
+    ("", "replicationcontrollers"): {"status.replicas": lambda rc: str(rc.status.replicas)},
     ("resource.k8s.io", "resourceslices"): {
         "spec.nodeName": _slice_node,
         "spec.driver": lambda slice_: slice_.spec.driver,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,7 @@ from dray.api import names
 from dray.api.errors import FieldError, invalid
 from dray.api.types import meta
 
+AnySelector: TypeAlias = meta.LabelSelector | dict[str, str] | None  # as it stands in an object
 Operator = Literal["in", "notin", "=", "==", "!=", "gt", "lt", "exists", "!"]
 
 _SPECIAL = {"(": "(", ")": ")", ",": ",", "!": "!", "=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt"}
@@ -69,8 +70,14 @@ EVERYTHING = LabelSelector()
 NOTHING = LabelSelector(nothing=True)
 
 
-def label_selector(selector: meta.LabelSelector | None) -> LabelSelector:
+def spelled_out(selector: AnySelector) -> meta.LabelSelector | None:
+    """A selector in the form of most kinds; ReplicationControllers have plain labels instead."""
+    return meta.LabelSelector(matchLabels=selector) if isinstance(selector, dict) else selector
+
+
+def label_selector(selector: AnySelector) -> LabelSelector:
     """The matcher of a selector that stands in an object."""
+    selector = spelled_out(selector)
     if selector is None:
         return NOTHING
     equal = [Requirement(key, "=", (value,)) for key, value in selector.matchLabels.items()]

@@ -29,6 +29,7 @@ Tree = dict[str, Any]
 _COUNTED: Mapping[tuple[str, str], str] = {
     ("", "Pod"): "spec",
     ("", "PodTemplate"): "template",
+    ("", "ReplicationController"): "spec",
     ("apps", "DaemonSet"): "spec",
     ("apps", "Deployment"): "spec",
     ("apps", "ReplicaSet"): "spec",
@@ -59,7 +60,9 @@ _UPDATE: Mapping[tuple[str, str, str], Callable[[Tree, Any], None]] = {
     (SCHEDULING, "PodGroup", ""): updates.pod_group,
 }
 # Status writers of these kinds may change metadata too: kubelets annotate nodes, controllers mark pods.
-_STATUS_KEEPS_METADATA = frozenset({"DaemonSet", "Deployment", "Job", "Namespace", "Node", "Pod", "ReplicaSet"})
+_STATUS_KEEPS_METADATA = frozenset(
+    {"DaemonSet", "Deployment", "Job", "Namespace", "Node", "Pod", "ReplicaSet", "ReplicationController"}
+)
 _SET_BY_AUTHOR = frozenset({"Node"})  # a node registers itself together with its status
 _OWN_STATUS = ("annotations", "finalizers", "labels", "ownerReferences", "deletionGracePeriodSeconds")
 

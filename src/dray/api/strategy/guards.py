@@ -99,7 +99,7 @@ def _pod_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
 
 
 _CLAIMS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
-_PODS = frozenset({"DaemonSet", "Deployment", "Job", "Pod", "PodTemplate", "ReplicaSet"})
+_PODS = frozenset({"DaemonSet", "Deployment", "Job", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController"})
 _GROUPS = frozenset({"PodGroup", "Workload"})
 _GUARDS: tuple[tuple[str, frozenset[str], Places], ...] = (
     ("DRAPrioritizedList", _CLAIMS, _alternatives),

@@ -980,6 +980,38 @@ class RBDVolumeSource(Wire, frozen=True):
     user: str = ""
 
 
+class ReplicationController(Wire, frozen=True):
+    apiVersion: str = always("v1")
+    kind: str = always("ReplicationController")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: ReplicationControllerSpec = made(lambda: ReplicationControllerSpec())
+    status: ReplicationControllerStatus = made(lambda: ReplicationControllerStatus())
+
+
+class ReplicationControllerCondition(Wire, frozen=True):
+    lastTransitionTime: str | None = always(None)
+    message: str = ""
+    reason: str = ""
+    status: str = always("")
+    type: str = always("")
+
+
+class ReplicationControllerSpec(Wire, frozen=True):
+    minReadySeconds: int = 0
+    replicas: int | None = None
+    selector: dict[str, str] = made(dict)
+    template: PodTemplateSpec = made(lambda: PodTemplateSpec())
+
+
+class ReplicationControllerStatus(Wire, frozen=True):
+    availableReplicas: int = 0
+    conditions: tuple[ReplicationControllerCondition, ...] = ()
+    fullyLabeledReplicas: int = 0
+    observedGeneration: int = 0
+    readyReplicas: int = 0
+    replicas: int = always(0)
+
+
 class ResourceClaim(Wire, frozen=True):
     name: str = always("")
     request: str = ""

@@ -1,9 +1,10 @@
-"""apps and batch: Deployment, ReplicaSet, DaemonSet, Job."""
+"""What makes pods: Deployment, ReplicaSet, ReplicationController, DaemonSet, Job."""
 
 from __future__ import annotations
 
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.selectors import label_selector as matcher
+from dray.api.selectors import spelled_out
 from dray.api.types import apps, batch, core, meta
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, unchanged
@@ -39,7 +40,12 @@ def _selected_template(
         yield forbidden(SPEC / "template" / "spec" / "activeDeadlineSeconds", text)
 
 
-_TITLES = {"deployment": "ReplicaSet", "daemonset": "DaemonSet", "replicaset": "ReplicaSet"}
+_TITLES = {
+    "deployment": "ReplicaSet",
+    "daemonset": "DaemonSet",
+    "replicaset": "ReplicaSet",
+    "replicationcontroller": "ReplicationController",
+}
 
 
 # Deployment
@@ -94,7 +100,7 @@ def _scaled(value: int | str | None, path: Path) -> Errors:
         yield invalid(path, value, f"{text}used for validation is '[0-9]+%')")
 
 
-# ReplicaSet and DaemonSet
+# ReplicaSet, ReplicationController and DaemonSet
 
 
 def create_replica_set(replica_set: apps.ReplicaSet, context: Context) -> Errors:
@@ -112,6 +118,25 @@ def _replica_set_spec(spec: apps.ReplicaSetSpec) -> Errors:
     yield from at_least(spec.replicas, 0, SPEC / "replicas")
     yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
     yield from _selected_template(spec.selector, spec.template, "replicaset", ("Always",))
+
+
+def create_replication_controller(controller: core.ReplicationController, context: Context) -> Errors:
+    yield from metadata(controller.metadata, namespaced=True)
+    yield from _replication_controller_spec(controller.spec)
+
+
+def update_replication_controller(
+    controller: core.ReplicationController, old: core.ReplicationController, context: Context
+) -> Errors:
+    yield from metadata_update(controller.metadata, old.metadata)
+    yield from _replication_controller_spec(controller.spec)
+
+
+def _replication_controller_spec(spec: core.ReplicationControllerSpec) -> Errors:
+    yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
+    yield from at_least(spec.replicas, 0, SPEC / "replicas")
+    chosen = spelled_out(spec.selector) if spec.selector else None
+    yield from _selected_template(chosen, spec.template, "replicationcontroller", ("Always",))
 
 
 def create_daemon_set(daemon_set: apps.DaemonSet, context: Context) -> Errors:

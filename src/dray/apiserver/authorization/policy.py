@@ -72,6 +72,9 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
             "pods/log",
             "pods/status",
             "podtemplates",
+            "replicationcontrollers",
+            "replicationcontrollers/scale",
+            "replicationcontrollers/status",
             "resourcequotas",
             "resourcequotas/status",
             "serviceaccounts",
@@ -110,6 +113,8 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
             "pods/portforward",
             "pods/proxy",
             "podtemplates",
+            "replicationcontrollers",
+            "replicationcontrollers/scale",
             "secrets",
             "serviceaccounts",
             "services",
@@ -223,6 +228,11 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
     "replicaset-controller": (
         rule(READ + CHANGE, APPS, "replicasets"),
         rule(CHANGE, APPS, "replicasets/status", "replicasets/finalizers"),
+        rule((*READ, "create", "delete", *CHANGE), CORE, "pods"),
+    ),
+    "replication-controller": (
+        rule(READ + CHANGE, CORE, "replicationcontrollers"),
+        rule(CHANGE, CORE, "replicationcontrollers/status", "replicationcontrollers/finalizers"),
         rule((*READ, "create", "delete", *CHANGE), CORE, "pods"),
     ),
     "daemon-set-controller": (

@@ -27,6 +27,7 @@ PRINTERS: dict[type[Wire], Printer] = {
     core.Service: workloads.SERVICE,
     apps.Deployment: workloads.DEPLOYMENT,
     apps.ReplicaSet: workloads.REPLICA_SET,
+    core.ReplicationController: workloads.REPLICA_SET,
     apps.DaemonSet: workloads.DAEMON_SET,
     batch.Job: workloads.JOB,
     core.Node: cluster.NODE,

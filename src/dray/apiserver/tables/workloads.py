@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dray.api.types import apps, batch, core, meta
+from dray.api.selectors import AnySelector, spelled_out
+from dray.api.types import apps, batch, core
 from dray.apiserver.tables.printer import AGE, NAME, Cell, Printer, counts, plain, wide
 from dray.apiserver.tables.text import NONE, age, duration, images, labels, names, seconds, selector
 
@@ -10,8 +11,8 @@ _TEMPLATE = wide("Containers", "Images", "Selector")
 _JOB_STATES = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
 
 
-def _template(template: core.PodTemplateSpec, chosen: meta.LabelSelector | None) -> list[Cell]:
-    return [names(template.spec.containers), images(template.spec.containers), selector(chosen)]
+def _template(template: core.PodTemplateSpec, chosen: AnySelector) -> list[Cell]:
+    return [names(template.spec.containers), images(template.spec.containers), selector(spelled_out(chosen))]
 
 
 def _deployment(obj: apps.Deployment, now: float) -> list[Cell]:
@@ -26,7 +27,7 @@ def _deployment(obj: apps.Deployment, now: float) -> list[Cell]:
     ]
 
 
-def _replica_set(obj: apps.ReplicaSet, now: float) -> list[Cell]:
+def _replica_set(obj: apps.ReplicaSet | core.ReplicationController, now: float) -> list[Cell]:
     return [
         obj.metadata.name,
         obj.spec.replicas or 0,

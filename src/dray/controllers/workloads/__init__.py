@@ -1,4 +1,4 @@
-"""Controllers of what makes pods: Deployment, ReplicaSet, DaemonSet, Job.
+"""Controllers of what makes pods: Deployment, ReplicaSet, ReplicationController, DaemonSet, Job.
 
 Each is a small module that reads copies and writes, beside pure modules that decide; `docs/workloads.md` has the map.
 """
@@ -6,6 +6,12 @@ Each is a small module that reads copies and writes, beside pure modules that de
 from dray.controllers.workloads.daemonsets import DaemonSetController
 from dray.controllers.workloads.deployments import DeploymentController
 from dray.controllers.workloads.jobs import JobController
-from dray.controllers.workloads.replicasets import ReplicaSetController
+from dray.controllers.workloads.replicasets import ReplicaSetController, ReplicationManager
 
-__all__ = ["DaemonSetController", "DeploymentController", "JobController", "ReplicaSetController"]
+__all__ = [
+    "DaemonSetController",
+    "DeploymentController",
+    "JobController",
+    "ReplicaSetController",
+    "ReplicationManager",
+]

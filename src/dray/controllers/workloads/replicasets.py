@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods of one template as were asked for.
+"""ReplicaSets and ReplicationControllers: as many pods of one template as were asked for.
 
 Reads copies, creates and deletes pods, writes the status; how many and which is decided in `replicas` and `pods`.
 """
@@ -6,10 +6,11 @@ Reads copies, creates and deletes pods, writes the status; how many and which is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ReplicaSet
-from dray.api.types.core import Pod
+from dray.api.types.core import Pod, ReplicationController
 from dray.controllers.context import Context
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, controlled, controller_of, index_by_controller
 from dray.controllers.workloads.loop import Loop
@@ -18,11 +19,14 @@ from dray.controllers.workloads.pods import deletion_order, is_active, is_deleti
 from dray.controllers.workloads.replicas import missing, status_of
 from dray.controllers.workloads.status import write_status
 
+O = TypeVar("O", bound=ReplicaSet | ReplicationController)  # noqa: E741  (an owner of pods)
 
-class ReplicaSetController:
-    def __init__(self, context: Context) -> None:
+
+class _Replicator(Generic[O]):
+    def __init__(self, context: Context, type_: type[O], name: str, account: str = "") -> None:
         self._clock = context.clock
-        self._loop = Loop(context, ReplicaSet, "replicaset", self._reconcile)
+        self._type = type_
+        self._loop = Loop(context, type_, name, self._reconcile, account=account)
         self._client = self._loop.client
         self._loop.follow(Pod)
         self._pods = context.informers.informer(Pod)
@@ -34,19 +38,19 @@ class ReplicaSetController:
     async def run(self) -> None:
         await self._loop.run()
 
-    async def _reconcile(self, replica_set: ReplicaSet) -> float | None:
+    async def _reconcile(self, replica_set: O) -> float | None:
         pods = await self._adoption.claim(replica_set, label_selector(replica_set.spec.selector))
         active = [pod for pod in pods if is_active(pod)]
         outcome = Outcome(0) if is_deleting(replica_set) else await self._scale(replica_set, active)
         error = None if namespace_ends(outcome.error) else outcome.error
         now = self._clock.time()
         status = status_of(replica_set, pods, error, now)
-        await write_status(self._client, self._loop.writes, ReplicaSet, replica_set, status)
+        await write_status(self._client, self._loop.writes, self._type, replica_set, status)
         if error is not None:
             raise error
         return next_available(active, replica_set.spec.minReadySeconds, now)
 
-    async def _scale(self, replica_set: ReplicaSet, active: Sequence[Pod]) -> Outcome:
+    async def _scale(self, replica_set: O, active: Sequence[Pod]) -> Outcome:
         change = missing(replica_set, active)
         if change > 0:
             trees = [pod_tree(replica_set, replica_set.spec.template) for _ in range(min(change, BURST))]
@@ -56,8 +60,20 @@ class ReplicaSetController:
             return await self._control.delete(replica_set, order[: min(-change, BURST)])
         return Outcome(0)
 
-    def _related(self, replica_set: ReplicaSet) -> list[Pod]:
-        """The active pods of all ReplicaSets of the same owner."""
+    def _related(self, replica_set: O) -> list[Pod]:
+        """The active pods of all sets of the same owner."""
         owner = controller_of(replica_set.metadata)
         sets = [replica_set] if owner is None else self._sets.by_index(BY_CONTROLLER, owner.uid)
         return [pod for one in sets for pod in controlled(self._pods, one) if is_active(pod)]
+
+
+class ReplicaSetController(_Replicator[ReplicaSet]):
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, ReplicaSet, "replicaset")
+
+
+class ReplicationManager(_Replicator[ReplicationController]):
+    """Of ReplicationControllers, under the names that it has in Kubernetes."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, ReplicationController, "replicationcontroller", account="replication-controller")
