@@ -97,6 +97,12 @@ def test_what_is_wrong_with_an_expression(use: Use, text: str, error: str) -> No
     assert error in Asking().error(text, use)
 
 
+def test_an_expression_may_not_be_endless() -> None:
+    assert Asking().error("'" + "a" * 99_990 + "' != ''") == ""
+    error = "expression code point size exceeds limit: size: 100008, limit 100000"
+    assert error in Asking().error("'" + "a" * 100_000 + "' != ''")
+
+
 def test_parameters_are_known_where_the_policy_has_a_kind() -> None:
     assert "undeclared reference to 'params'" in Asking(params=False).error("params.x == 1")
     assert Asking(params=True).error("params.x == 1") == ""

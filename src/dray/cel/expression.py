@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from dray.cel.ast import Node
 from dray.cel.checker import check
 from dray.cel.declarations import Environment
-from dray.cel.errors import CompileError, EvaluationError, Interrupted, Problems
-from dray.cel.limits import MAX_COST, metered
+from dray.cel.errors import CompileError, EvaluationError, Interrupted, Problem, Problems
+from dray.cel.limits import MAX_COST, MAX_POINTS, metered
 from dray.cel.parser import parse
 from dray.cel.planner import plan
 from dray.cel.source import Source
@@ -64,6 +64,8 @@ class Expression:
 def checked_tree(text: str, environment: Environment) -> Node:
     """Parse and check; raises CompileError."""
     try:
+        if len(text) > MAX_POINTS:
+            raise Problems(Problem(f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_POINTS}"))
         tree = parse(text)
         check(tree, environment)
         validate(tree, environment)

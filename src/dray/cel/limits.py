@@ -13,7 +13,8 @@ from contextvars import ContextVar
 
 from dray.cel.errors import CostExceeded
 
-MAX_LENGTH = 10 * 1024
+MAX_LENGTH = 10 * 1024  # of a selector, in bytes
+MAX_POINTS = 100_000  # of any expression, in code points
 MAX_COST = 1_000_000
 
 TEXT_COST_FACTOR = 0.1
