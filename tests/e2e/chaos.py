@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -49,7 +51,7 @@ class Chaos:
     random: random.Random
     kept: list[str] = field(default_factory=list)  # pods that nobody deletes: they must run in the end
     doomed: list[str] = field(default_factory=list)  # pods that will be deleted if they do not end before
-    deleted: int = 0
+    deeds: Counter[str] = field(default_factory=Counter)  # what was done, by its name
     _over: bool = False
 
     async def run(self, disturb: Callable[[], Awaitable[None]] | None = None, pause: float = 0.0) -> None:
@@ -100,6 +102,7 @@ class Chaos:
     async def _disturbance(self, disturb: Callable[[], Awaitable[None]]) -> None:
         while not self._over:
             await disturb()
+            self.deeds["disturbances"] += 1
 
     async def _insist(self, action: Callable[[], Awaitable[object]]) -> None:
         """Do it until the server has done it; what somebody else did meanwhile is no trouble."""
@@ -115,7 +118,7 @@ class Chaos:
 
     async def _delete_one(self) -> None:
         if self.doomed:
-            self.deleted += 1
+            self.deeds["deletions"] += 1
             await self._delete_pod(self.doomed.pop(self.random.randrange(len(self.doomed))))
 
     async def _delete_pod(self, name: str) -> None:
@@ -131,12 +134,14 @@ class Chaos:
         left = [device for device in tree if device["name"] in names[: max(1, len(names) - 1)]]
         patch = {"spec": {"devices": left, "pool": {"generation": found.spec.pool.generation + 1}}}
         await self.client.patch(ResourceSlice, name, patch)
+        self.deeds["slices changed"] += 1
 
     async def _withdraw_slice(self) -> None:
         number = self.random.randrange(self.nodes)
         await self.client.delete(ResourceSlice, f"{node_name(number)}-{DRIVER}-0")
         await asyncio.sleep(self.random.uniform(0, 0.02))
         await self._insist(partial(self._publish, number))
+        self.deeds["slices withdrawn"] += 1
 
     async def _make_whole(self) -> None:
         for number in range(self.nodes):
@@ -153,6 +158,24 @@ class Chaos:
             await self.client.create(ResourceSlice, tree)
 
     # -- the books
+
+    def summary(self) -> str:
+        """What was done, after making sure that there was mischief of each kind."""
+        assert self.kept
+        assert self.deeds["deletions"] > self.pods // 20
+        assert self.deeds.keys() >= {"disturbances", "slices changed", "slices withdrawn"}
+        done = ", ".join(f"{number} {deed}" for deed, number in sorted(self.deeds.items()))
+        return f"{self.pods} pods on {self.nodes} nodes: {done}"
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until everything that should run runs; delete it, and wait until nothing is left."""
+        for look in (self.unsettled, self.left_over):
+            deadline = time.monotonic() + seconds
+            while found := await look():
+                assert time.monotonic() < deadline, "\n".join([f"not so after {seconds:g} s:", *found[:20]])
+                await asyncio.sleep(0.01 + len(found) / 1000)  # looking is work for the server
+        for name in SHARED:
+            await self.client.delete(ResourceClaim, name, NAMESPACE)
 
     async def unsettled(self) -> list[str]:
         """What is not as it should be once the mischief is over: pods that should run or be gone."""
@@ -176,7 +199,7 @@ class Chaos:
             await self._delete_pod(name)
         self.kept.clear()
         left = [f"pod {one.metadata.name}" for one in (await self.client.list(Pod, NAMESPACE)).items]
-        for one in (await self.client.list(ResourceClaim, NAMESPACE)).items:
+        for one in (await self.client.list(ResourceClaim, NAMESPACE)).items if not left else ():
             if one.metadata.name not in SHARED:
                 left.append(f"claim {one.metadata.name} {one.status} {one.metadata.finalizers}")
             elif one.status.reservedFor:
