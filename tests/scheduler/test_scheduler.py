@@ -9,13 +9,13 @@ import pytest
 
 from dray.api.errors import InternalError
 from dray.api.types.core import Event, Node, Pod
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.client import Client
 from dray.scheduler.demand import Candidate
-from dray.sim.hardware import node_tree
+from dray.sim.hardware import DRIVER, node_tree
 from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write
-from tests.e2e.objects import claim, on_node, pod
+from tests.e2e.objects import claim, device, on_node, pod, request
 
 ALONE = (NODES, SCHEDULER)
 
@@ -94,6 +94,35 @@ async def test_what_makes_room_wakes_the_pod_up(event: str) -> None:
 
 async def placed(c: Cluster, name: str) -> str:
     return (await c.pod(name)).spec.nodeName
+
+
+@pytest.mark.parametrize("attribute", ["colour", "shade"])  # red somewhere; nowhere at all, where asking is an error
+async def test_of_the_changes_of_slices_those_wake_the_pod_up_that_give_it_devices(attribute: str) -> None:
+    async with cluster(nodes=2, devices=1, parts=ALONE) as c:
+        await c.create(
+            ResourceClaim, claim("c", request(selector=f'device.attributes["{DRIVER}"].{attribute} == "red"'))
+        )
+
+        async def publish(number: int, **attributes: str) -> None:
+            changed = {"spec": {"devices": [device("gpu-0", **attributes)]}}
+            await c.client.patch(ResourceSlice, f"node-{number}-{DRIVER}-0", changed)
+
+        for number in range(2):
+            await publish(number, colour="blue")
+        await c.create(Pod, pod("p", claims=["c"]))
+        await c.waits("p")
+        await c.quiet()
+        waiting = c.scheduler.queue.get((await c.pod("p")).metadata.uid)
+        assert waiting is not None
+        before = waiting.attempts
+        for colour in ("green", "yellow", "blue"):
+            await publish(0, colour=colour)
+        await c.quiet()
+        assert waiting.attempts == before
+        await publish(0, **{attribute: "red"})
+        if attribute == "shade":  # an error anywhere is an error
+            await publish(1, shade="blue")
+        await c.eventually(lambda: placed(c, "p"), 0.9)
 
 
 async def test_neighbours_that_come_or_go_wake_the_pod_up() -> None:

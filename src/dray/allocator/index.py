@@ -34,6 +34,8 @@ LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
 
 _encode = msgspec.msgpack.Encoder().encode
 
+Question = tuple[bytes, ...]  # what claims ask for; the same for claims with equal specs
+
 
 class Fits:
     """Which nodes can serve some claims, as of when it was asked.
@@ -43,10 +45,17 @@ class Fits:
     """
 
     def __init__(
-        self, inventory: Inventory, nodes: int, failing: int, undecided: int, score: Callable[[int], int]
+        self,
+        inventory: Inventory,
+        question: Question,
+        nodes: int,
+        failing: int,
+        undecided: int,
+        score: Callable[[int], int],
     ) -> None:
         self._inventory = inventory
         self._score = score
+        self.question = question
         self.nodes = nodes
         self.failing = failing
         self.undecided = undecided
@@ -92,7 +101,8 @@ class _Group:
 class _Entry:
     """All that is known about one plan. On nodes that are `apart`, its claims do not meet and are looked at one by one."""
 
-    def __init__(self, plan: Plan, position: int) -> None:
+    def __init__(self, question: Question, plan: Plan, position: int) -> None:
+        self.question = question
         self.plan = plan
         self.position = position  # in the log of changes
         self.fitting = 0
@@ -150,7 +160,7 @@ class Index:
         self.features = features
         self._inventory = Inventory()
         self._classes: dict[str, DeviceClass] = {}
-        self._entries: dict[tuple[bytes, ...], _Entry] = {}
+        self._entries: dict[Question, _Entry] = {}
         self._forgotten = 0  # changes already dropped from the front of the log
 
     # What the cluster has.
@@ -243,7 +253,8 @@ class Index:
         def score(number: int) -> int:
             return sum(own._score(number) for own in each) if entry.apart >> number & 1 else entry.score(number)
 
-        return Fits(self._inventory, entry.fitting & ~entry.apart | together, entry.failing, undecided, score)
+        fitting = entry.fitting & ~entry.apart | together
+        return Fits(self._inventory, entry.question, fitting, entry.failing, undecided, score)
 
     def _refresh(self, entry: _Entry, parts: Sequence[_Entry], deadline: float | None) -> None:
         """Settle all nodes that something has happened to."""
@@ -320,7 +331,7 @@ class Index:
         entry = self._entries.pop(key, None)
         if entry is None:
             asked = plan([claim.spec.devices for claim in claims], self._classes.get, self.features)
-            entry = _Entry(asked, self._forgotten + len(self._inventory.log))
+            entry = _Entry(key, asked, self._forgotten + len(self._inventory.log))
             if len(self._entries) >= PLANS_KEPT:
                 del self._entries[next(iter(self._entries))]
         self._entries[key] = entry

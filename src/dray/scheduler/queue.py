@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from dray.api.types.core import Pod
+from dray.scheduler.devices import PodClaims
 
 INITIAL_BACKOFF = 1.0  # seconds, doubled with each failed attempt, as Kubernetes does
 MAX_BACKOFF = 10.0
@@ -40,6 +41,7 @@ class Waiting:
     place: Place = Place.ACTIVE
     attempts: int = 0
     refused_by: frozenset[str] = frozenset()  # plugins whose verdict must change for the pod to fit
+    claims: PodClaims | None = None  # what its last attempt knew of its claims
     message: str = ""  # the last reason given to the user
     since: float = 0.0  # when it entered its place
     ready: float = 0.0  # when its backoff ends

@@ -153,7 +153,7 @@ class Scheduler:
         started = time.perf_counter()
         result = "error"
         try:
-            promise = self._decide(pod, profile)
+            promise = self._decide(waiting, profile)
         except Refused as refused:
             result = "unschedulable"
             where = pod.metadata.namespace, pod.metadata.name
@@ -173,17 +173,18 @@ class Scheduler:
             self._in_background(self._bind(waiting, promise))
         self._figures.attempted(result, profile.name, time.perf_counter() - started)
 
-    def _decide(self, pod: Pod, profile: Profile) -> Promise:
+    def _decide(self, waiting: Waiting, profile: Profile) -> Promise:
         started = time.perf_counter()
+        waiting.claims = None
         try:
-            claims = self.devices.prepare(pod)
+            claims = waiting.claims = self.devices.prepare(waiting.pod)
         except Refusal as refusal:
             message = f"0/{len(self.table)} nodes are available: {refusal}."
             raise Refused(frozenset({NAME}), message) from None
         prepared = time.perf_counter()
         self._figures.passed("PreFilter", profile.name, prepared - started)
         try:
-            return self._placement.decide(Candidate(pod), claims, profile)
+            return self._placement.decide(Candidate(waiting.pod), claims, profile)
         except Wrong as wrong:
             raise Refused(frozenset({NAME}), f"0/{len(self.table)} nodes are available: {wrong}.") from None
         finally:
@@ -329,7 +330,7 @@ class Scheduler:
             for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
                 self._claim_may_help(pod)
         if freed:
-            self._devices_may_help()
+            self._other_devices_may_help()
 
     def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
         for old, new in deltas:
@@ -362,7 +363,7 @@ class Scheduler:
                 self.devices.index.remove_slice(old.metadata.name)
             else:
                 self.devices.index.upsert_slice(with_rules(new, self._rules.values()))
-        self._devices_may_help()
+        self._other_devices_may_help()
 
     def _on_rules(self, deltas: Deltas[DeviceTaintRule]) -> None:
         """Taint the devices that a rule means anew, and those that it meant before."""
@@ -379,7 +380,18 @@ class Scheduler:
             if any(selects(rule, piece.spec.driver, piece.spec.pool.name) for rule in changed):
                 self.devices.index.upsert_slice(with_rules(piece, self._rules.values()))
         if changed:
-            self._devices_may_help()
+            self._other_devices_may_help()
+
+    def _other_devices_may_help(self) -> None:
+        """Devices changed or became free: pods to which nodes can give no more than before go on waiting."""
+        is_new = self.devices.news()
+
+        def may_help(waiting: Waiting) -> bool:
+            if NAME not in waiting.refused_by or waiting.claims is None:
+                return False
+            return is_new(waiting.claims, self._profiles[waiting.pod.spec.schedulerName].filter_timeout)
+
+        self.queue.activate(may_help)
 
     def _devices_may_help(self) -> None:
         self.queue.activate(lambda w: NAME in w.refused_by)
