@@ -28,6 +28,8 @@ _WATCH_SECONDS = (300.0, 600.0)
 _UNSERVED_SECONDS = 30.0
 # A watch that ended sooner than this without a single event counts as a failure, or a broken server would be hammered.
 _SHORT_WATCH_SECONDS = 1.0
+# An index that nobody asks must not hold on to what was deleted, and one that is asked must not take long.
+_NOTED = 1000
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-wide objects) and name."""
@@ -56,30 +58,46 @@ def key_of(obj: Object) -> Key:
 
 
 class _Index(Generic[T]):
-    """Objects by the values that a function gives them."""
+    """Objects by the values that a function gives them.
+
+    Changes are noted and worked in when somebody asks: most objects change several times before that.
+    """
 
     def __init__(self, function: IndexFunction[T]) -> None:
-        self.function = function
-        self.entries: dict[str, dict[Key, T]] = {}
+        self._function = function
+        self._entries: dict[str, dict[Key, T]] = {}
         self._values: dict[Key, tuple[str, ...]] = {}  # of each object that has any
+        self._noted: dict[Key, T | None] = {}
 
-    def change(self, key: Key, new: T | None) -> None:
-        before = self._values.get(key, ())
-        after = () if new is None else tuple(self.function(new))
-        if before != after:  # most changes leave an index as it is
-            self._move(key, before, after)
-        if new is not None:
-            for value in after:
-                self.entries[value][key] = new
+    def note(self, key: Key, new: T | None) -> None:
+        self._noted[key] = new
+        if len(self._noted) > _NOTED:
+            self._work_in()
+
+    def find(self, value: str) -> Iterable[T]:
+        if self._noted:
+            self._work_in()
+        return self._entries.get(value, {}).values()
+
+    def _work_in(self) -> None:
+        noted, self._noted = self._noted, {}
+        for key, new in noted.items():
+            before = self._values.get(key, ())
+            after = () if new is None else tuple(self._function(new))
+            if before != after:  # most changes leave an index as it is
+                self._move(key, before, after)
+            if new is not None:
+                for value in after:
+                    self._entries[value][key] = new
 
     def _move(self, key: Key, before: tuple[str, ...], after: tuple[str, ...]) -> None:
         for value in set(before).difference(after):
-            bucket = self.entries[value]
+            bucket = self._entries[value]
             del bucket[key]
             if not bucket:
-                del self.entries[value]
+                del self._entries[value]
         for value in after:
-            self.entries.setdefault(value, {})
+            self._entries.setdefault(value, {})
         if after:
             self._values[key] = after
         else:
@@ -142,7 +160,7 @@ class Informer(Generic[T]):
 
     def by_index(self, index: str, value: str) -> Objects[T]:
         """The objects for which the index function gave `value`."""
-        return [*self._indexes[index].entries.get(value, {}).values()]
+        return [*self._indexes[index].find(value)]
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Keep an index; adding the same name again is allowed, and keeps the first function."""
@@ -150,7 +168,7 @@ class Informer(Generic[T]):
             return
         index = self._indexes[name] = _Index(function)
         for key, obj in self._objects.items():
-            index.change(key, obj)
+            index.note(key, obj)
 
     def add_handler(self, handler: Handler[T]) -> Callable[[], None]:
         """Call `handler` with every batch of deltas; the answer takes it off again."""
@@ -239,7 +257,7 @@ class Informer(Generic[T]):
         else:
             self._objects[key] = new
         for index in self._indexes.values():
-            index.change(key, new)
+            index.note(key, new)
 
     def _tell(self, deltas: Deltas[T]) -> None:
         if deltas:

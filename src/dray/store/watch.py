@@ -88,11 +88,14 @@ class Fanout:
 
     def __init__(self) -> None:
         self._by_prefix: dict[str, list[Subscription]] = {}
+        self._by_directory: dict[str, list[Subscription]] = {}  # found before: those of all prefixes of a directory
 
     def add(self, subscription: Subscription) -> None:
+        self._by_directory.clear()
         self._by_prefix.setdefault(subscription.prefix, []).append(subscription)
 
     def discard(self, subscription: Subscription) -> None:
+        self._by_directory.clear()
         subscriptions = self._by_prefix[subscription.prefix]
         subscriptions.remove(subscription)
         if not subscriptions:
@@ -113,16 +116,19 @@ class Fanout:
             subscription.deliver(share)
 
     def _interested(self, event: Event) -> list[Subscription]:
-        by_prefix, key = self._by_prefix, event.version.key
-        found: list[Subscription] = []
-        end = 0
-        while end >= 0:  # "", "pods/", "pods/default/", and then the key itself
-            if subscriptions := by_prefix.get(key[:end]):
-                found += subscriptions
-            end = key.find("/", end) + 1 or -1
-        if subscriptions := by_prefix.get(key):
-            found += subscriptions
+        key = event.version.key
+        directory = key[: key.rfind("/") + 1]
+        found = self._by_directory.get(directory)
+        if found is None:
+            found = self._by_directory[directory] = self._watching(directory)
+        if subscriptions := self._by_prefix.get(key):
+            return found + subscriptions
         return found
+
+    def _watching(self, directory: str) -> list[Subscription]:
+        """Who watches the directory or one above it: "", "pods/", "pods/default/"."""
+        ends = [0, *(at + 1 for at, letter in enumerate(directory) if letter == "/")]
+        return [subscription for end in ends for subscription in self._by_prefix.get(directory[:end], ())]
 
     def drop_all(self, reason: StoreError) -> None:
         for subscriptions in list(self._by_prefix.values()):

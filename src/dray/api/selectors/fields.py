@@ -111,10 +111,10 @@ class FieldSelector(msgspec.Struct, frozen=True):
         return not self.conditions
 
     def matches(self, object_: Any) -> bool:
-        return all(
-            (read(object_) == value) is equal
-            for read, (_, value, equal) in zip(self.readers, self.conditions, strict=True)
-        )
+        for read, (_, value, equal) in zip(self.readers, self.conditions, strict=True):
+            if (read(object_) == value) is not equal:
+                return False
+        return True
 
     def exact(self, field: str) -> str | None:
         """The value that a field must have, if the selector says so: for reads that need not look at everything."""

@@ -63,7 +63,10 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
         return not self.requirements and not self.nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)
+        for requirement in self.requirements:
+            if not requirement.matches(labels):
+                return False
+        return not self.nothing
 
 
 EVERYTHING = LabelSelector()
