@@ -11,6 +11,7 @@ from pathlib import Path
 from dray.api.types.core import Pod
 from dray.client import Client
 from tests.cli.running import Dray
+from tests.waiting import SECONDS, eventually
 
 
 @contextmanager
@@ -24,8 +25,13 @@ def fetched(component: Dray, path: str) -> str:
     """What a component tells at the address that it printed."""
     match = re.search(r"metrics at (http://127\.0\.0\.1:\d+)/", "\n".join(component.lines))
     assert match is not None, component.lines
-    with urllib.request.urlopen(match[1] + path, timeout=10) as answer:
+    with urllib.request.urlopen(match[1] + path, timeout=SECONDS) as answer:
         return str(answer.read().decode())
+
+
+async def counts(component: Dray, *lines: str) -> None:
+    """Wait until a component's figures have these lines: it counts after it has done its work."""
+    await eventually(lambda: not {*lines} - {*fetched(component, "/metrics").splitlines()})
 
 
 async def node_of(client: Client, name: str) -> str:

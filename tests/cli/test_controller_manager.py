@@ -11,7 +11,7 @@ from dray.api.types.core import ConfigMap, Namespace, Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.client.config import load
 from dray.client.http import Http
-from tests.cli.components import fetched, server
+from tests.cli.components import counts, fetched, server
 from tests.cli.running import Dray, outcome
 from tests.e2e.objects import pod, template
 from tests.waiting import eventually
@@ -41,9 +41,9 @@ async def test_it_makes_claims_empties_namespaces_and_tells_how_it_is(tmp_path: 
                 await eventually(made)
                 await eventually(published)
                 assert fetched(manager, "/healthz") == "ok"
-                text = fetched(manager, "/metrics")
-                assert "resourceclaim_controller_create_total 1.0" in text
-                assert "resourceclaim_controller_resource_claims 1.0" in text
+                await counts(
+                    manager, "resourceclaim_controller_create_total 1.0", "resourceclaim_controller_resource_claims 1.0"
+                )
                 await client.delete(Namespace, "team")
                 await eventually(gone)
                 assert manager.stop(signal.SIGTERM) == 0

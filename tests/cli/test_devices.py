@@ -88,8 +88,7 @@ class Loop:
             return (await self.client.get(Pod, name, "default")).status.phase == "Running"
 
         await eventually(running)
-        await asyncio.sleep(0.3)
-        return {c: await self.log(name, c) for c in "ab"}
+        return {c: await eventually(lambda c=c: self.log(name, c)) for c in "ab"}
 
     async def log(self, name: str, container: str) -> str:
         return b"".join([piece async for piece in self.client.log(name, "default", container=container)]).decode()

@@ -9,6 +9,7 @@ import pytest
 
 from dray.cli import commands, main
 from tests.cli.running import outcome
+from tests.waiting import SECONDS
 
 
 def test_every_command_is_listed_with_its_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,5 +45,5 @@ except SystemExit:
 heavy = [m for m in ('uvicorn', 'grpc', 'kubernetes', 'cryptography', 'aiohttp', 'yaml', 'dray.apiserver') if m in sys.modules]
 sys.exit(f'imported: {{heavy}}' if heavy else 0)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +17,9 @@ from dray.api.types.core import Node, Pod
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.running import Dray, outcome
-from tests.waiting import eventually
+from tests.waiting import SECONDS, eventually
+
+MARK = f"6{os.getpid()}"  # seconds that no other process sleeps
 
 
 @pytest.fixture
@@ -62,12 +65,12 @@ async def test_up_with_agents_runs_pods_and_takes_them_along(place: Path) -> Non
     with Dray("up", "--dir", place, *arguments) as dray:
         async with Http(load(str(place / "kubeconfig"))) as client:
             await ready(client, 2)
-            await client.create(Pod, pod("p", "echo hello; exec sleep 61234"), namespace="default")
+            await client.create(Pod, pod("p", f"echo hello; exec sleep {MARK}"), namespace="default")
             await running(client, "p")
+            await eventually(lambda: processes(MARK) == 1)
             assert b"".join([piece async for piece in client.log("p", "default")]) == b"hello\n"
-            assert processes("61234") == 1
         assert dray.stop() == 0
-    assert processes("61234") == 0
+    await eventually(lambda: processes(MARK) == 0)
 
 
 async def test_a_node_of_its_own_joins_a_cluster_and_leaves_its_pods_running(place: Path) -> None:
@@ -78,16 +81,17 @@ async def test_a_node_of_its_own_joins_a_cluster_and_leaves_its_pods_running(pla
             with Dray("node", "--kubeconfig", kubeconfig, *arguments) as node:
                 await ready(client, 1)
                 assert (await client.get(Node, "n1")).metadata.labels["a"] == "b"
-                await client.create(Pod, pod("p", "echo hello; exec sleep 61235"), namespace="default")
+                await client.create(Pod, pod("p", f"echo hello; exec sleep {MARK}"), namespace="default")
                 await running(client, "p")
+                await eventually(lambda: processes(MARK) == 1)
                 if kubectl := shutil.which("kubectl"):
                     said = await asyncio.to_thread(logs, kubectl, kubeconfig)
                     assert said == "hello\n"
                 assert node.stop() == 0
-            assert processes("61235") == 1
+            assert processes(MARK) == 1
             await client.delete(Pod, "p", "default")
             with Dray("node", "--kubeconfig", kubeconfig, *arguments):
-                await eventually(lambda: processes("61235") == 0)
+                await eventually(lambda: processes(MARK) == 0)
 
                 async def gone() -> bool:
                     return not (await client.list(Pod, "default")).items
@@ -97,7 +101,7 @@ async def test_a_node_of_its_own_joins_a_cluster_and_leaves_its_pods_running(pla
 
 def logs(kubectl: str, kubeconfig: Path) -> str:
     command = [kubectl, "--kubeconfig", str(kubeconfig), "logs", "p", "--tail=1"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True).stdout
 
 
 def test_options_that_make_no_sense_are_explained(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

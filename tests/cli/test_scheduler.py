@@ -16,7 +16,7 @@ from dray.client import Client
 from dray.client.config import load
 from dray.client.http import Http
 from dray.sim.hardware import class_tree, node_tree, slice_trees
-from tests.cli.components import fetched, node_of, server
+from tests.cli.components import counts, fetched, node_of, server
 from tests.cli.running import Dray, outcome
 from tests.e2e.objects import claim, pod
 from tests.waiting import eventually
@@ -65,8 +65,7 @@ async def test_it_places_pods_of_its_profiles_and_tells_how_it_is(tmp_path: Path
 
                 await eventually(placed)
                 assert fetched(scheduler, "/healthz") == "ok"
-                text = fetched(scheduler, "/metrics")
-                assert 'scheduler_schedule_attempts_total{profile="mine",result="scheduled"} 1.0' in text
+                await counts(scheduler, 'scheduler_schedule_attempts_total{profile="mine",result="scheduled"} 1.0')
                 assert await node_of(client, "other") == ""
                 assert scheduler.stop(signal.SIGTERM) == 0
                 assert scheduler.process.stderr is not None
@@ -78,18 +77,19 @@ async def test_a_second_one_waits_until_the_first_is_gone(tmp_path: Path) -> Non
         async with Http(load(str(kubeconfig))) as client:
             await furnish(client, 1)
             options = ("--kubeconfig", kubeconfig, "--port", "-1", "-v", "4")
-            with Dray("scheduler", *options) as first, Dray("scheduler", *options) as second:
-                await client.create(Pod, pod("p"), namespace="default")
 
-                async def placed(name: str) -> bool:
-                    return bool(await node_of(client, name))
+            async def place(name: str) -> None:
+                await client.create(Pod, pod(name), namespace="default")
+                await eventually(lambda: node_of(client, name))
 
-                await eventually(lambda: placed("p"))
-                assert first.stop(signal.SIGTERM) == 0  # gives the lease back
-                await client.create(Pod, pod("q"), namespace="default")
-                await eventually(lambda: placed("q"))
-                assert second.stop(signal.SIGINT) == 0
-                said = [_stderr(process.process) for process in (first, second)]
+            with Dray("scheduler", *options) as first:
+                await place("o")
+                with Dray("scheduler", *options) as second:
+                    await place("p")
+                    assert first.stop(signal.SIGTERM) == 0  # gives the lease back
+                    await place("q")
+                    assert second.stop(signal.SIGINT) == 0
+                    said = [_stderr(process.process) for process in (first, second)]
     assert ["default/p goes" in text for text in said] == [True, False]
     assert ["default/q goes" in text for text in said] == [False, True]
 

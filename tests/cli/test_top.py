@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +19,7 @@ from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.clusters import DRIVER, Cluster, cluster, furnish
 from tests.cli.running import DRAY
+from tests.waiting import SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +112,13 @@ def test_claims(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
 def test_watching_draws_again_until_interrupted(running: Cluster) -> None:
     command = [*DRAY, "top", "pools", "--watch", "--interval", "0.2", "--kubeconfig", str(running.admin)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}) as process:
-        time.sleep(2.5)
+        assert process.stdout is not None
+        pictures = (line for line in process.stdout if "2 pools, 8 devices" in line)
+        assert next(pictures)
+        assert next(pictures)
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=10)
+        process.communicate(timeout=SECONDS)
     assert process.returncode == 130
-    assert said.count("2 pools, 8 devices") >= 1
 
 
 def test_wrong_arguments_are_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.cli.running import Dray, outcome
+from tests.waiting import SECONDS
 
 
 def asked(kubeconfig: Path, path: str) -> Any:
@@ -27,7 +28,7 @@ def asked(kubeconfig: Path, path: str) -> Any:
     if "token" in user:
         request.add_header("Authorization", f"Bearer {user['token']}")
         context = ssl.create_default_context(cafile=str(kubeconfig.parent / "ca.crt"))
-    with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+    with urllib.request.urlopen(request, timeout=SECONDS, context=context) as answer:
         return json.loads(answer.read())
 
 
@@ -74,7 +75,7 @@ def test_gates_decide_what_is_served(tmp_path: Path) -> None:
 def test_a_watch_does_not_hold_up_the_end(tmp_path: Path) -> None:
     with Dray("apiserver", "--dir", tmp_path, "--port", "0", "--store", "memory", "--insecure") as dray:
         server = yaml.safe_load((tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
-        with urllib.request.urlopen(f"{server}/api/v1/namespaces?watch=true", timeout=10) as watch:
+        with urllib.request.urlopen(f"{server}/api/v1/namespaces?watch=true", timeout=SECONDS) as watch:
             assert watch.readline()
             assert dray.stop() == 0
 

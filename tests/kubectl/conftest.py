@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Dray
+from tests.waiting import SECONDS
 
 KUBECTL = shutil.which("kubectl")
 
@@ -32,7 +33,7 @@ class Kubectl:
             capture_output=True,
             text=True,
             env=self._environment,
-            timeout=60,
+            timeout=2 * SECONDS,
             check=False,
         )
         assert (done.returncode != 0) is fails, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"

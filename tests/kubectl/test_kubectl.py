@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 
 import pytest
 import yaml
 
 from tests.kubectl.conftest import Kubectl
+from tests.waiting import SECONDS, wait_until
 
 CLAIM = """
 apiVersion: resource.k8s.io/v1
@@ -159,15 +159,20 @@ def test_a_status_is_a_part_of_its_own(kubectl: Kubectl) -> None:
 def test_wait_for_a_value_and_for_the_end(kubectl: Kubectl) -> None:
     kubectl.needs(23, "wait for a jsonpath")
     kubectl("create", "-f", "-", stdin=POD)
-    value = kubectl.begin("wait", "pod/p", "--for=jsonpath={.metadata.labels.done}=yes", "--timeout=20s")
-    time.sleep(0.3)
+    value = kubectl.begin("wait", "pod/p", "--for=jsonpath={.metadata.labels.done}=yes", "--timeout=60s")
+    wait_until(lambda: watching(kubectl))
     kubectl("label", "pod", "p", "done=yes")
-    assert value.communicate(timeout=20)[0] == "pod/p condition met\n"
-    gone = kubectl.begin("wait", "pod/p", "--for=delete", "--timeout=20s")
-    time.sleep(0.3)
+    assert value.communicate(timeout=SECONDS)[0] == "pod/p condition met\n"
+    wait_until(lambda: not watching(kubectl))
+    gone = kubectl.begin("wait", "pod/p", "--for=delete", "--timeout=60s")
+    wait_until(lambda: watching(kubectl))
     kubectl("delete", "pod", "p")
-    gone.communicate(timeout=20)
+    gone.communicate(timeout=SECONDS)
     assert gone.returncode == 0
+
+
+def watching(kubectl: Kubectl) -> bool:
+    return "apiserver_longrunning_requests 0.0" not in kubectl("get", "--raw", "/metrics").splitlines()
 
 
 def test_delete_waits_until_it_is_done(kubectl: Kubectl) -> None:
@@ -182,12 +187,13 @@ def test_delete_waits_until_it_is_done(kubectl: Kubectl) -> None:
 
 def test_get_watch_tells_of_changes(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=CLAIM)
-    watch = kubectl.begin("get", "resourceclaims", "-w", "--request-timeout=3s", "-o", "name")
-    time.sleep(0.7)
-    kubectl("label", "resourceclaim", "gpu", "a=b")
-    kubectl("delete", "resourceclaim", "gpu")
-    out, _ = watch.communicate(timeout=20)
-    assert out.splitlines() == ["resourceclaim.resource.k8s.io/gpu"] * 3
+    with kubectl.begin("get", "resourceclaims", "-w", "-o", "name") as watch:
+        assert watch.stdout is not None
+        for change in ((), ("label", "resourceclaim", "gpu", "a=b"), ("delete", "resourceclaim", "gpu")):
+            if change:
+                kubectl(*change)
+            assert watch.stdout.readline() == "resourceclaim.resource.k8s.io/gpu\n"
+        watch.terminate()
 
 
 def test_explain_knows_every_field(kubectl: Kubectl) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.clusters import Cluster, cluster
+from tests.waiting import SECONDS
 
 KUBECTL = shutil.which("kubectl")
 PLUGIN = f"#!{sys.executable}\nimport sys\nfrom dray.cli._kubectl import main\nsys.exit(main())\n"
@@ -37,7 +38,7 @@ def kubectl(running: Cluster, tmp_path: Path) -> list[str]:
 
 
 def said(command: list[str], *arguments: str) -> tuple[int, str]:
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
