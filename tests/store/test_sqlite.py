@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from dray.store import Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable
 from dray.store.journal import SCHEMA_VERSION
+from tests.waiting import eventually
 
 WRITER = Path(__file__).with_name("sqlite_writer.py")
 
@@ -54,6 +56,23 @@ async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path:
             own = {key for key in found if key.startswith(f"a/{writer}/") and int(key[-6:]) >= start}
             assert own == {f"a/{writer}/{n:06}" for n in range(max(last - 9, start), last + 1)}
         start = max(int(key[-6:]) for key in found if key.startswith("a/")) + 100
+
+
+async def test_what_killed_processes_left_in_the_write_ahead_log_is_checkpointed(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.db", tmp_path / "after.db"
+    log = await SqliteLog.open(before)
+    values = [bytes(1 << 20) for _ in range(40)]
+    for life in range(2):  # neither writes enough for a checkpoint
+        for number, value in enumerate(values[life * 20 :][:20]):
+            await log.commit([Op(f"{life}/{number}", value)])
+        for ending in ("", "-wal"):
+            shutil.copyfile(f"{before}{ending}", f"{after}{ending}")  # what is there when the process is killed
+        await log.close()
+        before, after = after, before
+        log = await SqliteLog.open(before)
+    await log.commit([Op("last", b"")])
+    await eventually(lambda: before.stat().st_size > sum(map(len, values)))
+    await log.close()
 
 
 async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:

@@ -93,6 +93,13 @@ class Journal:
                 database.execute("ROLLBACK")
             raise
 
+    def unsaved(self) -> int:
+        """Bytes in the write-ahead log: what a process that was killed left, and a file that is kept for reuse."""
+        try:
+            return Path(f"{self.path}-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def checkpoint(self, *, own_connection: bool) -> None:
         """Move what the write-ahead log holds into the database, without stopping writers. Failing is harmless."""
         try:

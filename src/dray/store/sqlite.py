@@ -167,7 +167,7 @@ class Writer:
         self._forgotten: deque[Version] = deque()
         self._compacted = 0
         self._broken = -1  # the epoch of the last failure
-        self._unsaved = 0  # bytes in the write-ahead log since the last checkpoint
+        self._unsaved = journal.unsaved()  # bytes in the write-ahead log since the last checkpoint
         self._checkpoint: threading.Thread | None = None
 
     def start(self) -> None:
