@@ -263,6 +263,60 @@ def test_a_driver_publishes_slices_as_its_service_account_of_a_node(kubeconfig: 
         delete(role)
 
 
+@pytest.fixture
+def writes_of_a_driver(api: Any, namespace: str) -> Iterator[None]:
+    """Lets a service account write about devices of its node; the role names a namespace that it has no use for."""
+    rbac = client.RbacAuthorizationV1Api(api)
+    role = f"devices-{namespace}"
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    rules = [
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": ["update"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/driver"], "verbs": ["associated-node:update"]},
+    ]
+    made = rbac.create_cluster_role({"metadata": {"name": role, "namespace": namespace}, "rules": rules})
+    assert made.metadata.namespace is None
+    subject = {"kind": "ServiceAccount", "name": "driver", "namespace": namespace}
+    rbac.create_cluster_role_binding({"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]})
+    yield
+    rbac.delete_cluster_role_binding(role)
+    rbac.delete_cluster_role(role)
+
+
+@pytest.mark.usefixtures("writes_of_a_driver")
+def test_a_driver_tells_about_devices_of_its_node_and_changes_nothing_else(
+    kubeconfig: Path, api: Any, namespace: str
+) -> None:
+    claims = client.ResourceV1Api(api)
+    claims.create_namespaced_resource_claim(namespace, claim("c", namespace=namespace))
+    client.CoreV1Api(api).create_namespaced_pod(namespace, pod("p", claims=["c"], namespace=namespace))
+    current = eventually(lambda: allocated(claims, "c", namespace))
+    (result,) = current["status"]["allocation"]["devices"]["results"]
+    told = {key: result[key] for key in ("driver", "pool", "device")} | {"data": {"temperature": 45}}
+    current["status"]["devices"] = [told]
+    user = f"system:serviceaccount:{namespace}:driver"
+
+    def written_on(node: str, body: Any = current) -> Any:
+        there = client.ResourceV1Api(
+            impersonating(kubeconfig, user, **{"authentication.kubernetes.io%2Fnode-name": node})
+        )
+        return there.replace_namespaced_resource_claim_status("c", namespace, body)
+
+    elsewhere = next(name for name in ("node-0", "node-1") if name != result["pool"])
+    refusal = refused(422, lambda: written_on(elsewhere))
+    assert "cannot arbitrary-node:update" in refusal
+    assert "is forbidden" in refusal
+    updated = written_on(result["pool"])
+    assert updated.status.devices[0].data == {"temperature": 45}
+    taken = api.sanitize_for_serialization(updated)
+    taken["status"]["reservedFor"] = []
+    assert "resourceclaims/binding" in refused(422, lambda: written_on(result["pool"], taken))
+
+
+def allocated(claims: Any, name: str, namespace: str) -> Any:
+    found = claims.api_client.sanitize_for_serialization(claims.read_namespaced_resource_claim(name, namespace))
+    return found if (found.get("status") or {}).get("reservedFor") else None
+
+
 def test_a_service_account_works_with_a_token_of_its_own(api: Any, namespace: str) -> None:
     core, rbac = client.CoreV1Api(api), client.RbacAuthorizationV1Api(api)
     core.create_namespaced_service_account(namespace, {"metadata": {"name": "reader"}})
@@ -376,30 +430,65 @@ def runs(core: Any, name: str, namespace: str) -> bool:
     return bool(core.read_namespaced_pod(name, namespace).status.phase == "Running")
 
 
-def test_policies_are_accepted_with_a_warning(api: Any, namespace: str) -> None:
+def test_a_policy_holds_once_it_is_bound(api: Any, namespace: str) -> None:
+    name, driver = f"policy-{namespace}", f"{namespace}.example.com"
+    rule = {"apiGroups": ["resource.k8s.io"], "apiVersions": ["*"], "operations": ["CREATE"]}
     body = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": f"policy-{namespace}"},
+        "metadata": {"name": name},
         "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": ["resource.k8s.io"],
-                        "apiVersions": ["*"],
-                        "operations": ["CREATE"],
-                        "resources": ["resourceslices"],
-                    }
-                ]
-            },
-            "validations": [{"expression": "true", "message": "fine"}],
+            "matchConstraints": {"resourceRules": [{**rule, "resources": ["resourceslices"]}]},
+            "validations": [{"expression": f"object.spec.driver != '{driver}'", "message": "not this driver"}],
         },
     }
-    policies = client.AdmissionregistrationV1Api(api)
-    answer = policies.create_validating_admission_policy_with_http_info(body)
-    assert "not enforced" in answer[2]["Warning"]
-    policies.delete_validating_admission_policy(f"policy-{namespace}")
+    policies, slices = client.AdmissionregistrationV1Api(api), client.ResourceV1Api(api)
+    policies.create_validating_admission_policy(body)
+    tree = slice_of(name, "no-such-node", device("d"), driver=driver)
+    slices.create_resource_slice(tree)
+    slices.delete_resource_slice(name)
+    bound = {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
+    policies.create_validating_admission_policy_binding(bound)
+    assert "not this driver" in refused(422, lambda: slices.create_resource_slice(tree))
+    policies.delete_validating_admission_policy_binding(name)
+    policies.delete_validating_admission_policy(name)
+
+
+# What test suites look for before they begin
+
+
+def test_the_server_has_a_service_and_the_system_namespace_can_be_looked_through(api: Any) -> None:
+    core, apps = client.CoreV1Api(api), client.AppsV1Api(api)
+    service = core.read_namespaced_service("kubernetes", "default")
+    port = service.spec.ports[0].port
+    assert api.configuration.host == f"https://{service.spec.cluster_ip}:{port}"
+    found = core.list_namespaced_replication_controller("kube-system")
+    assert (found.kind, found.items) == ("ReplicationControllerList", [])
+    assert apps.list_namespaced_replica_set("kube-system").items == []
+    assert apps.list_namespaced_daemon_set("kube-system").items == []
+    nodes = core.list_node(field_selector="spec.unschedulable=false").items
+    assert all(c.status == "True" for node in nodes for c in node.status.conditions if c.type == "Ready")
+    assert not any(node.spec.taints for node in nodes)
+
+
+def test_a_replication_controller_keeps_pods(api: Any, namespace: str) -> None:
+    core = client.CoreV1Api(api)
+    labels = {"app": "web"}
+    body = {
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "template": {"metadata": {"labels": labels}, "spec": pod("x")["spec"]}},
+    }
+    made = core.create_namespaced_replication_controller(namespace, body)
+    assert made.spec.selector == labels
+
+    def available() -> int:
+        return core.read_namespaced_replication_controller("web", namespace).status.available_replicas or 0
+
+    eventually(lambda: available() == 2)
+    core.patch_namespaced_replication_controller_scale("web", namespace, {"spec": {"replicas": 1}})
+    eventually(lambda: len(core.list_namespaced_pod(namespace, label_selector="app=web").items) == 1)
+    core.delete_namespaced_replication_controller("web", namespace, propagation_policy="Background")
+    eventually(lambda: not core.list_namespaced_pod(namespace).items)
 
 
 # A day in the life of a pod

@@ -178,6 +178,7 @@ async def test_the_condition_of_an_evicted_pod_says_why(idle: Cluster) -> None:
     pod = await idle.client.get(Pod, "p", "ns")
     (told,) = [c for c in pod.status.conditions if c.type == "DisruptionTarget"]
     assert (told.status, told.reason) == ("True", "DeletionByDeviceTaintManager")
+    assert told.message == "Device Taint manager: deleting due to NoExecute taint"
 
 
 async def test_toleration_seconds_delay_the_eviction_and_a_rule_taken_back_ends_it(idle: Cluster) -> None:
