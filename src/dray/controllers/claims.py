@@ -19,7 +19,7 @@ from dray.api.podclaims import Sharing
 from dray.api.types.core import Pod, PodResourceClaim
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
-from dray.client import Controller, Deltas, Informer, PatchKind
+from dray.client import Controller, Deltas, Informer
 from dray.client.consumers import Consumers
 from dray.controllers.context import Context
 from dray.controllers.inquiry import Inquiry
@@ -224,17 +224,15 @@ class ClaimController:
         return name if name != use.claim else ""
 
     async def _record(self, owner: Pod | PodGroup, made: dict[str, str]) -> None:
-        patch: dict[str, Any] = {
-            "metadata": {"uid": owner.metadata.uid},
-            "status": {
-                "resourceClaimStatuses": [{"name": entry, "resourceClaimName": name} for entry, name in made.items()]
-            },
-        }
+        recorded = {status.name: status.resourceClaimName for status in owner.status.resourceClaimStatuses}
+        statuses = [
+            {"name": entry} if name is None else {"name": entry, "resourceClaimName": name}
+            for entry, name in {**recorded, **made}.items()
+        ]
         meta = owner.metadata
+        patch: dict[str, Any] = {"metadata": {"uid": meta.uid}, "status": {"resourceClaimStatuses": statuses}}
         with suppress(NotFound):  # gone meanwhile
-            await self._client.patch(
-                type(owner), meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
-            )
+            await self._client.patch(type(owner), meta.name, patch, meta.namespace, subresource="status")
 
     async def _reserve_placed(self, pod: Pod, group: PodGroup | None) -> None:
         """A pod that got its node without the scheduler still needs its reservations, where that is possible."""

@@ -26,9 +26,14 @@ def _at(tree: Any, *path: str) -> Any:
     return tree
 
 
+def _claim_spec(tree: Tree) -> Tree:
+    """The spec of a claim or of what makes claims."""
+    spec: Tree = tree.get("spec") or {}
+    return spec.get("spec") or spec
+
+
 def _requests(tree: Tree) -> list[Tree]:
-    spec = _at(tree, "spec", "spec") or _at(tree, "spec")
-    return _at(spec, "devices").get("requests") or []
+    return _at(_claim_spec(tree), "devices").get("requests") or []
 
 
 def _exact(tree: Tree) -> Iterator[Tree]:
@@ -62,7 +67,7 @@ def _taints(tree: Tree) -> Iterator[tuple[Tree, str]]:
 
 
 def _reserved_for(tree: Tree) -> Iterator[tuple[Tree, str]]:
-    yield _at(tree, "spec", "spec") or _at(tree, "spec"), "reservedFor"
+    yield _claim_spec(tree), "reservedFor"
     yield _at(tree, "status", "allocation"), "reservedForAnyPod"
 
 
@@ -75,8 +80,9 @@ def _group_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
 
 def _pod_spec(tree: Tree) -> Tree:
     """The pod spec of a pod or of what makes pods."""
-    found: Tree = _at(tree, "spec", "template", "spec") or _at(tree, "template", "spec") or _at(tree, "spec")
-    return found
+    spec: Tree = tree.get("spec") or {}
+    template: Tree = spec.get("template") or tree.get("template") or {"spec": spec}
+    return template.get("spec") or {}
 
 
 def _pod_group_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
@@ -85,8 +91,9 @@ def _pod_group_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
 
 
 def _pod_groups(tree: Tree) -> Iterator[tuple[Tree, str]]:
-    yield _pod_spec(tree), "schedulingGroup"
-    yield _pod_spec(tree), "workloadRef"
+    spec = _pod_spec(tree)
+    yield spec, "schedulingGroup"
+    yield spec, "workloadRef"
 
 
 def _pod_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
@@ -112,13 +119,17 @@ _GUARDS: tuple[tuple[str, frozenset[str], Places], ...] = (
     ("GenericWorkload", _PODS, _pod_groups),
     ("DynamicResourceAllocation", _PODS, _pod_claims),
 )
+_BY_KIND: dict[str, list[tuple[str, Places]]] = {}
+for _gate, _kinds, _places in _GUARDS:
+    for _kind in _kinds:
+        _BY_KIND.setdefault(_kind, []).append((_gate, _places))
 
 
 def drop_disabled(kind: str, tree: Tree, old: Wire | None, gates: FeatureGates) -> None:
     """Remove the fields of disabled features, in place."""
     before: Tree | None = None
-    for gate, kinds, places in _GUARDS:
-        if kind not in kinds or gates.served(gate):
+    for gate, places in _BY_KIND.get(kind, ()):
+        if gates.served(gate):
             continue
         found = [(holder, name) for holder, name in places(tree) if name in holder]
         if not found:
