@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 from pathlib import Path
 from typing import IO
 
 from tests.cli.running import DRAY
+from tests.waiting import SECONDS
 
 
 class Process:
@@ -39,7 +39,7 @@ class Process:
     def kill(self, number: int = signal.SIGKILL) -> int:
         assert self._process is not None
         self._process.send_signal(number)
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=SECONDS)
         assert self._stderr is not None
         self._stderr.close()
         code = self._process.returncode
@@ -52,10 +52,3 @@ class Process:
     def __exit__(self, *reason: object) -> None:
         if self._process is not None:
             self.kill()
-
-
-def free_port() -> int:
-    """A port that was free a moment ago, for a server that must be found at the same place after a kill."""
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return int(chosen.getsockname()[1])

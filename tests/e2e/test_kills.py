@@ -22,7 +22,8 @@ from dray.sim import SimulatedNodes
 from dray.store import SqliteLog
 from tests.e2e.audit import Audit
 from tests.e2e.chaos import Chaos, size
-from tests.e2e.processes import Process, free_port
+from tests.e2e.processes import Process
+from tests.ports import free_port
 from tests.waiting import eventually
 
 PODS, NODES = size("250x10")

