@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from random import Random
 
 import msgspec
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dray.allocator import Allocated, DeviceId, Failed, Index, Outcome, Unallocatable, allocate
+from dray.allocator.content import Content
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from tests.allocator.building import (
     ANY,
@@ -300,3 +302,12 @@ def test_old_plans_and_old_changes_are_forgotten_without_harm() -> None:
     index.take([local(0, 0)])
     for each in (asked[-1], asked[0], ONE):
         assert list(index.fits([each])) == ["n1"]
+
+
+def test_contents_that_were_replaced_are_forgotten() -> None:
+    index = cluster(3)
+    for number in range(1000):
+        index.upsert_slice(slice_("s0", [device("d0", index=number)], pool="n0", nodeName="n0"))
+        assert len(index.fits([ONE])) == 3
+    gc.collect()
+    assert sum(isinstance(found, Content) for found in gc.get_objects()) < 300

@@ -30,6 +30,7 @@ from dray.cel import Interrupted
 
 PLANS_KEPT = 256  # different specs in flight at a time; the one not asked about for longest is forgotten first
 DECISIONS_KEPT = 16384  # for one plan; forgotten all at once
+LAYOUTS_KEPT = 64  # for one plan, before those are looked for that no node has any more
 LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -114,6 +115,18 @@ class _Entry:
         self.groups: dict[int, _Group] = {}
         self.by_key: dict[tuple[object, ...], _Group] = {}
         self._touches: dict[Content, bool] = {}
+        self._room = LAYOUTS_KEPT
+
+    def forget_unseen(self, sights: Iterable[Sight | None]) -> None:
+        """Forget what was found out about layouts that no node has any more, once they may be half of all."""
+        if len(self.problems) < self._room:
+            return
+        seen = {sight.looked.layout for sight in sights if sight is not None and sight.looked is not None}
+        contents = {part.content for layout in seen for _, part in layout.parts}
+        self.problems = {layout: known for layout, known in self.problems.items() if layout in seen}
+        self.decisions = {key: known for key, known in self.decisions.items() if key[0] in seen}
+        self._touches = {content: known for content, known in self._touches.items() if content in contents}
+        self._room = max(LAYOUTS_KEPT, 2 * len(self.problems))
 
     def touches(self, content: Content, deadline: float | None = None) -> bool:
         """Whether any device of a content can matter to the plan."""
@@ -341,8 +354,7 @@ class Index:
         problem = entry.problems.get(layout)
         if problem is None:
             problem = pose(entry.plan, layout, self.features, deadline)
-            if len(entry.problems) >= DECISIONS_KEPT:
-                entry.problems.clear()
+            entry.forget_unseen(self._inventory.sights)
             entry.problems[layout] = problem
         return problem
 
