@@ -1,4 +1,5 @@
-"""Pods a second, in process: at 500 and 5,000 nodes, with alternatives, and how soon a waiting pod reacts."""
+"""Pods a second, in process: at 500 and 5,000 nodes, with alternatives, and while one node floods the cluster with
+updates of its slice; and how soon a waiting pod reacts."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import logging
 import uvloop
 
 from dray.sim import benchmark as b
+from dray.sim.flood import Flood, slowdown
 
 
 async def figures() -> None:
@@ -26,6 +28,20 @@ async def figures() -> None:
     for what, seconds in (await b.reactions(50)).items():
         middle, late = seconds[len(seconds) // 2], seconds[int(len(seconds) * 0.99)]
         print(f"waiting for {what}: p50 {middle * 1000:.1f} ms, p99 {late * 1000:.1f} ms", flush=True)
+    await floods()
+
+
+async def floods() -> None:
+    for flood in (Flood(50), Flood(50, regenerate=True), Flood(None), Flood(None, regenerate=True)):
+        for waiting in (0, 500):
+            s = await slowdown(500, 10, 500, flood, waiting)
+            what = "new generations" if flood.regenerate else "new attributes"
+            print(
+                f"flood of slice updates from one node ({what}, {flood.rate or 'as many as it can'} a second), "
+                f"{waiting} pods waiting: {s.updates:.0f} updates/s, {s.flooded:.0f} of {s.alone:.0f} pods/s without "
+                f"({-s.part:+.0%}; the writes themselves take {s.writing:.0%})",
+                flush=True,
+            )
 
 
 def main() -> None:
