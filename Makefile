@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 DIR ?= .dray
 ARGS ?=
+SIZE ?= 10000x200
 
-.PHONY: setup up test lint format bench clean lock rpc types
+.PHONY: setup up test chaos lint format bench clean lock rpc types
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -27,6 +28,9 @@ up: setup ## a cluster in the foreground; DIR=… and ARGS="--nodes 3 --devices 
 test: $(VENV)/installed-dev ## every test, on both cores
 	tools/provide-programs
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+
+chaos: $(VENV)/installed-dev ## the tests of chaos and kills with 10,000 pods on 200 nodes; SIZE=2000x40 is smaller
+	DRAY_CHAOS=$(SIZE) $(BIN)/pytest -s --show-capture=no --durations=0 tests/e2e/test_chaos.py tests/e2e/test_kills.py $(ARGS)
 
 lint: $(VENV)/installed-dev ## style, types and import contracts
 	$(BIN)/ruff check .
