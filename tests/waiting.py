@@ -37,6 +37,13 @@ def wait_until(look: Callable[[], T], seconds: float = SECONDS) -> T:
     return found
 
 
+async def quiet(seconds: float) -> None:
+    """Give others time to do something that they should not do: some on the clock, and many turns of the event loop."""
+    await asyncio.sleep(seconds)
+    for _ in range(300):
+        await asyncio.sleep(0)
+
+
 async def within(work: Awaitable[T], seconds: float = SECONDS) -> T:
     """What something gives that comes to its end soon."""
     return await asyncio.wait_for(work, seconds)

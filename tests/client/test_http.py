@@ -282,7 +282,7 @@ async def test_an_informer_survives_a_server_that_drops_connections() -> None:
         asked.append(request.query["resourceVersion"])
         if len(asked) > 4:
             enough.set()
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         response = web.StreamResponse()
         await response.prepare(request)
         version = next(versions)

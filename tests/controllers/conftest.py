@@ -13,6 +13,7 @@ from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.user import ADMIN
 from dray.client import Client, Clock, EventRecorder, InProcess, Object, SharedInformers
 from dray.controllers import Context, Runnable
+from tests import waiting
 from tests.waiting import eventually, within
 
 Start = Callable[..., AbstractAsyncContextManager[Context]]
@@ -75,4 +76,4 @@ async def gone(client: Client, type_: type[Object], name: str, namespace: str = 
 
 async def quiet(seconds: float = 0.1) -> None:
     """Give controllers time to do something that they should not do."""
-    await asyncio.sleep(seconds)
+    await waiting.quiet(seconds)

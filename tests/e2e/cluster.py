@@ -28,7 +28,7 @@ from dray.scheduler.configuration import Configuration
 from dray.sim import SimulatedNodes
 from tests.e2e.audit import Audit, Complaints
 from tests.e2e.interference import Hook, interposed
-from tests.waiting import SECONDS, eventually, within
+from tests.waiting import SECONDS, eventually, quiet, within
 
 CONTROLLERS, SCHEDULER, NODES = "controllers", "scheduler", "nodes"
 SECOND_SCHEDULER = "second scheduler"
@@ -200,7 +200,7 @@ class Cluster:
 
     async def quiet(self, seconds: float = 0.2) -> None:
         """Give parts time to do something that they should not do."""
-        await asyncio.sleep(seconds)
+        await quiet(seconds)
         self.check()
 
 

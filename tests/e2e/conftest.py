@@ -17,6 +17,7 @@ from dray.client.http import Http
 from tests.cli.running import Dray
 from tests.e2e.audit import Audit
 from tests.kubectl.conftest import KUBECTL, Kubectl
+from tests.waiting import SECONDS
 
 GATES = "DRAResourcePoolStatus=true,GenericWorkload=true,DRAReservedForWorkloads=true,DRAWorkloadResourceClaims=true"
 
@@ -37,7 +38,7 @@ def audited(kubeconfig: Path) -> Iterator[None]:
     thread.start()
 
     def run(work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, loop).result(20)
+        asyncio.run_coroutine_threadsafe(work, loop).result(SECONDS)
 
     client = Http(load(str(kubeconfig)))
     audit = Audit(client)

@@ -7,7 +7,6 @@ the reason on top. What happens to the mistake is tested too: it is refused or e
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.kubectl.conftest import KUBECTL, Kubectl
+from tests.waiting import wait_until
 
 MANIFESTS = Path(__file__).parent / "manifests"
 pytestmark = pytest.mark.xdist_group("e2e up")
@@ -42,14 +42,15 @@ def found(kubectl: Kubectl, *arguments: str) -> Any:
 
 
 def ready(kubectl: Kubectl, pod: str) -> Any:
-    kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--timeout=60s")
     return found(kubectl, "pod", pod)
 
 
-def waiting(kubectl: Kubectl, pod: str) -> str:
-    kubectl("wait", "--for=condition=PodScheduled=false", f"pod/{pod}", "--timeout=20s")
-    conditions = found(kubectl, "pod", pod)["status"]["conditions"]
-    return str(next(one["message"] for one in conditions if one["type"] == "PodScheduled"))
+def waits(kubectl: Kubectl, pod: str, *texts: str) -> bool:
+    """Whether a pod is told to be unschedulable with these words."""
+    conditions = found(kubectl, "pod", pod)["status"].get("conditions", [])
+    refusals = [one["message"] for one in conditions if (one["type"], one["status"]) == ("PodScheduled", "False")]
+    return any(all(text in refusal for text in texts) for refusal in refusals)
 
 
 # KEP-4381
@@ -73,20 +74,19 @@ def test_two_containers_share_the_device_of_a_template(kubectl: Kubectl) -> None
     table = kubectl("get", "resourceclaims").splitlines()
     assert table[0].split() == ["NAME", "STATE", "AGE"]
     assert table[1].split()[1] == "allocated,reserved"
-    assert "Successfully assigned" in kubectl("describe", "pod", "device-consumer")
+    wait_until(lambda: "Successfully assigned" in kubectl("describe", "pod", "device-consumer"))
     kubectl("delete", "pod", "device-consumer")
-    while status["resourceClaimName"] in kubectl("get", "resourceclaims"):
-        time.sleep(0.1)
+    wait_until(lambda: status["resourceClaimName"] not in kubectl("get", "resourceclaims"))
 
 
 def test_a_quantity_among_the_attributes_is_explained(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", path("kep-4381-template.seed"))
     kubectl("apply", "-f", path("kep-4381-pod"))
-    message = waiting(kubectl, "device-consumer")
-    assert message.startswith("0/3 nodes are available: claim ")
-    assert (
-        "selector #0 on device gpu.acme.example.com/node-0/small-0: CEL runtime error: no such key: memory" in message
+    texts = (
+        "0/3 nodes are available: claim ",
+        "selector #0 on device gpu.acme.example.com/node-0/small-0: CEL runtime error: no such key: memory",
     )
+    wait_until(lambda: waits(kubectl, "device-consumer", *texts))
     kubectl("delete", "pod", "device-consumer")
 
 

@@ -243,6 +243,7 @@ async def test_a_status_that_somebody_else_wrote_stands(server: Running, client:
     await client.patch(ResourcePoolStatusRequest, "check", {"status": {"poolCount": 7}}, subresource="status")
     errors = figure("resourcepoolstatus_request_processing_errors_total")
     async with controller(server):
+        await eventually(lambda: figure("resourcepoolstatus_request_processing_errors_total") == errors + 1)
         await quiet()
     found = await client.get(ResourcePoolStatusRequest, "check")
     assert found.status is not None
@@ -487,7 +488,7 @@ async def test_the_shipped_role_shows_numbers_and_nothing_about_claims(server: R
     jane = InProcess(server.api, User("jane", groups=(AUTHENTICATED,)))
     async with controller(server):
         found = await ask(jane)
-        watch = jane.watch(ResourcePoolStatusRequest, timeout=5)
+        watch = jane.watch(ResourcePoolStatusRequest, timeout=60)
         assert await anext(watch)
         await watch.aclose()
     assert numbers(found) == [("node-1", 2, 1, 1, 0)]

@@ -371,7 +371,7 @@ async def test_restarts_count_every_pod_once_and_make_none_too_many(
     restarts = 0
     while "Complete" not in await conditions(client):
         async with start(JobController, clock=clock):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01 + restarts / 1000)  # a busy machine needs longer to get anywhere
         for pod in await running(client):
             await kubelets.finish(pod)
         restarts += 1

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.running import Dray
 from tests.kubectl.conftest import KUBECTL, Kubectl
 
-WITHIN = "--timeout=20s"
+WITHIN = "--timeout=60s"
 WORKLOADS = """
 apiVersion: apps/v1
 kind: DaemonSet

@@ -27,6 +27,7 @@ async def test_an_owner_waits_for_its_own_writes_and_for_no_others(client: Clien
     with pytest.raises(Timeout, match="behind what was written"):
         await writes.shown(key_of(owner))
     task = asyncio.create_task(copy.run())
+    await copy.synced()
     await writes.shown(key_of(owner))
     assert copy.get(NAMESPACE, "new") is not None
     await _stop(task)
@@ -54,7 +55,7 @@ async def test_changes_and_deletions_are_waited_for_too(client: Client) -> None:
 
 async def test_what_was_created_and_deleted_meanwhile_counts_as_shown(client: Client) -> None:
     copy = Informer(client, ConfigMap)
-    writes = OwnWrites(patience=1)
+    writes = OwnWrites()
     writes.follow(ConfigMap, copy)
     owner = await make(client, "owner")
     brief = await make(client, "brief")
