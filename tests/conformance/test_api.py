@@ -59,6 +59,7 @@ def cleaned(value: Any, names: dict[str, str]) -> Any:
         for ours, recorded in names.items():
             value = value.replace(ours, recorded)
         value = re.sub(r"\b(gen-)[a-z0-9]{5}\b", r"\1*", value)
+        value = re.sub(r"^\d+s$", "0s", value)  # the age in a table
         value = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", value)
     return value
 
