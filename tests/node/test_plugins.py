@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,6 +135,36 @@ async def test_slices_are_removed_at_once_when_the_socket_is_taken_away(watched:
     await driver.stop()
     await eventually(lambda: watched.removed == [NAME])
     assert watched.plugins.find(NAME) is None
+
+
+async def test_a_socket_that_goes_while_the_directory_is_read_takes_no_other_along(
+    watched: Watched, driver: Driver, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await driver.start()
+    await watched.connected()
+    looks = 0
+
+    class Entries:
+        """The directory with an entry at its beginning that is gone before it is looked at."""
+
+        def __init__(self, directory: Path) -> None:
+            (directory / "0").touch()
+            with os.scandir(directory) as entries:
+                self._entries = sorted(entries, key=lambda entry: entry.name)
+            (directory / "0").unlink()
+
+        def __enter__(self) -> list[os.DirEntry[str]]:
+            nonlocal looks
+            looks += 1
+            return self._entries
+
+        def __exit__(self, *reason: object) -> None:
+            pass
+
+    monkeypatch.setattr("dray.node.plugins.os", SimpleNamespace(scandir=Entries))
+    await eventually(lambda: looks == 3)
+    assert watched.plugins.find(NAME) is not None
+    assert watched.removed == []
 
 
 async def test_a_driver_that_goes_before_it_heard_of_its_registration_takes_its_slices_along(

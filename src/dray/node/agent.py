@@ -27,7 +27,7 @@ from dray.node.health import DeviceHealth
 from dray.node.identity import Heartbeat, Identity
 from dray.node.lifecycle import RestartDelays
 from dray.node.logserver import LogServer
-from dray.node.plugins import PATIENCE_SECONDS, Plugins
+from dray.node.plugins import Plugins
 from dray.node.pods import Pods
 from dray.node.podworker import FORCED_GRACE_SECONDS
 from dray.node.runtime import Runtime
@@ -59,7 +59,6 @@ class Settings:
     authority: str = ""  # the cluster's CA in PEM: who may read logs must show a certificate of it
     gates: FeatureGates = field(default_factory=FeatureGates)
     delays: RestartDelays = field(default_factory=RestartDelays)
-    patience: float = PATIENCE_SECONDS  # with plugin sockets that do not answer
     outlived: bool = True  # by its containers; otherwise they end with the agent, for clusters that live in memory
 
 
@@ -130,7 +129,6 @@ class _Parts:
             changed=lambda name: self._pods.driver_changed(),
             remove_slices=slices.remove,
             accompany=health.follow,
-            patience=settings.patience,
         )
         (root / "plugins").mkdir(exist_ok=True)
         (root / "cdi").mkdir(exist_ok=True)

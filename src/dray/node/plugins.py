@@ -12,6 +12,7 @@ import logging
 import os
 import stat
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 DRA_PLUGIN = "DRAPlugin"
 LOOK_SECONDS = 0.1  # how often the directory is read; a look costs some microseconds
-PATIENCE_SECONDS = 10.0  # with a socket that does not answer
+_PATIENCE_SECONDS = 10.0  # with a socket that does not answer
 _RETRY_AFTER_BUG_SECONDS = 5.0
 AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed
 
@@ -114,14 +115,12 @@ class Plugins:
         changed: Callable[[str], None],
         remove_slices: Callable[[str], Awaitable[None]],
         accompany: Callable[[Driver], Coroutine[None, None, None]] | None = None,
-        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._directory = directory
         self._clock = clock
         self._changed = changed
         self._remove_slices = remove_slices
         self._accompany = accompany
-        self._patience = patience
         self._sockets: dict[str, tuple[_Identity, asyncio.Task[None]]] = {}
         self._taken_away: set[str] = set()
         self._instances: dict[str, dict[str, Driver]] = {}  # by name, then by socket, the latest last
@@ -232,7 +231,7 @@ class Plugins:
             await backoff.pause()
 
     async def _introduce(self, stub: Any, path: str) -> Driver:
-        info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=self._patience)
+        info = await stub.GetInfo(registration_pb2.InfoRequest(), timeout=_PATIENCE_SECONDS)
         if problem := _problem(info):
             await self._notify(stub, problem)
             raise RegistrationError(problem)
@@ -242,7 +241,7 @@ class Plugins:
 
     async def _notify(self, stub: Any, problem: str) -> None:
         status = registration_pb2.RegistrationStatus(plugin_registered=not problem, error=problem)
-        await stub.NotifyRegistrationStatus(status, timeout=self._patience)
+        await stub.NotifyRegistrationStatus(status, timeout=_PATIENCE_SECONDS)
 
 
 def _problem(info: registration_pb2.PluginInfo) -> str:
@@ -260,14 +259,12 @@ def _problem(info: registration_pb2.PluginInfo) -> str:
 
 def _sockets(directory: Path) -> dict[str, _Identity]:
     found: dict[str, _Identity] = {}
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
+    with suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # taken away between the two looks
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISSOCK(status.st_mode) and entry.name[0] != ".":
                     found[entry.path] = status.st_ino, status.st_ctime_ns
-    except FileNotFoundError:
-        pass  # taken away between the two looks
     return found
 
 
