@@ -171,10 +171,10 @@ def test_variables_are_paid_from_the_same_budget() -> None:
 def test_an_evaluation_that_takes_too_long_is_interrupted() -> None:
     ask = Asking(seconds=0.05)
     ask.values["object"] = list(range(1000))
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(Interrupted):
         ask("object.all(a, object.all(b, a + b >= 0))")
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def authorizing(*allowed: Question) -> Asking:

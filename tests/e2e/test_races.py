@@ -273,15 +273,17 @@ async def take(c: Cluster, name: str, node: str, device: str) -> None:
     await c.client.patch(ResourceClaim, name, {"status": status}, "default", subresource="status")
 
 
-async def test_a_conflict_with_an_unrelated_writer_is_survived_within_the_same_binding() -> None:
+async def test_a_conflict_with_an_unrelated_writer_is_survived_within_the_same_binding(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "dray.scheduler")
     async with cluster(parts=WITHOUT_SCHEDULER) as c:
         hold = await held(c, allocates("gpu"))
         await c.create(ResourceClaim, claim("gpu"))
         await c.create(Pod, pod("p", claims=["gpu"]))
         await hold.reached()
         await c.client.patch(ResourceClaim, "gpu", {"metadata": {"labels": {"seen": "yes"}}}, "default")
-        started = asyncio.get_running_loop().time()
         hold.go()
         await c.runs("p")
-        assert asyncio.get_running_loop().time() - started < 0.9  # a new attempt would wait a second
+        assert "binding default/p failed" not in caplog.text
         assert sum(write.allocates for write in hold.seen) == 2

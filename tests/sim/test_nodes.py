@@ -77,7 +77,7 @@ async def test_a_pod_with_a_bad_annotation_fails_with_the_reason(annotation: str
 
 async def test_time_goes_on_for_pods_that_ran_before_a_restart() -> None:
     async with cluster(nodes=1, devices=0, parts=ALONE) as c:
-        await c.create(Pod, pod("p", nodeName="node-0", annotations={SECONDS: "0.2"}, restartPolicy="Never"))
+        await c.create(Pod, pod("p", nodeName="node-0", annotations={SECONDS: "1"}, restartPolicy="Never"))
         await c.runs("p")
         await c.restart(NODES)
         await c.runs("p", phase="Succeeded")
@@ -105,11 +105,11 @@ async def test_a_deleted_pod_that_must_stay_is_reported_finished() -> None:
 
 async def test_a_pod_that_ends_at_once_is_restarted_once_a_second_at_the_most() -> None:
     async with cluster(nodes=1, devices=0, parts=ALONE) as c:
+        started = time.monotonic()
         await c.create(Pod, pod("p", nodeName="node-0", annotations={SECONDS: "0"}, restartPolicy="Always"))
 
         async def restarted() -> bool:
-            return any(status.restartCount == 2 for status in (await c.pod("p")).status.containerStatuses)
+            return any(status.restartCount >= 2 for status in (await c.pod("p")).status.containerStatuses)
 
-        started = time.monotonic()
         await c.eventually(restarted)
         assert time.monotonic() - started > RESTART_SECONDS / 2
