@@ -76,9 +76,7 @@ class _Driver:
             self.seconds += time.process_time() - started
             self.updates += 1
             due += pause
-            await asyncio.sleep(0)
-            while (left := due - time.process_time()) > 0:
-                await asyncio.sleep(left)
+            await asyncio.sleep(max(0.0, due - time.process_time()))
 
 
 async def slowdown(nodes: int, devices: int, pods: int, flood: Flood, waiting: int = 0) -> Slowdown:
