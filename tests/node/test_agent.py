@@ -351,11 +351,11 @@ async def test_a_pod_that_somebody_declares_failed_is_stopped(
 
 async def test_init_containers_and_sidecars_run_in_order(node: Agent, cluster: Cluster, root: Path) -> None:
     shared = root / "order"
-    sidecar = f"echo car >> {shared}; trap 'echo end >> {shared}; exit 0' TERM; while :; do sleep 0.02; done"
+    sidecar = f"trap 'echo end >> {shared}; exit 0' TERM; echo car >> {shared}; while :; do sleep 0.02; done"
     inits = [
         container("one", f"echo one >> {shared}"),
         container("car", sidecar, restartPolicy="Always"),
-        container("two", f"sleep 0.3; echo two >> {shared}"),
+        container("two", f"sleep 2; echo two >> {shared}"),
     ]
     main = container("main", f"sleep 0.2; echo main >> {shared}")
     await cluster.pod("p", initContainers=inits, containers=[main], restartPolicy="Never")
@@ -365,15 +365,19 @@ async def test_init_containers_and_sidecars_run_in_order(node: Agent, cluster: C
 
 
 async def test_a_container_that_fails_is_restarted_later_each_time(node: Agent, cluster: Cluster, root: Path) -> None:
-    pod = await cluster.pod("p", "echo run; exit 4")
+    runs, stay, stays = root / "runs", root / "stay", root / "stays"
+    pod = await cluster.pod("p", f"echo run; echo >> {runs}; [ -e {stay} ] && touch {stays} && exec sleep 600; exit 4")
     found = await cluster.until("p", lambda pod: "CrashLoopBackOff" in str(pod.status.containerStatuses))
     assert found.status.phase == "Running"
-    found = await cluster.until("p", lambda pod: pod.status.containerStatuses[0].restartCount == 2)
+    await cluster.until("p", lambda pod: pod.status.containerStatuses[0].restartCount >= 2)
+    stay.touch()
+    await eventually(stays.exists)
+    restarts = len(runs.read_text()) - 1
+    found = await cluster.until("p", lambda pod: pod.status.containerStatuses[0].restartCount == restarts)
     last = found.status.containerStatuses[0].lastState.terminated
     assert last is not None
     assert last.exitCode == 4
-    assert (lines(root, pod, attempt=1), lines(root, pod, attempt=2)) == (["run"], ["run"])
-    assert lines(root, pod, attempt=0) == []
+    assert [lines(root, pod, attempt=restarts - back) for back in range(3)] == [["run"], ["run"], []]
 
 
 async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Cluster) -> None:
@@ -483,9 +487,8 @@ async def test_without_api_server_containers_restart_with_their_devices(
     await driver.start()
     async with running_agent(connection, root):  # type: ignore[arg-type]  # stands for the client it has
         claim = await cluster.claim("c")
-        pod = await cluster.pod(
-            "p", f"echo $GPU; while [ ! -e {root}/go ]; do sleep 0.05; done; sleep 0.1", claims=("c",)
-        )
+        script = f"echo $GPU; [ -e {root}/go ] && exec sleep 600; while [ ! -e {root}/go ]; do sleep 0.05; done"
+        pod = await cluster.pod("p", script, claims=("c",))
         await eventually(lambda: lines(root, pod))
         connection.cut = True
         (root / "go").touch()
