@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import Dray
+from tests.waiting import SECONDS, wait_until
 
 kubernetes = pytest.importorskip("kubernetes")
 
@@ -35,19 +36,19 @@ def test_it_lists_watches_creates_and_patches(tmp_path: Path) -> None:
         events: list[Any] = []
 
         def follow() -> None:
-            for event in watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=20):
+            for event in watch.Watch().stream(core.list_namespaced_pod, "default", timeout_seconds=60):
                 events.append((event["type"], event["object"].metadata.name))
-                if len(events) == 3:
+                if len(events) == 4:
                     return
 
         follower = threading.Thread(target=follow)
         follower.start()
+        wait_until(lambda: events)
         core.patch_namespaced_pod("p", "default", {"metadata": {"labels": {"a": "b"}}})
         core.create_namespaced_pod("default", pod("q"))
         core.delete_namespaced_pod("q", "default")
-        follower.join(20)
-        assert events[0][0] == "ADDED"
-        assert ("ADDED", "q") in events
+        follower.join(SECONDS)
+        assert events == [("ADDED", "p"), ("MODIFIED", "p"), ("ADDED", "q"), ("DELETED", "q")]
         assert [found.metadata.name for found in core.list_namespaced_pod("default").items] == ["p"]
         assert core.read_namespaced_pod("p", "default").metadata.labels == {"a": "b"}
 
