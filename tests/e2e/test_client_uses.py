@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,6 +19,7 @@ import pytest
 from dray.api.podclaims import CLAIM_FINALIZER
 from dray.sim.hardware import CLASS
 from tests.e2e.objects import claim, device, device_class, on_node, pod, request, slice_of, template
+from tests.waiting import SECONDS, wait_until
 
 client: Any = pytest.importorskip("kubernetes.client")
 config: Any = pytest.importorskip("kubernetes.config")
@@ -47,14 +47,6 @@ def namespace(api: Any) -> Iterator[str]:
     core.create_namespace({"metadata": {"name": name}})
     yield name
     core.delete_namespace(name)
-
-
-def eventually(look: Callable[[], Any], seconds: float = 15.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"not so after {seconds} s"
-        time.sleep(0.05)
-    return found
 
 
 def refused(status: int, action: Callable[[], Any]) -> str:
@@ -92,6 +84,7 @@ def test_every_kind_is_created_read_listed_watched_changed_and_deleted(
     watcher.start()
     made = resource.create(body=body, **where)
     assert made.metadata.uid
+    wait_until(lambda: seen)
     assert refused(409, lambda: resource.create(body=body, **where))
     assert resource.get(name=name, **where).metadata.uid == made.metadata.uid
     assert [one.metadata.name for one in resource.get(label_selector=f"run={mark}", **where).items] == [name]
@@ -123,7 +116,7 @@ def test_every_kind_is_created_read_listed_watched_changed_and_deleted(
     refused(404, lambda: resource.get(name=name, **where))
     resource.delete(label_selector=f"run={mark}", **where)
     assert resource.get(label_selector=f"run={mark}", **where).items == []
-    watcher.join(10)
+    watcher.join(SECONDS)
     assert seen == [
         ("ADDED", "0"),
         *(("MODIFIED", str(number)) for number in range(1, 6)),
@@ -134,7 +127,7 @@ def test_every_kind_is_created_read_listed_watched_changed_and_deleted(
 
 
 def follow(resource: Any, where: dict[str, str], mark: str, seen: list[tuple[str, str]]) -> None:
-    for event in resource.watch(label_selector=f"run={mark}", timeout=10, **where):
+    for event in resource.watch(label_selector=f"run={mark}", timeout=60, **where):
         seen.append((event["type"], event["object"].metadata.labels.n))
         if len(seen) == 9:
             return
@@ -215,13 +208,13 @@ def test_a_set_of_privileged_pods_with_affinity_becomes_available_on_all_nodes(a
         },
     }
     apps.create_namespaced_replica_set(namespace, body)
-    eventually(lambda: apps.read_namespaced_replica_set_status("driver", namespace).status.available_replicas == 3)
+    wait_until(lambda: apps.read_namespaced_replica_set_status("driver", namespace).status.available_replicas == 3)
     pods = core.list_namespaced_pod(namespace, label_selector="app=driver").items
     assert sorted(one.spec.node_name for one in pods) == ["node-0", "node-1", "node-2"]
     apps.patch_namespaced_replica_set_scale("driver", namespace, {"spec": {"replicas": 1}})
-    eventually(lambda: len(core.list_namespaced_pod(namespace).items) == 1)
+    wait_until(lambda: len(core.list_namespaced_pod(namespace).items) == 1)
     apps.delete_namespaced_replica_set("driver", namespace, propagation_policy="Background")
-    eventually(lambda: not core.list_namespaced_pod(namespace).items)
+    wait_until(lambda: not core.list_namespaced_pod(namespace).items)
 
 
 # Users
@@ -289,7 +282,7 @@ def test_a_driver_tells_about_devices_of_its_node_and_changes_nothing_else(
     claims = client.ResourceV1Api(api)
     claims.create_namespaced_resource_claim(namespace, claim("c", namespace=namespace))
     client.CoreV1Api(api).create_namespaced_pod(namespace, pod("p", claims=["c"], namespace=namespace))
-    current = eventually(lambda: allocated(claims, "c", namespace))
+    current = wait_until(lambda: allocated(claims, "c", namespace))
     (result,) = current["status"]["allocation"]["devices"]["results"]
     told = {key: result[key] for key in ("driver", "pool", "device")} | {"data": {"temperature": 45}}
     current["status"]["devices"] = [told]
@@ -341,7 +334,7 @@ def test_every_namespace_has_an_account_and_the_authority(api: Any, namespace: s
         assert core.read_namespaced_service_account("default", name)
         assert "BEGIN CERTIFICATE" in core.read_namespaced_config_map("kube-root-ca.crt", name).data["ca.crt"]
     core.delete_namespaced_service_account("default", namespace)
-    eventually(lambda: not missing(lambda: core.read_namespaced_service_account("default", namespace)))
+    wait_until(lambda: not missing(lambda: core.read_namespaced_service_account("default", namespace)))
 
 
 def missing(read: Callable[[], Any]) -> bool:
@@ -363,7 +356,7 @@ def test_quotas_count_devices_and_claims_whoever_asks_at_the_same_time(
     core = client.CoreV1Api(api)
     hard = {f"{CLASS}.deviceclass.resource.k8s.io/devices": "5", "count/resourceclaims.resource.k8s.io": "4"}
     core.create_namespaced_resource_quota(namespace, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
-    eventually(lambda: (core.read_namespaced_resource_quota("q", namespace).status.used or {}).keys() == hard.keys())
+    wait_until(lambda: (core.read_namespaced_resource_quota("q", namespace).status.used or {}).keys() == hard.keys())
     outcomes: list[int] = []
 
     def ask(number: int) -> None:
@@ -384,7 +377,7 @@ def test_quotas_count_devices_and_claims_whoever_asks_at_the_same_time(
     assert used == {f"{CLASS}.deviceclass.resource.k8s.io/devices": "4", "count/resourceclaims.resource.k8s.io": "2"}
     claims = client.ResourceV1Api(api)
     claims.delete_collection_namespaced_resource_claim(namespace)
-    eventually(
+    wait_until(
         lambda: (
             core.read_namespaced_resource_quota("q", namespace).status.used["count/resourceclaims.resource.k8s.io"]
             == "0"
@@ -404,9 +397,9 @@ def test_a_generated_claim_over_quota_is_told_and_made_when_there_is_room(api: A
         events = core.list_namespaced_event(namespace, field_selector="involvedObject.name=p").items
         return any(e.reason == "FailedResourceClaimCreation" and "exceeded quota" in e.message for e in events)
 
-    eventually(told)
+    wait_until(told)
     claims.delete_namespaced_resource_claim("first", namespace)
-    eventually(lambda: core.read_namespaced_pod("p", namespace).status.phase == "Running", 30)
+    wait_until(lambda: core.read_namespaced_pod("p", namespace).status.phase == "Running")
 
 
 def test_admin_access_needs_a_labelled_namespace_and_reaches_devices_in_use(api: Any, namespace: str) -> None:
@@ -420,7 +413,7 @@ def test_admin_access_needs_a_labelled_namespace_and_reaches_devices_in_use(api:
     where = on_node("node-2")
     for name, used in (("user", "user"), ("admin-1", "admin"), ("admin-2", "admin")):
         core.create_namespaced_pod(namespace, pod(name, claims=[used], namespace=namespace, **where))
-        eventually(partial(runs, core, name, namespace))
+        wait_until(partial(runs, core, name, namespace))
     found = claims.read_namespaced_resource_claim("admin", namespace).status
     assert all(result.admin_access for result in found.allocation.devices.results)
     assert len(found.reserved_for) == 2
@@ -484,11 +477,11 @@ def test_a_replication_controller_keeps_pods(api: Any, namespace: str) -> None:
     def available() -> int:
         return core.read_namespaced_replication_controller("web", namespace).status.available_replicas or 0
 
-    eventually(lambda: available() == 2)
+    wait_until(lambda: available() == 2)
     core.patch_namespaced_replication_controller_scale("web", namespace, {"spec": {"replicas": 1}})
-    eventually(lambda: len(core.list_namespaced_pod(namespace, label_selector="app=web").items) == 1)
+    wait_until(lambda: len(core.list_namespaced_pod(namespace, label_selector="app=web").items) == 1)
     core.delete_namespaced_replication_controller("web", namespace, propagation_policy="Background")
-    eventually(lambda: not core.list_namespaced_pod(namespace).items)
+    wait_until(lambda: not core.list_namespaced_pod(namespace).items)
 
 
 # A day in the life of a pod
@@ -500,11 +493,11 @@ def test_a_pod_runs_ends_and_leaves_its_story_in_events(api: Any, namespace: str
     ends = {"sim.dray.dev/seconds": "0.2"}
     tree = pod("p", templates=["t"], namespace=namespace, annotations=ends, restartPolicy="Never")
     core.create_namespaced_pod(namespace, tree)
-    eventually(lambda: core.read_namespaced_pod("p", namespace).status.phase == "Succeeded")
+    wait_until(lambda: core.read_namespaced_pod("p", namespace).status.phase == "Succeeded")
     done = core.read_namespaced_pod("p", namespace)
     assert done.status.container_statuses[0].state.terminated.exit_code == 0
     assert done.status.qos_class == "BestEffort"
-    eventually(lambda: not claims.list_namespaced_resource_claim(namespace).items)
+    wait_until(lambda: not claims.list_namespaced_resource_claim(namespace).items)
     reasons = {e.reason for e in core.list_namespaced_event(namespace).items}
     assert "Scheduled" in reasons
 
@@ -516,8 +509,8 @@ def test_a_namespace_is_emptied_before_it_goes(api: Any) -> None:
     claims.create_namespaced_resource_claim_template(name, template("t", namespace=name))
     for number in range(3):
         core.create_namespaced_pod(name, pod(f"p{number}", templates=["t"], namespace=name))
-    eventually(lambda: all(p.status.phase == "Running" for p in core.list_namespaced_pod(name).items))
+    wait_until(lambda: all(p.status.phase == "Running" for p in core.list_namespaced_pod(name).items))
     core.delete_namespace(name)
     assert "being terminated" in refused(403, lambda: core.create_namespaced_pod(name, pod("late", namespace=name)))
-    eventually(lambda: missing(lambda: core.read_namespace(name)))
+    wait_until(lambda: missing(lambda: core.read_namespace(name)))
     assert not claims.list_namespaced_resource_claim(name).items
