@@ -239,6 +239,23 @@ async def test_an_attempt_that_never_began_is_forgotten_and_cannot_begin(executi
     assert await output(executing, shell("echo first")) == ["first"]
 
 
+async def test_a_container_that_is_stopped_before_its_process_is_known_hears_of_it(tmp_path: Path) -> None:
+    """A runtime tells the pid when the container runs already."""
+    pid, known = tmp_path / "pid", tmp_path / "known"
+    told = f"while [ ! -e {known} ]; do sleep 0.05; done; echo $$ > {pid}"
+    script = f"trap 'exit 3' TERM; echo ready; {told}; while :; do sleep 0.05; done"
+    task = {"argv": ["/bin/sh", "-c", script], "env": {"PATH": os.environ["PATH"]}, "directory": "/"}
+    (tmp_path / "task.json").write_text(json.dumps({**task, "depth": 0, "pid_file": str(pid)}))
+    process = await guardian(tmp_path)
+    await eventually(lambda: (log := tmp_path / "log").exists() and "ready" in log.read_text())
+    process.send_signal(signal.SIGTERM)
+    await asyncio.sleep(0.2)
+    assert process.returncode is None
+    known.touch()
+    await within(process.wait())
+    assert json.loads((tmp_path / "exit.json").read_text())["code"] == 3
+
+
 async def guardian(directory: Path) -> asyncio.subprocess.Process:
     quiet = asyncio.subprocess.DEVNULL
     return await asyncio.create_subprocess_exec(

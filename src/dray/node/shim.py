@@ -24,6 +24,7 @@ if MYPY:  # for the type checker alone: importing `typing` would make every star
 
 LOG_BYTES = 10 * 1024 * 1024  # a log that grows beyond is set aside once; as much as Kubernetes keeps by default
 LINE_BYTES = 16 * 1024  # longer lines are written in pieces, as container runtimes do
+AGAIN_SECONDS = 0.05  # until SIGTERM is passed on again to a container that was about to begin
 DRAIN_SECONDS = 0.2  # how long to read on after the end, should something still hold the pipes
 
 
@@ -114,7 +115,8 @@ class Workload:
         """In the child: become the container."""
         try:
             os.setsid()
-            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE):
+            signal.setitimer(signal.ITIMER_REAL, 0)  # should a signal have come before its handler is gone
+            for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             if not os.read(go, 1):
                 os._exit(1)  # the guardian was killed
@@ -134,6 +136,8 @@ class Workload:
         target = self._inner()
         if target:
             os.kill(target, signal.SIGTERM)
+        else:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)  # it is not known yet who is meant: SIGALRM tries again
 
     def kill(self) -> None:
         if self._task.get("pid_file"):
@@ -219,7 +223,8 @@ def main(directory: str) -> None:
     with open(f"{directory}/task.json") as stream:
         task = json.load(stream)
     workload = Workload(task)
-    signal.signal(signal.SIGTERM, guarded(workload.terminate))
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, guarded(workload.terminate))
     signal.signal(signal.SIGUSR1, guarded(workload.kill))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = Log(f"{directory}/log")
