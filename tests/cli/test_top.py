@@ -109,9 +109,20 @@ def test_claims(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == []
 
 
+def heed_interrupts() -> None:
+    """Who was started in the background ignores SIGINT, and so do all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_watching_draws_again_until_interrupted(running: Cluster) -> None:
     command = [*DRAY, "top", "pools", "--watch", "--interval", "0.2", "--kubeconfig", str(running.admin)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+        preexec_fn=heed_interrupts,
+    ) as process:
         assert process.stdout is not None
         pictures = (line for line in process.stdout if "2 pools, 8 devices" in line)
         assert next(pictures)
