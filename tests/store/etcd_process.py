@@ -36,7 +36,7 @@ class Etcd:
     def start(self, *, wait: bool = True) -> None:
         scheme = "https" if any(option.startswith("--cert-file") for option in self._options) else "http"
         client = f"{scheme}://{self.endpoint}"
-        metrics = f"http://127.0.0.1:{free_port()}"
+        self._metrics = f"http://127.0.0.1:{free_port()}"
         self._process = subprocess.Popen(
             [
                 ETCD,
@@ -47,21 +47,23 @@ class Etcd:
                 f"--listen-peer-urls={self._peer}",
                 f"--initial-advertise-peer-urls={self._peer}",
                 f"--initial-cluster={self._cluster}",
-                f"--listen-metrics-urls={metrics}",
+                f"--listen-metrics-urls={self._metrics}",
                 "--log-level=error",
                 "--unsafe-no-fsync",
                 *self._options,
             ]
         )
         if wait:
-            self._wait_until_healthy(metrics)
+            self.wait()
 
-    def _wait_until_healthy(self, metrics: str) -> None:
+    def wait(self) -> None:
+        """Wait until it is healthy, which takes most members of its cluster."""
+
         def healthy() -> bool:
             assert self._process is not None
             assert self._process.poll() is None, "etcd has ended"
             try:
-                with urllib.request.urlopen(f"{metrics}/health", timeout=10):
+                with urllib.request.urlopen(f"{self._metrics}/health", timeout=10):
                     return True
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 return False

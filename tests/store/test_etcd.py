@@ -173,14 +173,16 @@ def members(tmp_path: Path) -> Iterator[list[Etcd]]:
     for server in servers:
         server.join(servers)
     for server in servers:
-        server.start(wait=server is servers[-1])
+        server.start(wait=False)
+    for server in servers:
+        server.wait()
     yield servers
     for server in servers:
         server.kill()
 
 
 async def test_the_death_of_a_member_is_not_noticed(members: list[Etcd], open_cache: OpenCache) -> None:
-    log = await EtcdLog.open([member.endpoint for member in members])
+    log = await EtcdLog.open([member.endpoint for member in members], patience=SECONDS)
     cache = await open_cache(log)
     watch, revisions = cache.watch("pods/", cache.revision), []
     for n in range(30):
