@@ -16,7 +16,7 @@ from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 
 PODS, NODE_COUNT = size("1500x50")
 DEVICES = 8
-SECONDS = max(60.0, PODS / 20)
+SECONDS = max(180.0, PODS / 20)
 
 
 @pytest.mark.slow

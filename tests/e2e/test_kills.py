@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -28,8 +29,9 @@ from tests.waiting import eventually
 
 PODS, NODES = size("250x10")
 DEVICES = 8
-SECONDS = 60.0 + PODS / 20  # to settle, with backoffs of killed parts in between
+SECONDS = 180.0 + PODS / 20  # to settle, with backoffs of killed parts in between
 LIVES = 0.3, 1.0 + PODS / 2000  # seconds between kills: parts that have more to do need more to get anything done
+START = 1.0  # seconds that a part takes to start; where it takes longer, it lives longer too
 PAUSE = min(0.01, 25 / PODS)  # seconds between pods
 
 
@@ -46,12 +48,16 @@ async def connected(kubeconfig: Path) -> AsyncIterator[tuple[Client, Audit]]:
 
 def killing(dice: random.Random, victims: list[Process]) -> Callable[[], asyncio.Future[None]]:
     """Kills one of the processes after a while and starts it again."""
+    slowness = 1.0
 
     async def disturb() -> None:
-        await asyncio.sleep(dice.uniform(*LIVES))
+        nonlocal slowness
+        await asyncio.sleep(dice.uniform(*LIVES) * slowness)
         victim = dice.choice(victims)
         await asyncio.to_thread(victim.kill)
+        begun = time.monotonic()
         await asyncio.to_thread(victim.start)
+        slowness = max(1.0, (time.monotonic() - begun) / START)
 
     return lambda: asyncio.ensure_future(disturb())
 
