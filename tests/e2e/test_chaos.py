@@ -41,9 +41,15 @@ async def test_pods_devices_and_parts_come_and_go_and_the_books_balance() -> Non
 async def nothing_is_left(c: Cluster) -> None:
     for name in SHARED:
         await c.gone(ResourceClaim, name)
-    cache = c.running.api.storage.cache
-    await c.quiet()
-    assert [version.key for version in cache.list("deviceholds/").versions] == []
-    assert len(c.scheduler.queue) == 0
-    assert c.scheduler.devices.index.taken == frozenset()
-    assert [*c.scheduler.table.placed()] == []
+    left: list[object] = []
+
+    async def clean() -> bool:
+        held = [version.key for version in c.running.api.storage.cache.list("deviceholds/").versions]
+        scheduler = c.scheduler
+        left[:] = held, len(scheduler.queue), scheduler.devices.index.taken, [*scheduler.table.placed()]
+        return not any(left)
+
+    try:
+        await c.eventually(clean)
+    except AssertionError:
+        raise AssertionError(f"left behind: {left}") from None
