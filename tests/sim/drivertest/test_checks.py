@@ -11,7 +11,7 @@ import pytest
 from dray.sim.drivertest import Outcome, OwnCluster, Patience, Places, Report, run
 from tests.sim.drivertest.plain import PlainDriver
 
-PATIENT = Patience(start=60, call=60, repair=60, quiet=0.2)
+PATIENT = Patience(start=60, call=60, repair=60, quiet=0.5)
 # Where something that never comes must be waited for, or two writes must be seen as belonging together.
 PATIENCE = {
     "one at a time": replace(PATIENT, call=5),
@@ -47,11 +47,6 @@ FAULTS = {
 }
 
 
-# What else may come to light: whether the call that hung had been carried out when it was given up is a matter of chance,
-# and a driver that is not idempotent refuses the claim then.
-BY_CHANCE = {"prepare not idempotent": {"answers while another call hangs"}}
-
-
 async def report_on(fault: str) -> Report:
     with tempfile.TemporaryDirectory(prefix="dray-") as name:
         root = Path(name)
@@ -68,5 +63,4 @@ async def test_a_good_driver_passes_every_check() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_broken_driver_is_found_out(fault: str) -> None:
-    found = set((await report_on(fault)).failures)
-    assert found - BY_CHANCE.get(fault, set()) == FAULTS[fault]
+    assert set((await report_on(fault)).failures) == FAULTS[fault]

@@ -214,9 +214,9 @@ class Setting:
     async def call_unprepare(self, *claims: Reference, version: str = "") -> dict[str, Any]:
         return await kubelet.unprepare(Path(self.info.endpoint), version or self.version, claims, self.patience.call)
 
-    async def prepared(self, claim: ResourceClaim, version: str = "") -> list[Tree]:
+    async def prepared(self, claim: ResourceClaim, version: str = "", timeout: float = 0) -> list[Tree]:
         """Prepare a claim, which must succeed; the devices of the answer in plain form."""
-        answers = await self._prepare_call(claim, version)
+        answers = await self._prepare_call(claim, version, timeout)
         answer = answers.get(claim.metadata.uid)
         if answer is None:
             raise Failed(f"the answer to NodePrepareResources lacks the claim {claim.metadata.uid}")
@@ -224,9 +224,9 @@ class Setting:
             raise Failed(f"preparing an allocated claim failed: {answer.error}")
         return [plain(device) for device in answer.devices]
 
-    async def _prepare_call(self, claim: ResourceClaim, version: str) -> dict[str, Any]:
+    async def _prepare_call(self, claim: ResourceClaim, version: str, timeout: float) -> dict[str, Any]:
         try:
-            return await self.call_prepare(Reference.to(claim), version=version)
+            return await self.call_prepare(Reference.to(claim), version=version, timeout=timeout)
         except CallFailed as error:
             raise Failed(f"preparing an allocated claim failed: {error}") from error
 

@@ -149,18 +149,16 @@ async def answers_while_another_call_hangs(setting: Setting) -> None:
     if setting.cluster.traffic is None:
         raise Skipped("requests to this API server cannot be delayed")
     slow, quick = await setting.claim(), await setting.claim()
-    with setting.cluster.traffic.holding(f"/resourceclaims/{slow.metadata.name}") as arrived:
-        # It must outlast the quick call, or a driver that takes turns would get to the quick one in time.
-        patience = 4 * setting.patience.call
-        hanging = asyncio.create_task(setting.call_prepare(Reference.to(slow), timeout=patience))
-        try:
+    try:
+        with setting.cluster.traffic.holding(f"/resourceclaims/{slow.metadata.name}") as arrived:
+            # It must outlast the quick call, or a driver that takes turns would get to the quick one in time.
+            hanging = asyncio.create_task(setting.prepared(slow, timeout=4 * setting.patience.call))
             await asyncio.wait_for(arrived.wait(), setting.patience.call)
             await setting.prepared(quick)
-        except TimeoutError as error:
-            raise Failed("the driver did not read the claim that it was to prepare") from error
-        except Failed as error:
-            raise Failed(f"while another call hangs: {error}") from error
-        finally:
-            hanging.cancel()
-            await asyncio.gather(hanging, return_exceptions=True)
-    await setting.prepared(slow)
+    except TimeoutError as error:
+        raise Failed("the driver did not read the claim that it was to prepare") from error
+    except Failed as error:
+        raise Failed(f"while another call hangs: {error}") from error
+    finally:
+        await asyncio.wait([hanging])  # what is still under way could undo what is cleaned up
+    await hanging

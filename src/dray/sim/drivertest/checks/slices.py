@@ -108,6 +108,7 @@ async def raises_the_generation(setting: Setting) -> None:
     """When devices change, the pool's generation is raised, unless a single write made the change."""
     if not setting.subject.changeable:
         raise Skipped("nothing is known that changes the driver's devices (--change COMMAND)")
+    await setting.until(lambda: _rests(setting), setting.patience.repair, "slices are written again and again")
     before = {pool: _newest(slices) for pool, slices in (await _pools(setting)).items()}
     contents = await _contents(setting)
     if not contents:
@@ -116,11 +117,7 @@ async def raises_the_generation(setting: Setting) -> None:
 
     async def changed() -> bool:
         """Whether other devices are published and all writes for that are done."""
-        after = await _versions(setting)
-        if await _contents(setting) in (contents, {}):
-            return False
-        await asyncio.sleep(setting.patience.quiet)
-        return await _versions(setting) == after
+        return await _contents(setting) not in (contents, {}) and await _rests(setting)
 
     await setting.until(changed, setting.patience.repair, "no other devices were published after the change")
     for pool, slices in (await _pools(setting)).items():
@@ -145,6 +142,13 @@ async def _pools(setting: Setting) -> dict[str, list[ResourceSlice]]:
     for one in await setting.slices():
         pools.setdefault(one.spec.pool.name, []).append(one)
     return pools
+
+
+async def _rests(setting: Setting) -> bool:
+    """Whether nothing is written for a while."""
+    before = await _versions(setting)
+    await asyncio.sleep(setting.patience.quiet)
+    return await _versions(setting) == before
 
 
 async def _versions(setting: Setting) -> list[tuple[str, str]]:
