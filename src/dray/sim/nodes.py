@@ -93,7 +93,7 @@ class SimulatedNodes:
     async def _renew(self) -> None:
         """Renew leases in turn, each every ten seconds while there are few."""
         pause = max(LEASE_SECONDS / max(1, self._count), 1 / LEASES_A_SECOND)
-        while True:
+        while self._numbers:
             for name in self._numbers:
                 await asyncio.sleep(pause)
                 try:
