@@ -32,10 +32,23 @@ def test_a_refused_pod_waits_for_an_event_that_may_help_and_is_then_tried_at_onc
     assert waiting is not None
     queue.refuse(waiting, ["DynamicResources"], "no devices")
     assert queue.pop() is None
-    assert queue.activate(lambda w: "NodeAffinity" in w.refused_by) == 0
+    assert queue.activate({"NodeAffinity"}) == 0
     assert queue.pop() is None
-    assert queue.activate(lambda w: "DynamicResources" in w.refused_by) == 1
+    assert queue.activate({"NodeAffinity", "DynamicResources"}, lambda w: w is not waiting) == 0
+    assert queue.pop() is None
+    assert queue.activate({"NodeAffinity", "DynamicResources"}) == 1
     assert queue.pop() is waiting
+
+
+def test_pods_that_an_event_helps_are_tried_in_the_order_in_which_they_were_refused() -> None:
+    queue = SchedulingQueue(Time())
+    for name in "abcd":
+        queue.add(pod(name))
+    for number, waiting in enumerate(iter(queue.pop, None)):
+        queue.refuse(waiting, ["odd" if number % 2 else "even"], "no")
+    assert queue.activate() == 4
+    assert [w.pod.metadata.name for w in iter(queue.pop, None)] == ["a", "b", "c", "d"]
+    assert queue.activate() == 0
 
 
 def test_backoff_doubles_up_to_a_limit() -> None:
@@ -87,7 +100,7 @@ def test_a_removed_pod_never_comes_back() -> None:
     queue.remove("uid-p")
     queue.refuse(waiting, ["X"], "no")
     queue.retry(waiting, "no")
-    queue.activate(lambda w: True)
+    queue.activate()
     assert queue.pop() is None
     assert len(queue) == 0
 

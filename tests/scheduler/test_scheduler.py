@@ -92,6 +92,14 @@ async def test_what_makes_room_wakes_the_pod_up(event: str) -> None:
         await c.eventually(lambda: placed(c, "p"), 0.9)  # at once, not after a backoff
 
 
+async def test_the_first_node_wakes_the_pod_up() -> None:
+    async with cluster(nodes=0, devices=0, parts=ALONE) as c:
+        await c.create(Pod, pod("p"))
+        assert await c.waits("p") == "0/0 nodes are available."
+        await add_node(c.client, 7)
+        await c.eventually(lambda: placed(c, "p"))
+
+
 async def placed(c: Cluster, name: str) -> str:
     return (await c.pod(name)).spec.nodeName
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -68,6 +68,7 @@ class SchedulingQueue:
     _active: list[tuple[int, float, int, Waiting]] = field(default_factory=list)
     _backoff: list[tuple[float, int, Waiting]] = field(default_factory=list)
     _parked: dict[str, Waiting] = field(default_factory=dict)
+    _refused: dict[frozenset[str], dict[str, Waiting]] = field(default_factory=dict)  # the parked ones, by plugins
     _gated: dict[str, Waiting] = field(default_factory=dict)
     _tickets: Iterator[int] = field(default_factory=itertools.count)
 
@@ -129,10 +130,11 @@ class SchedulingQueue:
         if waiting.key in self._pods:
             self._enter(waiting, Place.BACKOFF)
 
-    def activate(self, may_help: MayHelp) -> int:
-        """Something happened: try those parked pods again, at once, that it may help."""
-        helped = [w for w in self._parked.values() if may_help(w)]
-        for waiting in helped:
+    def activate(self, plugins: Set[str] | None = None, may_help: MayHelp = lambda _: True) -> int:
+        """Something happened: try those parked pods again, at once, that one of the plugins refused and it may help."""
+        groups = [group for by, group in self._refused.items() if plugins is None or by & plugins]
+        helped = [waiting for group in groups for waiting in group.values() if may_help(waiting)]
+        for waiting in sorted(helped, key=lambda w: w.ticket):
             self._enter(waiting, Place.ACTIVE)
         return len(helped)
 
@@ -162,7 +164,11 @@ class SchedulingQueue:
             self._enter(waiting, Place.ACTIVE)
 
     def _leave(self, waiting: Waiting) -> None:
-        self._parked.pop(waiting.key, None)
+        if self._parked.pop(waiting.key, None) is not None:
+            group = self._refused[waiting.refused_by]
+            del group[waiting.key]
+            if not group:
+                del self._refused[waiting.refused_by]
         self._gated.pop(waiting.key, None)
         waiting.ticket = -1
 
@@ -180,5 +186,6 @@ class SchedulingQueue:
             self.on_change()  # whoever sleeps until the next pod is due sleeps too long now
         elif place is Place.UNSCHEDULABLE:
             self._parked[waiting.key] = waiting
+            self._refused.setdefault(waiting.refused_by, {})[waiting.key] = waiting
         else:
             self._gated[waiting.key] = waiting

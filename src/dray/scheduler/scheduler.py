@@ -43,6 +43,7 @@ TURN_SECONDS = 0.005  # attempts in a row before others get their turn: what the
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
 NEIGHBOUR_RULES = frozenset({"InterPodAffinity", "PodTopologySpread"})
+ROOM_RULES = NEIGHBOUR_RULES | {"NodePorts", "NodeResourcesFit"}  # those for which a pod that leaves makes room
 
 
 class Scheduler:
@@ -287,7 +288,7 @@ class Scheduler:
                 self.table.place(new, new.spec.nodeName)
                 self.queue.remove(new.metadata.uid)
                 if old is None or not old.spec.nodeName:
-                    self.queue.activate(lambda w: bool(w.refused_by & NEIGHBOUR_RULES))
+                    self.queue.activate(NEIGHBOUR_RULES)
             elif new.spec.schedulerName in self._profiles:
                 self._take_in(old, new)
 
@@ -297,7 +298,7 @@ class Scheduler:
         self._told.pop(uid, None)
         if self.table.node_of(uid):
             self.table.unplace(uid)
-            self.queue.activate(lambda w: bool(w.refused_by & (NEIGHBOUR_RULES | {"NodePorts", "NodeResourcesFit"})))
+            self.queue.activate(ROOM_RULES)
 
     def _take_in(self, old: Pod | None, new: Pod) -> None:
         if new.metadata.deletionTimestamp is not None:
@@ -319,7 +320,7 @@ class Scheduler:
             elif old is None or _node_matters(old, new):
                 self.devices.index.upsert_node(new)
                 self.table.upsert(new, self.devices.index.number(new.metadata.name))
-                self.queue.activate(lambda w: bool(w.refused_by))
+                self.queue.activate()
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         freed = False
@@ -387,14 +388,13 @@ class Scheduler:
         is_new = self.devices.news()
 
         def may_help(waiting: Waiting) -> bool:
-            if NAME not in waiting.refused_by or waiting.claims is None:
-                return False
-            return is_new(waiting.claims, self._profiles[waiting.pod.spec.schedulerName].filter_timeout)
+            claims = waiting.claims
+            return claims is not None and is_new(claims, self._profiles[claims.pod.spec.schedulerName].filter_timeout)
 
-        self.queue.activate(may_help)
+        self.queue.activate({NAME}, may_help)
 
     def _devices_may_help(self) -> None:
-        self.queue.activate(lambda w: NAME in w.refused_by)
+        self.queue.activate({NAME})
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
         namespace = self._namespaces.get("", name)
