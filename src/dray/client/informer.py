@@ -67,20 +67,15 @@ class _Index(Generic[T]):
         self._function = function
         self._entries: dict[str, dict[Key, T]] = {}
         self._values: dict[Key, tuple[str, ...]] = {}  # of each object that has any
-        self._noted: dict[Key, T | None] = {}
-
-    def note(self, key: Key, new: T | None) -> None:
-        self._noted[key] = new
-        if len(self._noted) > _NOTED:
-            self._work_in()
+        self.noted: dict[Key, T | None] = {}
 
     def find(self, value: str) -> Iterable[T]:
-        if self._noted:
-            self._work_in()
+        if self.noted:
+            self.work_in()
         return self._entries.get(value, {}).values()
 
-    def _work_in(self) -> None:
-        noted, self._noted = self._noted, {}
+    def work_in(self) -> None:
+        noted, self.noted = self.noted, {}
         for key, new in noted.items():
             before = self._values.get(key, ())
             after = () if new is None else tuple(self._function(new))
@@ -167,8 +162,7 @@ class Informer(Generic[T]):
         if name in self._indexes:
             return
         index = self._indexes[name] = _Index(function)
-        for key, obj in self._objects.items():
-            index.note(key, obj)
+        index.noted.update(self._objects)
 
     def add_handler(self, handler: Handler[T]) -> Callable[[], None]:
         """Call `handler` with every batch of deltas; the answer takes it off again."""
@@ -257,9 +251,12 @@ class Informer(Generic[T]):
         else:
             self._objects[key] = new
         for index in self._indexes.values():
-            index.note(key, new)
+            index.noted[key] = new
 
     def _tell(self, deltas: Deltas[T]) -> None:
+        for index in self._indexes.values():
+            if len(index.noted) > _NOTED:
+                index.work_in()
         if deltas:
             for handler in [*self._handlers]:
                 self._call(handler, deltas)

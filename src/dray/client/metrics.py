@@ -1,13 +1,13 @@
 """The metrics of queues and events, under the names that dashboards for Kubernetes already know.
 
 A queue counts thousands of keys a second, so counting is a plain addition; what Prometheus reads is made when somebody
-scrapes. Left out: serving them.
+scrapes. `DurationFamily` is the same for others who count as much. Left out: serving them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import REGISTRY, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -19,24 +19,46 @@ EVENTS_WRITTEN = Counter("dray_events_written", "Events created or counted up", 
 
 
 class Durations:
-    """How long something took, each time."""
+    """How long something took, each time; counted by the least of the bounds that it keeps to."""
 
-    __slots__ = ("_counts", "_total")
+    __slots__ = ("_bounds", "_counts", "_total")
 
-    def __init__(self) -> None:
-        self._counts = [0] * (len(_SECONDS) + 1)
+    def __init__(self, bounds: tuple[float, ...] = _SECONDS) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
         self._total = 0.0
 
     def add(self, seconds: float) -> None:
-        self._counts[bisect_left(_SECONDS, seconds)] += 1
+        self._counts[bisect_left(self._bounds, seconds)] += 1
         self._total += seconds
 
-    def tell(self, family: HistogramMetricFamily, labels: list[str]) -> None:
+    def tell(self, family: HistogramMetricFamily, labels: Sequence[str]) -> None:
         reached, buckets = 0, []
-        for bound, count in zip((*map(str, _SECONDS), "+Inf"), self._counts, strict=True):
+        for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             reached += count
             buckets.append((bound, float(reached)))
         family.add_metric(labels, buckets, self._total)
+
+
+class DurationFamily:
+    """Durations by labels, as a Prometheus collector that registers itself."""
+
+    def __init__(self, name: str, text: str, labels: Sequence[str], bounds: tuple[float, ...]) -> None:
+        self._name, self._text, self._labels, self._bounds = name, text, labels, bounds
+        self._series: dict[tuple[str, ...], Durations] = {}
+        REGISTRY.register(self)
+
+    def of(self, *labels: str) -> Durations:
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = Durations(self._bounds)
+        return series
+
+    def collect(self) -> Iterator[Metric]:
+        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, series in [*self._series.items()]:
+            series.tell(family, labels)
+        yield family
 
 
 class QueueMetrics:

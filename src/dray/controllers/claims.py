@@ -119,11 +119,11 @@ class ClaimController:
                 self._add_members(group.metadata.namespace, group.metadata.name)
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
+        CLAIMS.inc(sum((new is not None) - (old is not None) for old, new in deltas))
+        ALLOCATED_CLAIMS.inc(sum(_is_allocated(new) - _is_allocated(old) for old, new in deltas))
         for old, new in deltas:
             claim = new or old
             assert claim is not None
-            _count(old, -1)
-            _count(new, +1)
             if new is not None and _claim_matters(old, new) and not self._inquiry.is_in_order(new):
                 self._add("claim", new)
             if new is None or (old is None and not _is_made_for_pod(new)):  # somebody has lost it, or may wait for it
@@ -294,8 +294,5 @@ def _templates_used(obj: Pod | PodGroup) -> list[str]:
     ]
 
 
-def _count(claim: ResourceClaim | None, sign: int) -> None:
-    if claim is not None:
-        CLAIMS.inc(sign)
-        if claim.status.allocation is not None:
-            ALLOCATED_CLAIMS.inc(sign)
+def _is_allocated(claim: ResourceClaim | None) -> bool:
+    return claim is not None and claim.status.allocation is not None

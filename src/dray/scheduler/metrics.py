@@ -6,8 +6,9 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge
 
+from dray.client.metrics import DurationFamily
 from dray.scheduler.queue import SchedulingQueue
 
 SHOW_SECONDS = 1.0  # how often the queue is counted at the most
@@ -19,17 +20,17 @@ UNSCHEDULABLE = Gauge(
     "scheduler_unschedulable_pods", "Unschedulable pods, by the plugin that refused", ["plugin", "profile"]
 )
 ATTEMPTS = Counter("scheduler_schedule_attempts", "Attempts to place a pod, by result", ["result", "profile"])
-POINT_SECONDS = Histogram(
+POINT_SECONDS = DurationFamily(
     "scheduler_framework_extension_point_duration_seconds",
     "Time spent at each step of an attempt",
     ["extension_point", "status", "profile"],
-    buckets=_FAST,
+    _FAST,
 )
-ATTEMPT_SECONDS = Histogram(
+ATTEMPT_SECONDS = DurationFamily(
     "scheduler_scheduling_attempt_duration_seconds",
     "Time of a whole attempt without binding",
     ["result", "profile"],
-    buckets=_FAST,
+    _FAST,
 )
 ALTERNATIVES = Counter(
     "scheduler_dynamic_resources_alternatives", "Requests allocated, by index of the alternative chosen", ["index"]
@@ -37,14 +38,9 @@ ALTERNATIVES = Counter(
 
 
 @cache
-def _attempts(result: str, profile: str) -> tuple[Counter, Histogram]:
-    """The series of a result; looking them up costs more than counting."""
-    return ATTEMPTS.labels(result, profile), ATTEMPT_SECONDS.labels(result, profile)
-
-
-@cache
-def _point(name: str, profile: str) -> Histogram:
-    return POINT_SECONDS.labels(name, "Success", profile)
+def _attempts(result: str, profile: str) -> Counter:
+    """The series of a result; looking it up costs more than counting."""
+    return ATTEMPTS.labels(result, profile)
 
 
 class Figures:
@@ -56,13 +52,12 @@ class Figures:
         self._refusers: set[tuple[str, str]] = set()
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
-        count, duration = _attempts(result, profile)
-        count.inc()
-        duration.observe(seconds)
+        _attempts(result, profile).inc()
+        ATTEMPT_SECONDS.of(result, profile).add(seconds)
 
     def passed(self, point: str, profile: str, seconds: float) -> None:
         """A step of an attempt is over."""
-        _point(point, profile).observe(seconds)
+        POINT_SECONDS.of(point, "Success", profile).add(seconds)
 
     def chose(self, alternatives: Iterable[Iterable[int | None]]) -> None:
         for claim in alternatives:

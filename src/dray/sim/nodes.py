@@ -113,8 +113,10 @@ class SimulatedNodes:
                 self._controller.queue.add((new.metadata.namespace, new.metadata.name))
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
-        for delta in deltas:
-            for pod in self._consumers.of(delta.object.metadata.namespace, delta.object.metadata.name):
+        for _, claim in deltas:
+            if claim is None or claim.status.allocation is None:
+                continue  # nobody can start with it
+            for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
                 if pod.metadata.uid not in self._ends and pod.spec.nodeName in self._numbers:
                     self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
 
