@@ -9,11 +9,12 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from dray.store import Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable
+from dray.store import Cache, Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable
 from dray.store.journal import SCHEMA_VERSION
 from tests.waiting import eventually
 
@@ -169,6 +170,36 @@ async def test_concurrent_commits_share_transactions(tmp_path: Path) -> None:
     await asyncio.gather(*[log.commit([Op(f"pods/{n}", b"")]) for n in range(500)])
     assert sum(len(batch.versions) for batch in batches) == 500
     assert len(batches) < 100
+    await log.close()
+
+
+async def test_who_writes_the_same_key_without_a_pause_does_not_keep_others_out(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "store.db")
+    cache = await Cache.open(log)
+
+    async def write(value: bytes | None) -> None:
+        current = cache.get("hot/a")
+        await cache.commit([Op("hot/a", value, current.revision if current is not None else 0)])
+
+    async def hammer() -> None:
+        while True:
+            with suppress(Conflict):
+                await write(b"x")
+
+    hammering = asyncio.create_task(hammer())
+    for _ in range(20):
+        await eventually(lambda: cache.get("hot/a") is not None)
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                await write(None)
+                break
+            except Conflict:
+                assert attempts < 8
+    hammering.cancel()
+    await asyncio.gather(hammering, return_exceptions=True)
+    await cache.close()
     await log.close()
 
 

@@ -135,7 +135,8 @@ class SqliteLog(MemoryLog):
                     state.expire_at(version.key, version.revision, deadline)
                     self._set_timer()
             self._announce(versions)
-        for pending in group:
+        # Who lost to another writer comes first, or one that writes again at once would win every time.
+        for pending in sorted(group, key=lambda pending: bool(pending.rows)):
             if not pending.future.done():
                 pending.future.set_result(pending.rows[0][0].revision if pending.rows else state.head)
 
