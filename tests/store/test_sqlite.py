@@ -124,13 +124,12 @@ async def test_compaction_shrinks_the_table(tmp_path: Path) -> None:
     assert sorted(await state(path)) == ["pods/0", "pods/1", "pods/2", "pods/last"]
 
 
-async def test_the_write_ahead_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dray.store.sqlite._CHECKPOINT_BYTES", 1 << 20)
+async def test_the_write_ahead_log_does_not_grow_for_ever(tmp_path: Path) -> None:
     log = await SqliteLog.open(tmp_path / "store.db")
-    for n in range(200):
-        await asyncio.gather(*[log.commit([Op(f"pods/{m}", b"x" * 10_000)]) for m in range(8)])
+    for n in range(160):
+        await asyncio.gather(*[log.commit([Op(f"pods/{m}", bytes(100_000))]) for m in range(10)])
         await log.compact(n)
-    assert os.stat(tmp_path / "store.db-wal").st_size < 8 << 20  # of 16 MB written
+    assert os.stat(tmp_path / "store.db-wal").st_size < 100 << 20  # of 160 MB written
     await log.close()
 
 
@@ -221,6 +220,48 @@ async def test_a_failed_write_is_reported_and_the_log_goes_on(tmp_path: Path, ca
     assert await log.commit([Op("pods/a", b"2", kept)]) == kept + 1
     await log.close()
     assert await state(path) == {"pods/a": b"2"}
+
+
+def scribes(path: Path) -> list[int]:
+    """The processes that write the file."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(path).encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
+
+
+async def test_the_log_goes_on_when_the_process_that_writes_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    outcomes: list[str] = []
+    stop = asyncio.Event()
+
+    async def write(writer: int) -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            try:
+                await log.commit([Op(f"pods/{writer}", str(number).encode()), Op(f"pods/{writer}/{number}", b"")])
+                outcomes.append("done")
+            except Unavailable:
+                outcomes.append("failed")
+
+    writers = [asyncio.create_task(write(writer)) for writer in range(4)]
+    for _ in range(3):
+        await eventually(lambda: "done" in outcomes)
+        [victim] = scribes(path)
+        os.kill(victim, signal.SIGKILL)
+        await eventually(lambda: "failed" in outcomes)
+        outcomes.clear()
+    await eventually(lambda: "done" in outcomes)
+    stop.set()
+    await asyncio.gather(*writers)
+    published = {version.key: version.value for version in (await log.load()).versions}
+    await log.close()
+    assert await state(path) == published
+    assert scribes(path) == []
 
 
 async def test_a_second_process_is_kept_out(tmp_path: Path) -> None:

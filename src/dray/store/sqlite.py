@@ -1,51 +1,46 @@
 """The log in a SQLite file: the embedded default. Nothing acknowledged is lost, however the process ends.
 
-A memory log with the disk in between: a commit is checked against everything staged before it, queued for one writer
-thread, and published and acknowledged when its transaction is on the disk. All commits that queue up while the disk is
-busy share the next transaction, so that many writers cost hardly more than one. Left out: reading from the file after
-the start; all reads are the memory log's.
+A memory log with the disk in between: a commit is checked against everything staged before it, handed to the scribe (the
+process that writes the file), and published and acknowledged when its transaction is on the disk. All commits that come
+while the scribe is busy share the next transaction, so that many writers cost hardly more than one. Left out: reading
+from the file after the start; all reads are the memory log's.
 """
 
 import asyncio
 import logging
-import queue
-import threading
+import marshal
+import socket
+import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import islice
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
 
-from dray.store.errors import Closed, Conflict, TooLarge, Unavailable
-from dray.store.journal import MAX_OPS, Journal, Row
+from dray.store import scribe as program
+from dray.store.errors import Closed, Conflict, TooLarge, Unavailable, Unreadable
+from dray.store.journal import MAX_OPS, Journal
 from dray.store.log import Op, Version
 from dray.store.memory import MemoryLog
+from dray.store.scribe import LENGTH, Group, Row, message, number
 
 logger = logging.getLogger(__name__)
 
 _GROUP_COMMITS = 1024
 _FORGET_ROWS = 512  # deleted with one group: few enough not to delay it, many enough to keep pace with writes
-_CHECKPOINT_BYTES = 32 << 20
+_RETRY_SECONDS = 1.0
 
 
 class Pending(Struct, eq=False):
-    """A commit on its way to the disk. Commits of an older epoch stood on one that failed."""
-
-    rows: list[Row]
-    future: asyncio.Future[int]
-    epoch: int
-
-
-class Compaction(Struct):
-    """Versions to forget, and up to which revision that is everything."""
+    """A commit on its way to the disk."""
 
     versions: list[Version]
-    revision: int
-
-
-Group = list[Pending]
+    rows: list[Row]
+    future: asyncio.Future[int]
 
 
 class SqliteLog(MemoryLog):
@@ -53,31 +48,42 @@ class SqliteLog(MemoryLog):
 
     def __init__(self, journal: Journal, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
-        self._epoch = 0
+        self._journal = journal
         self._loop = asyncio.get_running_loop()
-        self._writer = Writer(journal, self._written, self._failed, self._loop)
+        self._scribe: Scribe | None = None
+        self._replacement: asyncio.Task[None] | None = None
+        self._waiting: deque[Pending] = deque()
+        self._writing: list[Pending] | None = None  # the group that the scribe has
+        self._forgotten: deque[Version] = deque()  # in order: a deletion must not go before what it deleted
+        self._forgetting = 0  # how many of them the scribe has
+        self._compacted = 0
+        self._is_called = False
+        self._idle = asyncio.Event()
 
     @classmethod
     async def open(cls, path: str | Path, clock: Callable[[], float] = time.time) -> "SqliteLog":
         """Open or create the file. Raises Unreadable."""
-        journal = await asyncio.to_thread(Journal, Path(path))
+        log = cls(await asyncio.to_thread(Journal, Path(path)), clock)
         try:
-            log = cls(journal, clock)
-            await asyncio.to_thread(log._recover, journal)
+            await log._start_scribe(undo_after=-1)
+            await asyncio.to_thread(log._recover)
+        except OSError as error:
+            await log._release()
+            raise Unreadable(f"cannot start the process that writes {path}: {error}") from error
         except BaseException:
-            journal.close()
+            await log._release()
             raise
-        log._writer.start()
+        log._call()
         log._set_timer()
         return log
 
-    def _recover(self, journal: Journal) -> None:
+    def _recover(self) -> None:
         state = self._state
-        for version, deadline in journal.read():
+        for version, deadline in self._journal.read():
             state.publish((version,))
             if deadline is not None:
                 state.expire_at(version.key, version.revision, deadline)
-        compacted = journal.compacted()
+        compacted = self._journal.compacted()
         state.head = state.staged = max(state.head, compacted)
         self._forget(compacted)  # what a crash in the middle of a compaction left behind
 
@@ -90,166 +96,210 @@ class SqliteLog(MemoryLog):
             versions = self._state.check(ops)
         except Conflict:
             if self._state.staged > self._state.head:
-                await self._submit([])  # whoever reads again must find what was in the way
+                await self._submit([], [])  # whoever reads again must find what was in the way
             raise
         if versions:
             self._state.stage(versions)
         # A commit that changes nothing waits as well: what it saw may not be on the disk yet.
-        return await self._submit(self._rows(ops, versions))
-
-    async def _submit(self, rows: list[Row]) -> int:
-        future: asyncio.Future[int] = self._loop.create_future()
-        self._writer.submit(Pending(rows, future, self._epoch))
-        return await future
+        return await self._submit(versions, self._rows(ops, versions))
 
     def _rows(self, ops: Sequence[Op], versions: Sequence[Version]) -> list[Row]:
-        if all(op.ttl is None for op in ops):
-            return [(version, None) for version in versions]
         now = self._clock()
         deadlines = {op.key: now + op.ttl for op in ops if op.ttl is not None and op.value is not None}
-        return [(version, deadlines.get(version.key)) for version in versions]
+        return [
+            (
+                number(version.revision, position),
+                version.key,
+                version.value,
+                version.created,
+                deadlines.get(version.key),
+            )
+            for position, version in enumerate(versions)
+        ]
 
     async def compact(self, revision: int) -> None:
         self._forget(revision)
+        self._call()
 
     def _forget(self, revision: int) -> None:
-        if forgotten := self._state.compact(revision):
-            self._writer.submit(Compaction(forgotten, self._state.floor))
+        self._forgotten.extend(self._state.compact(revision))
+        self._compacted = self._state.floor
 
     async def close(self) -> None:
         """Finish what was begun, then close the file."""
         if self._closed:
             return
         await super().close()
-        await asyncio.to_thread(self._writer.stop)
+        self._call()
+        await self._idle.wait()
+        await self._release()
 
-    def _written(self, group: Group) -> None:
-        """In the event loop, in order: publish, then acknowledge."""
-        state = self._state
+    async def _release(self) -> None:
+        if self._replacement is not None:
+            self._replacement.cancel()
+        if self._scribe is not None:
+            await self._scribe.stop()
+        await asyncio.to_thread(self._journal.close)
+
+    # Groups of commits: the scribe has one at a time.
+
+    def _submit(self, versions: list[Version], rows: list[Row]) -> asyncio.Future[int]:
+        pending = Pending(versions, rows, self._loop.create_future())
+        self._waiting.append(pending)
+        self._call()
+        return pending.future
+
+    def _call(self) -> None:
+        """Send the next group when what runs now is done, so that all that is committed meanwhile goes along."""
+        self._idle.clear()
+        if not self._is_called:
+            self._is_called = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_called = False
+        if self._writing is not None or self._scribe is None:
+            return  # when it has answered, or is there again, we are called
+        group = [self._waiting.popleft() for _ in range(min(_GROUP_COMMITS, len(self._waiting)))]
         rows = [row for pending in group for row in pending.rows]
-        if rows:
-            versions = [version for version, _ in rows]
-            state.publish(versions)
-            for version, deadline in rows:
-                if deadline is not None:
-                    state.expire_at(version.key, version.revision, deadline)
-                    self._set_timer()
+        self._forgetting = min(_FORGET_ROWS, len(self._forgotten))
+        if rows or self._forgetting:
+            forgotten = [(version.revision, version.key) for version in islice(self._forgotten, self._forgetting)]
+            self._writing = group
+            self._scribe.send((rows, forgotten, self._compacted))
+        else:
+            self._acknowledge(group)
+            self._idle.set()
+
+    def _answered(self, reason: str | None) -> None:
+        """The group is on the disk: publish it, then acknowledge it. Or it is not, for this reason."""
+        if reason is not None:
+            self._failed(reason)
+            return
+        group, self._writing = self._writing or [], None
+        for _ in range(self._forgetting):
+            self._forgotten.popleft()
+        if versions := [version for pending in group for version in pending.versions]:
+            self._state.publish(versions)
+            for pending in group:
+                for _, key, _, _, deadline in pending.rows:
+                    if deadline is not None:
+                        self._state.expire_at(key, pending.versions[0].revision, deadline)
+                        self._set_timer()
             self._announce(versions)
+        self._acknowledge(group)
+        self._call()
+
+    def _acknowledge(self, group: Sequence[Pending]) -> None:
         # Who lost to another writer comes first, or one that writes again at once would win every time.
         for pending in sorted(group, key=lambda pending: bool(pending.rows)):
             if not pending.future.done():
-                pending.future.set_result(pending.rows[0][0].revision if pending.rows else state.head)
+                pending.future.set_result(pending.versions[0].revision if pending.versions else self._state.head)
 
-    def _failed(self, group: Group, error: Exception) -> None:
-        if group[0].epoch == self._epoch:
-            self._epoch += 1
-            self._state.unstage()
+    def _failed(self, reason: str) -> None:
+        """What the scribe had is not on the disk, and what waited stands on it."""
+        logger.error("cannot write to %s: %s", self._journal.path, reason)
+        group = [*(self._writing or ()), *self._waiting]
+        self._writing = None
+        self._waiting.clear()
+        self._state.unstage()
         for pending in group:
             if not pending.future.done():
-                pending.future.set_exception(Unavailable(f"cannot write to the database: {error}"))
+                pending.future.set_exception(Unavailable(f"cannot write to the database: {reason}"))
+        self._idle.set()
+        if self._forgotten:
+            self._loop.call_later(_RETRY_SECONDS, self._call)
+
+    # The scribe is replaced if it ends.
+
+    async def _start_scribe(self, undo_after: int) -> None:
+        self._scribe = await Scribe.start(self._journal, undo_after, self._answered, self._lost)
+
+    def _lost(self) -> None:
+        if self._scribe is not None:
+            lost, self._scribe = self._scribe, None
+            self._failed("the process that writes it ended")
+            self._replacement = self._loop.create_task(self._replace(lost))
+
+    async def _replace(self, lost: "Scribe") -> None:
+        await lost.stop()
+        while self._scribe is None:
+            await asyncio.sleep(_RETRY_SECONDS)
+            try:
+                await self._start_scribe(undo_after=self._state.head)
+            except OSError as error:
+                self._failed(f"the process that writes it cannot be started: {error}")
+        self._call()
 
 
-class Writer:
-    """The thread that writes groups of commits, and forgets and checkpoints in between."""
+class Scribe(asyncio.Protocol):
+    """Our end of the process that writes the file: see dray.store.scribe. Made by `Scribe.start`."""
 
     def __init__(
         self,
-        journal: Journal,
-        written: Callable[[Group], None],
-        failed: Callable[[Group, Exception], None],
-        loop: asyncio.AbstractEventLoop,
+        process: subprocess.Popen[bytes],
+        answered: Callable[[str | None], None],
+        lost: Callable[[], None],
     ) -> None:
-        self._journal = journal
-        self._written = written
-        self._failed = failed
-        self._loop = loop
-        self._queue: queue.SimpleQueue[Pending | Compaction | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="dray-store-writer", daemon=True)
-        self._forgotten: deque[Version] = deque()
-        self._compacted = 0
-        self._broken = -1  # the epoch of the last failure
-        self._unsaved = journal.unsaved()  # bytes in the write-ahead log since the last checkpoint
-        self._checkpoint: threading.Thread | None = None
+        self._process = process
+        self._answered = answered
+        self._lost = lost
+        self._transport: asyncio.WriteTransport
+        self._received = b""
+        self._is_stopped = False
 
-    def start(self) -> None:
-        self._thread.start()
+    @classmethod
+    async def start(
+        cls,
+        journal: Journal,
+        undo_after: int,
+        answered: Callable[[str | None], None],
+        lost: Callable[[], None],
+    ) -> "Scribe":
+        """Start the process, which first deletes all later than `undo_after`, unless that is -1. Raises OSError."""
+        process, connection = await asyncio.to_thread(_spawn, journal, undo_after)
+        loop = asyncio.get_running_loop()
+        _, scribe = await loop.create_unix_connection(lambda: cls(process, answered, lost), sock=connection)
+        return scribe
 
-    def submit(self, work: Pending | Compaction) -> None:
-        self._queue.put(work)
+    def send(self, group: Group) -> None:
+        self._transport.write(message(group))
 
-    def stop(self) -> None:
-        """Write what is queued and close the file; blocks."""
-        self._queue.put(None)
-        self._thread.join()
+    async def stop(self) -> None:
+        self._is_stopped = True
+        self._transport.close()
+        await asyncio.to_thread(self._process.wait)
 
-    def _run(self) -> None:
-        running = True
-        while running:
-            group, running = self._take()
-            self._write(group)
-            self._save()
-        if self._checkpoint is not None:
-            self._checkpoint.join()
-        self._journal.close()
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.WriteTransport", transport)
 
-    def _take(self) -> tuple[Group, bool]:
-        """The commits that are waiting; waits for one unless there is something to forget. False: stop."""
-        group: Group = []
-        block = not self._forgotten
-        while len(group) < _GROUP_COMMITS:
-            try:
-                work = self._queue.get(block)
-            except queue.Empty:
-                break
-            block = False
-            if work is None:
-                return group, False
-            if isinstance(work, Compaction):
-                self._forgotten.extend(work.versions)
-                self._compacted = work.revision
-            else:
-                group.append(work)
-        return group, True
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        content = memoryview(self._received)[LENGTH.size :]
+        if len(content) and len(content) == LENGTH.unpack_from(self._received)[0]:  # there is one answer at a time
+            reason = marshal.loads(content)
+            self._received = b""
+            self._answered(reason)
 
-    def _write(self, group: Group) -> None:
-        stale = [pending for pending in group if pending.epoch <= self._broken]
-        if stale:
-            self._tell(self._failed, stale, Unavailable("an earlier write failed"))
-            group = [pending for pending in group if pending.epoch > self._broken]
-        rows = list(chain.from_iterable(pending.rows for pending in group))
-        forgotten = [self._forgotten.popleft() for _ in range(min(_FORGET_ROWS, len(self._forgotten)))]
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._is_stopped:
+            self._lost()
+
+
+def _spawn(journal: Journal, undo_after: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """The process has the lock too, so that nobody opens the file while it writes, even if we are killed."""
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-I", "-S", program.__file__, str(journal.path), str(undo_after)]
+    with theirs:
         try:
-            if rows or forgotten:
-                self._journal.write(rows, forgotten, self._compacted)
-        except Exception as error:  # whatever it is, the writers wait for an answer
-            logger.error("cannot write to %s: %s", self._journal.path, error)
-            self._forgotten.extendleft(reversed(forgotten))
-            if group:
-                self._broken = group[0].epoch
-                self._tell(self._failed, group, error)
-            else:
-                time.sleep(1)  # there is only something to forget, and it is not urgent
-            return
-        self._unsaved += sum(len(version.value or b"") + 100 for version, _ in rows)
-        if group:
-            self._tell(self._written, group)
-
-    def _tell(self, function: Callable[..., None], *arguments: object) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *arguments)
-
-    def _save(self) -> None:
-        """Checkpoint beside the writing; only the remainder, which lets the write-ahead log start over, is done here."""
-        if self._checkpoint is not None:
-            if not self._checkpoint.is_alive():
-                self._checkpoint = None
-                self._journal.checkpoint(own_connection=False)
-        elif self._unsaved > _CHECKPOINT_BYTES:
-            self._unsaved = 0
-            self._checkpoint = threading.Thread(
-                target=self._journal.checkpoint,
-                kwargs={"own_connection": True},
-                name="dray-store-checkpoint",
-                daemon=True,
+            process = subprocess.Popen(
+                command,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                pass_fds=(journal.lock,),
+                process_group=0,  # a terminal interrupts a whole group
             )
-            self._checkpoint.start()
+        except BaseException:
+            ours.close()
+            raise
+    return process, ours
