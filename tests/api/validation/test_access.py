@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from dray.api import validation
 from dray.api.resources import ADMISSION, AUTHENTICATION, AUTHORIZATION, RBAC
-from tests.api.asking import Asking, faults
+from dray.api.validation import Complaint, ExpressionUse, PolicyCheck
+from tests.api.asking import ALL, Asking, faults
 
 Tree = dict[str, Any]
 RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
@@ -154,3 +156,67 @@ def test_a_binding_keeps_its_role() -> None:
     bindings = Asking(RBAC, "RoleBinding")
     assert faults(bindings.update({"roleRef": ROLE}, {"roleRef": {**ROLE, "name": "s"}})) == [("roleRef", "Invalid")]
     assert bindings.update({"roleRef": ROLE}, {"roleRef": ROLE, "subjects": [{"kind": "User", "name": "u"}]}) == []
+
+
+class Webhooks(Asking):
+    """Asks about the conditions of webhooks, with a checker that refuses the word "bad"."""
+
+    def __init__(self) -> None:
+        super().__init__(ADMISSION, "ValidatingWebhookConfiguration")
+        self.told: list[tuple[bool, bool]] = []
+        self._context = validation.Context(ALL, version="v1", policy_expressions=self._expressions)
+
+    def _expressions(self, params: bool, composed: bool) -> PolicyCheck:
+        self.told.append((params, composed))
+        return self._check
+
+    def _check(self, use: ExpressionUse, expression: str, name: str) -> Complaint | None:
+        assert use == "condition"
+        return Complaint("Invalid", "is bad") if expression == "bad" else None
+
+
+def conditioned(*conditions: Tree) -> Tree:
+    return {"webhooks": [{**WEBHOOK, "name": "first.example.com"}, {**WEBHOOK, "matchConditions": list(conditions)}]}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([], []),
+        ([{"name": "a", "expression": "true"}, {"name": "example.com/a", "expression": "true"}], []),
+        ([{"name": f"n{number}", "expression": "true"} for number in range(64)], []),
+        (
+            [{"name": f"n{number}", "expression": "true"} for number in range(65)],
+            [("webhooks[1].matchConditions", "TooMany")],
+        ),
+        (
+            [
+                {"name": "a", "expression": " bad "},
+                {"name": "a", "expression": " "},
+                {"name": "?", "expression": "true"},
+            ],
+            [
+                ("webhooks[1].matchConditions[0].expression", "Invalid"),
+                ("webhooks[1].matchConditions[1].expression", "Required"),
+                ("webhooks[1].matchConditions[1].name", "Duplicate"),
+                ("webhooks[1].matchConditions[2].name", "Invalid"),
+            ],
+        ),
+        ([{"expression": "true"}], [("webhooks[1].matchConditions[0].name", "Required")]),
+    ],
+)
+def test_conditions_of_webhooks(conditions: list[Tree], expected: list[tuple[str, str]]) -> None:
+    webhooks = Webhooks()
+    assert faults(webhooks.create(conditioned(*conditions))) == expected
+    assert webhooks.told == ([(False, False)] if conditions else [])
+
+
+def test_conditions_that_were_there_are_not_complained_about_again() -> None:
+    webhooks, bad = Webhooks(), {"name": "?", "expression": "bad"}
+    name = ("webhooks[1].matchConditions[0].name", "Invalid")
+    assert webhooks.update(conditioned(bad), conditioned(bad)) == []
+    assert faults(webhooks.update(conditioned(bad), conditioned(bad, {"name": "b", "expression": "true"}))) == [name]
+    assert faults(webhooks.update(conditioned(), conditioned(bad))) == [
+        ("webhooks[1].matchConditions[0].expression", "Invalid"),
+        name,
+    ]

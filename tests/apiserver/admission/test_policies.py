@@ -12,8 +12,8 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from dray.api.types.core import Pod
 from dray.apiserver.admission import AdmissionRequest
+from dray.apiserver.admission.conditions import SECONDS
 from dray.apiserver.admission.policies import ValidatingPolicies
-from dray.apiserver.admission.policy_judgement import SECONDS
 from dray.apiserver.authorization import Union
 from dray.apiserver.authorization.rbac import Rbac
 from dray.apiserver.user import ADMIN, NODE_NAME, User, service_account_user

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,62 +11,16 @@ from aiohttp import web
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError
 from dray.apiserver.admission.webhooks import Unprocessable, ValidatingWebhooks
+from dray.apiserver.authorization import Union
+from dray.apiserver.authorization.rbac import Rbac
 from dray.apiserver.certificates import Keys
 from dray.apiserver.user import User
+from tests.apiserver.admission.hooking import RULE, Answer, Hook, hooking
 from tests.apiserver.admission.writing import about, create, delete, update
-from tests.apiserver.reading import Objects, claim, exactly, namespace, pod, slice_
+from tests.apiserver.reading import Objects, binding, claim, exactly, namespace, pod, role, rule, slice_, user_subject
 from tests.waiting import within
 
 Tree = dict[str, Any]
-Answer = Callable[[Tree], Tree | web.Response]
-RULE = {
-    "operations": ["*"],
-    "apiGroups": ["*"],
-    "apiVersions": ["*"],
-    "resources": ["*/*"],
-}
-
-
-class Hook:
-    """A webhook server that remembers what it was asked and answers as it is told."""
-
-    def __init__(self, keys: Keys) -> None:
-        self.authority = base64.b64encode(keys.authority).decode()
-        self.requests: list[Tree] = []
-        self.answer: Answer = lambda request: {"allowed": True}
-        self.wait = 0.0
-        self.together: asyncio.Barrier | None = None  # nobody gets an answer before as many have asked
-        self.url = ""
-
-    async def handle(self, received: web.Request) -> web.Response:
-        review = await received.json()
-        assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
-        self.requests.append(review["request"])
-        await asyncio.sleep(self.wait)
-        if self.together is not None:
-            await self.together.wait()
-        answer = self.answer(review["request"])
-        if isinstance(answer, web.Response):
-            return answer
-        response = {"uid": review["request"]["uid"], **answer}
-        return web.json_response({**review, "request": None, "response": response})
-
-    def configuration(self, name: str = "check.example.com", **fields: Any) -> Tree:
-        webhook = {
-            "name": name,
-            "clientConfig": {"url": self.url, "caBundle": self.authority},
-            "rules": [RULE],
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-            **fields,
-        }
-        return {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": name},
-            "webhooks": [webhook],
-        }
 
 
 @pytest.fixture(scope="module")
@@ -77,19 +30,12 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
 
 @pytest.fixture
 async def hook(keys: Keys) -> AsyncIterator[Hook]:
-    hook = Hook(keys)
-    app = web.Application()
-    app.router.add_post("/check", hook.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(keys.certificate_file, keys.key_file)
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    port = runner.addresses[0][1]
-    hook.url = f"https://127.0.0.1:{port}/check"
-    yield hook
-    await runner.cleanup()
+    async with hooking(keys) as hook:
+        yield hook
+
+
+def asking(objects: Objects) -> ValidatingWebhooks:
+    return ValidatingWebhooks(objects, Union(Rbac(objects)))
 
 
 Make = Callable[..., ValidatingWebhooks]
@@ -100,7 +46,7 @@ async def plugin(hook: Hook) -> AsyncIterator[Make]:
     made: list[ValidatingWebhooks] = []
 
     def make(*trees: Tree, **fields: Any) -> ValidatingWebhooks:
-        made.append(ValidatingWebhooks(Objects(hook.configuration(**fields), *trees)))
+        made.append(asking(Objects(hook.configuration(**fields), *trees)))
         return made[-1]
 
     yield make
@@ -316,18 +262,76 @@ async def test_broken_webhook_can_be_removed(hook: Hook, plugin: Make) -> None:
     await delete(one, configuration)
 
 
-async def test_match_conditions_are_warned_about(hook: Hook, plugin: Make) -> None:
-    configuration = hook.configuration(matchConditions=[{"name": "n", "expression": "true"}])
-    asked = await create(plugin(), configuration)
-    assert asked.warnings == [
-        "webhooks[0].matchConditions: not evaluated by this server; the webhook is called for every request that its "
-        "rules match"
-    ]
+JANE = User("jane")
+
+
+def conditions(*expressions: str) -> list[Tree]:
+    return [{"name": f"c{index}", "expression": text} for index, text in enumerate(expressions)]
+
+
+async def test_a_webhook_is_called_where_all_conditions_hold(hook: Hook, plugin: Make) -> None:
+    one = plugin(
+        matchConditions=conditions(
+            "request.userInfo.username == 'jane'",
+            "oldObject == null",
+            "object.metadata.name.startsWith('new')",
+        )
+    )
+    await create(one, pod("new-one"))
+    await create(one, pod("old"), user=JANE)
+    await update(one, pod("new-one"), pod("new-one"), user=JANE)
+    assert hook.requests == []
+    await create(one, pod("new-one"), user=JANE)
+    assert [seen["name"] for seen in hook.requests] == ["new-one"]
+
+
+async def test_conditions_see_the_version_that_the_rule_names(hook: Hook, plugin: Make) -> None:
+    rule = {**RULE, "apiVersions": ["v1beta1"]}
+    flat = "object.spec.devices.requests[0].deviceClassName == 'gpu' && request.requestKind.version == 'v1beta2'"
+    one = plugin(rules=[rule], matchConditions=conditions(flat))
+    await create(one, claim("c", exactly("r")), version="v1beta2")
+    assert len(hook.requests) == 1
+
+
+async def test_conditions_ask_for_rights(hook: Hook, plugin: Make) -> None:
+    allowed = role("skipper", rule("skip", "pods"), namespace="default")
+    given = binding("b", "skipper", user_subject("jane"), namespace="default")
+    check = "!authorizer.group('').resource('pods').namespace('default').check('skip').allowed()"
+    one = plugin(allowed, given, matchConditions=conditions(check))
+    await create(one, pod("p"), user=JANE)
+    assert hook.requests == []
+    await create(one, pod("p"), user=User("joe"))
+    assert len(hook.requests) == 1
+
+
+async def test_conditions_that_fail_refuse_or_leave_the_webhook_out(hook: Hook, plugin: Make) -> None:
+    failing = "object.spec.nope == 1"
+    text = f"expression '{failing}' resulted in error: no such key: nope"
+    error = await refusal(create(plugin(matchConditions=conditions("true", failing)), pod("p")))
+    assert (error.code, error.message) == (403, f'pods "p" is forbidden: {text}')
+    error = await refusal(create(plugin(matchConditions=conditions(failing, failing)), pod("p")))
+    assert error.message.endswith(f": [{text}, {text}]")
+    await create(plugin(matchConditions=conditions(failing, "false")), pod("p"))
+    asked = await create(plugin(matchConditions=conditions(failing), failurePolicy="Ignore"), pod("p"))
+    assert (hook.requests, asked.warnings) == ([], [])
+
+
+async def test_conditions_that_cost_too_much_fail(plugin: Make) -> None:
+    dear = "authorizer.path('/version').check('get').reason() != 'x'"  # Kubernetes charges much for asking
+    await create(plugin(matchConditions=conditions(*[dear] * 7)), pod("p"))
+    error = await refusal(create(plugin(matchConditions=conditions(*[dear] * 8)), pod("p")))
+    assert "running out of cost budget" in error.message
+
+
+async def test_conditions_are_not_asked_where_rules_do_not_match(hook: Hook, plugin: Make) -> None:
+    rule = {**RULE, "resources": ["pods"]}
+    await create(plugin(rules=[rule], matchConditions=conditions("object.spec.nope == 1")), claim("c", exactly("r")))
+    assert hook.requests == []
 
 
 async def test_new_configuration_counts_at_once(hook: Hook) -> None:
     objects = Objects()
-    one = ValidatingWebhooks(objects)
+    one = asking(objects)
     await one.validate(about("CREATE", pod("p")))
     objects.put(hook.configuration())
     await one.validate(about("CREATE", pod("p")))

@@ -9,6 +9,7 @@ from dray.api import names
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.types import admissionregistration, authentication, authorization, rbac
 from dray.api.validation.context import Context
+from dray.api.validation.expressions import Expressions, match_conditions, texts
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, Path
@@ -110,6 +111,24 @@ def _subject(item: rbac.Subject, namespaced: bool, path: Path) -> Errors:
 
 
 def create_webhooks(configuration: admissionregistration.ValidatingWebhookConfiguration, context: Context) -> Errors:
+    yield from _webhooks(configuration)
+    yield from _conditions(configuration.webhooks, context, set())
+
+
+def update_webhooks(
+    configuration: admissionregistration.ValidatingWebhookConfiguration,
+    old: admissionregistration.ValidatingWebhookConfiguration,
+    context: Context,
+) -> Errors:
+    """Conditions that all stay as they are, are not judged anew."""
+    yield from _webhooks(configuration)
+    if [webhook.matchConditions for webhook in configuration.webhooks] != [w.matchConditions for w in old.webhooks]:
+        stored = texts(condition for webhook in old.webhooks for condition in webhook.matchConditions)
+        yield from _conditions(configuration.webhooks, context, stored)
+    yield from metadata_update(configuration.metadata, old.metadata)
+
+
+def _webhooks(configuration: admissionregistration.ValidatingWebhookConfiguration) -> Errors:
     yield from metadata(configuration.metadata, namespaced=False)
     seen: set[str] = set()
     for index, webhook in enumerate(configuration.webhooks):
@@ -120,13 +139,15 @@ def create_webhooks(configuration: admissionregistration.ValidatingWebhookConfig
         seen.add(webhook.name)
 
 
-def update_webhooks(
-    configuration: admissionregistration.ValidatingWebhookConfiguration,
-    old: admissionregistration.ValidatingWebhookConfiguration,
-    context: Context,
+def _conditions(
+    webhooks: Sequence[admissionregistration.ValidatingWebhook], context: Context, stored: set[str]
 ) -> Errors:
-    yield from create_webhooks(configuration, context)
-    yield from metadata_update(configuration.metadata, old.metadata)
+    """The checker is asked for only where there is something to check: it takes time to get ready."""
+    for index, webhook in enumerate(webhooks):
+        if webhook.matchConditions:
+            expressions = Expressions(context.policy_expressions(False, False), {"condition": stored})
+            path = Path("webhooks") / index / "matchConditions"
+            yield from match_conditions(webhook.matchConditions, path, expressions)
 
 
 def _webhook(webhook: admissionregistration.ValidatingWebhook, path: Path) -> Errors:

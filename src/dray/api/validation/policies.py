@@ -1,18 +1,13 @@
-"""Admission policies and their bindings.
-
-Expressions are checked by whoever knows the language (`Context.policy_expressions`), in the order in which they may refer
-to each other. On update, an expression that was there before is not complained about again.
-"""
+"""Admission policies and their bindings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_many, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types.admissionregistration import (
     AuditAnnotation,
-    MatchCondition,
     MatchResources,
     NamedRuleWithOperations,
     ParamKind,
@@ -24,13 +19,13 @@ from dray.api.types.admissionregistration import (
     Variable,
 )
 from dray.api.validation.access import FAILURE_POLICIES, MATCH_POLICIES, operation_rule, option
-from dray.api.validation.context import Context, ExpressionUse
+from dray.api.validation.context import Context
+from dray.api.validation.expressions import Expressions, Stored, match_conditions, texts
 from dray.api.validation.lists import Errors, each, named, required_name, unique
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
 
-MAX_CONDITIONS = 64
 MAX_ANNOTATIONS = 20
 MAX_ANNOTATION_LENGTH = 5 * 1024
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -64,17 +59,15 @@ _RESERVED = frozenset(
 _NO_ITEMS = "validations or auditAnnotations must contain at least one item"
 _EXCLUSIVE = "name and selector are mutually exclusive"
 
-Stored = dict[ExpressionUse, set[str]]  # expressions that were accepted before
-
 
 def create_policy(policy: ValidatingAdmissionPolicy, context: Context) -> Errors:
     yield from metadata(policy.metadata, namespaced=False)
-    yield from _spec(policy, _Expressions(policy.spec, context, {}))
+    yield from _spec(policy, _expressions(policy.spec, context, {}))
 
 
 def update_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, context: Context) -> Errors:
     yield from metadata(policy.metadata, namespaced=False)
-    yield from _spec(policy, _Expressions(policy.spec, context, _stored(old.spec)))
+    yield from _spec(policy, _expressions(policy.spec, context, _stored(old.spec)))
     yield from metadata_update(policy.metadata, old.metadata)
 
 
@@ -97,26 +90,13 @@ def update_policy_binding(
 # Policies
 
 
-class _Expressions:
-    """The checker of one policy's expressions, which knows what was stored before."""
-
-    def __init__(self, spec: ValidatingAdmissionPolicySpec, context: Context, stored: Stored) -> None:
-        self._check = context.policy_expressions(spec.paramKind is not None, bool(spec.variables))
-        self._stored = stored
-
-    def check(self, use: ExpressionUse, text: str, path: Path, name: str = "") -> Errors:
-        complaint = self._check(use, text, name)
-        if complaint is None or text in self._stored.get(use, ()):
-            return
-        if complaint.reason == "InternalError":
-            yield internal(path, complaint.text)
-        else:
-            yield invalid(path, text, complaint.text)
+def _expressions(spec: ValidatingAdmissionPolicySpec, context: Context, stored: Stored) -> Expressions:
+    return Expressions(context.policy_expressions(spec.paramKind is not None, bool(spec.variables)), stored)
 
 
 def _stored(spec: ValidatingAdmissionPolicySpec) -> Stored:
     return {
-        "condition": {condition.expression.strip() for condition in spec.matchConditions},
+        "condition": texts(spec.matchConditions),
         "variable": {variable.expression for variable in spec.variables},
         "validation": {validation.expression for validation in spec.validations},
         "message": {validation.messageExpression for validation in spec.validations},
@@ -124,7 +104,7 @@ def _stored(spec: ValidatingAdmissionPolicySpec) -> Stored:
     }
 
 
-def _spec(policy: ValidatingAdmissionPolicy, expressions: _Expressions) -> Errors:
+def _spec(policy: ValidatingAdmissionPolicy, expressions: Expressions) -> Errors:
     spec = policy.spec
     yield from option(spec.failurePolicy, FAILURE_POLICIES, SPEC / "failurePolicy")
     yield from _param_kind(spec.paramKind, SPEC / "paramKind")
@@ -134,7 +114,7 @@ def _spec(policy: ValidatingAdmissionPolicy, expressions: _Expressions) -> Error
         yield from _match(spec.matchConstraints, SPEC / "matchConstraints")
         if not spec.matchConstraints.resourceRules:
             yield required(SPEC / "matchConstraints" / "resourceRules")
-    yield from _conditions(spec.matchConditions, SPEC / "matchConditions", expressions)
+    yield from match_conditions(spec.matchConditions, SPEC / "matchConditions", expressions)
     for index, variable in enumerate(spec.variables):
         yield from _variable(variable, SPEC / "variables" / index, expressions)
     if not spec.validations and not spec.auditAnnotations:
@@ -163,24 +143,7 @@ def _param_kind(kind: ParamKind | None, path: Path) -> Errors:
             yield invalid(path / "kind", kind.kind, f"may have mixed case, but should otherwise match: {text}")
 
 
-def _conditions(conditions: Sequence[MatchCondition], path: Path, expressions: _Expressions) -> Errors:
-    if len(conditions) > MAX_CONDITIONS:
-        yield too_many(path, len(conditions), MAX_CONDITIONS)
-        return
-    seen: set[str] = set()
-    for index, condition in enumerate(conditions):
-        here, text = path / index, condition.expression.strip()
-        if text:
-            yield from expressions.check("condition", text, here / "expression")
-        else:
-            yield required(here / "expression")
-        yield from required_name(condition.name, here / "name", names.qualified_name)
-        if condition.name in seen:
-            yield duplicate(here / "name", condition.name)
-        seen.add(condition.name)
-
-
-def _variable(variable: Variable, path: Path, expressions: _Expressions) -> Errors:
+def _variable(variable: Variable, path: Path, expressions: Expressions) -> Errors:
     if not variable.name.strip():
         yield required(path / "name", "name is not specified")
     elif names.c_identifier(variable.name) or variable.name in _RESERVED:
@@ -191,7 +154,7 @@ def _variable(variable: Variable, path: Path, expressions: _Expressions) -> Erro
         yield from expressions.check("variable", variable.expression, path / "expression", variable.name)
 
 
-def _validation(validation: Validation, path: Path, expressions: _Expressions) -> Errors:
+def _validation(validation: Validation, path: Path, expressions: Expressions) -> Errors:
     if not validation.expression.strip():
         yield required(path / "expression", "expression is not specified")
     else:
@@ -208,7 +171,7 @@ def _validation(validation: Validation, path: Path, expressions: _Expressions) -
     yield from option(validation.reason, _REASONS, path / "reason")
 
 
-def _annotations(policy: ValidatingAdmissionPolicy, expressions: _Expressions) -> Errors:
+def _annotations(policy: ValidatingAdmissionPolicy, expressions: Expressions) -> Errors:
     annotations, path = policy.spec.auditAnnotations, SPEC / "auditAnnotations"
     if len(annotations) > MAX_ANNOTATIONS:
         text = f"must not have more than {MAX_ANNOTATIONS} auditAnnotations"
@@ -222,7 +185,7 @@ def _annotations(policy: ValidatingAdmissionPolicy, expressions: _Expressions) -
         seen.add(annotation.key)
 
 
-def _annotation(annotation: AuditAnnotation, policy: str, path: Path, expressions: _Expressions) -> Errors:
+def _annotation(annotation: AuditAnnotation, policy: str, path: Path, expressions: Expressions) -> Errors:
     yield from named(f"{policy}/{annotation.key}", path / "key", names.qualified_name)
     text = annotation.valueExpression.strip()
     if not text:

@@ -53,7 +53,7 @@ def default_chain(
         *([ClaimStatusRights(authorizer)] if gates.served("DRAResourceClaimGranularStatusAuthorization") else []),
         ValidatingPolicies(reader, authorizer),
         PoolStatusLimit(reader, pool_status),
-        ValidatingWebhooks(reader),
+        ValidatingWebhooks(reader, authorizer),
         NamespaceDefaults(reader, root_ca),
         Quota(reader),
     ]

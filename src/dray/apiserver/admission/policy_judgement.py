@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Validation
-from dray.cel.admission import BUDGET, CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
-from dray.cel.errors import Interrupted
+from dray.apiserver.admission.conditions import SECONDS, Conditions, ConditionsFailed, evaluate
+from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.expression import Expression
-from dray.cel.values import Value
 
-SECONDS = 1.0  # what Kubernetes means its budget of cost to come to
 LONGEST_MESSAGE = 5 * 1024
 INVALID = "Invalid"
 
@@ -35,10 +33,6 @@ class Verdict(NamedTuple):
     faults: list[Refusal]
 
 
-class _Failed(Exception):
-    """The policy cannot be evaluated."""
-
-
 class _Check(NamedTuple):
     validation: Validation
     expression: Expression
@@ -53,7 +47,7 @@ class Policy:
         self.name = policy.metadata.name
         self._ignores_failures = spec.failurePolicy == "Ignore"
         compiler = Compiler(params=spec.paramKind is not None, composed=bool(spec.variables))
-        self._conditions = [compiler.compile("condition", condition.expression) for condition in spec.matchConditions]
+        self._conditions = Conditions(spec.matchConditions, compiler)
         for variable in spec.variables:
             compiler.compile("variable", variable.expression, variable.name)
         self._variables = compiler.variables
@@ -73,32 +67,19 @@ class Policy:
 
     def judge(self, read: Read) -> Verdict:
         """What the policy says; `read` gives the request's values by the names of variables."""
-        deadline = time.monotonic() + SECONDS
         try:
-            if not self._applies(Evaluation(_without_namespace(read), {}, CONDITIONS_BUDGET, deadline)):
+            if not self._conditions.hold(read):
                 return Verdict([], [])
+            deadline = time.monotonic() + SECONDS
             refusals = list(self._refusals(Evaluation(read, self._variables, BUDGET, deadline)))
             faults = list(self._faults(Evaluation(read, self._variables, BUDGET, deadline)))
-        except (_Failed, OutOfBudget) as error:
+        except (ConditionsFailed, OutOfBudget) as error:
             return Verdict(self.failure(str(error)), [])
         return Verdict(refusals, faults)
 
-    def _applies(self, evaluation: Evaluation) -> bool:
-        """One condition that does not hold decides, whatever the others; only then do failures count."""
-        errors = []
-        for condition in self._conditions:
-            value, error = _evaluate(evaluation, condition)
-            if error is not None:
-                errors.append(error)
-            elif value is False:
-                return False
-        if errors:
-            raise _Failed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
-        return True
-
     def _refusals(self, evaluation: Evaluation) -> Iterator[Refusal]:
         for check in self._checks:
-            value, error = _evaluate(evaluation, check.expression)
+            value, error = evaluate(evaluation, check.expression)
             if error is not None:
                 yield from self.failure(error)
             elif value is not True:
@@ -107,31 +88,13 @@ class Policy:
     def _faults(self, evaluation: Evaluation) -> Iterator[Refusal]:
         """Annotations go into no audit log, since there is none; that they can be made is still asked for."""
         for annotation in self._annotations:
-            _, error = _evaluate(evaluation, annotation)
+            _, error = evaluate(evaluation, annotation)
             if error is not None:
                 yield from self.failure(error)
 
 
-def _without_namespace(read: Read) -> Read:
-    """Conditions are evaluated before anybody looks for the namespace."""
-    return lambda name: None if name == "namespaceObject" else read(name)
-
-
-def _evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str | None]:
-    """The value, or what is wrong instead."""
-    if expression.error is not None:
-        return None, f"compilation error: {expression.error.detail}"
-    try:
-        result = evaluation.evaluate(expression)
-    except Interrupted as error:
-        return None, f"expression '{expression.text}' resulted in error: {error}"
-    if result.error is not None:
-        return None, f"expression '{expression.text}' resulted in error: {result.error}"
-    return result.value, None
-
-
 def _message(evaluation: Evaluation, check: _Check) -> str:
-    value = _evaluate(evaluation, check.message)[0] if check.message is not None else None
+    value = evaluate(evaluation, check.message)[0] if check.message is not None else None
     if isinstance(value, str):
         text = value.strip()
         if text and "\n" not in text and len(text.encode()) <= LONGEST_MESSAGE:

@@ -2,16 +2,16 @@
 
 All webhooks that a request concerns are asked at once; one denial is enough. A webhook that cannot be asked denies or
 not, as its failure policy says. Requests about webhook configurations themselves are not sent, so that a broken webhook
-can always be removed. Left out: mutating webhooks, and match conditions, which are stored and not evaluated: the webhook
-is called for every request that its rules match, and whoever writes them is warned.
+can always be removed. Whatever is about expressions is imported when a webhook has match conditions. Left out: mutating
+webhooks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
 from dray.api.types.admissionregistration import (
@@ -23,7 +23,11 @@ from dray.api.types.admissionregistration import (
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.matching import described, matched_version, selected, shown
 from dray.apiserver.admission.webhook_client import API_VERSION, CallFailed, ReviewAnswer, ReviewStatus, WebhookClient
+from dray.apiserver.authorization import Union
 from dray.apiserver.reader import Reader, many, revision
+
+if TYPE_CHECKING:
+    from dray.apiserver.admission.conditions import Conditions
 
 DEFAULT_SECONDS = 10
 LONGEST_WARNING = 256
@@ -46,6 +50,13 @@ DENIALS: Mapping[int, type[ApiError]] = {
 }
 
 
+class Hook(NamedTuple):
+    """A webhook, and its conditions if it has any."""
+
+    webhook: ValidatingWebhook
+    conditions: Conditions | None
+
+
 class Call(NamedTuple):
     """A webhook that a request concerns, and the version of the object that it wants to see."""
 
@@ -58,19 +69,17 @@ class ValidatingWebhooks(Admission):
 
     name = "ValidatingAdmissionWebhook"
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, authorizer: Union) -> None:
         self._reader = reader
+        self._authorizer = authorizer
         self._client = WebhookClient()
         self._seen = -1
-        self._webhooks: tuple[ValidatingWebhook, ...] = ()
+        self._hooks: tuple[Hook, ...] = ()
 
     async def validate(self, request: AdmissionRequest) -> None:
-        if request.concerns(*NEVER_SENT):
-            _warn_about_conditions(request)
+        if request.concerns(*NEVER_SENT) or not self._configured():
             return
-        if not self._configured():
-            return
-        calls = [call for webhook in self._webhooks if (call := self._concerned(webhook, request))]
+        calls = [call for hook in self._hooks if (call := self._concerned(hook, request))]
         if not calls:
             return
         outcomes = await asyncio.gather(*(self._ask(call, request) for call in calls))
@@ -86,14 +95,31 @@ class ValidatingWebhooks(Admission):
         if seen != self._seen:
             self._seen = seen
             configurations = many(self._reader, ValidatingWebhookConfiguration)
-            self._webhooks = tuple(webhook for found in configurations for webhook in found.webhooks)
-        return bool(self._webhooks)
+            self._hooks = tuple(_hook(webhook) for found in configurations for webhook in found.webhooks)
+        return bool(self._hooks)
 
-    def _concerned(self, webhook: ValidatingWebhook, request: AdmissionRequest) -> Call | None:
+    def _concerned(self, hook: Hook, request: AdmissionRequest) -> Call | None:
+        webhook = hook.webhook
         version = matched_version(webhook.rules, webhook.matchPolicy, request)
         if version is None or not selected(webhook, request, self._reader):
             return None
+        if hook.conditions is not None and not self._hold(webhook, hook.conditions, request, version):
+            return None
         return Call(webhook, version)
+
+    def _hold(
+        self, webhook: ValidatingWebhook, conditions: Conditions, request: AdmissionRequest, version: str
+    ) -> bool:
+        """Whether a webhook's conditions hold; a failure refuses the request, or lets the webhook be left out."""
+        from dray.apiserver.admission.conditions import ConditionsFailed
+        from dray.apiserver.admission.policy_view import View
+
+        try:
+            return conditions.hold(View(request, version, self._reader, self._authorizer).read)
+        except ConditionsFailed as error:
+            if webhook.failurePolicy == "Ignore":
+                return False
+            raise request.forbidden(str(error)) from error
 
     async def _ask(self, call: Call, request: AdmissionRequest) -> ApiError | None:
         """The error that the request fails with because of this webhook, if it does."""
@@ -113,6 +139,15 @@ class ValidatingWebhooks(Admission):
         return None if answer.allowed else _denial(webhook.name, answer)
 
 
+def _hook(webhook: ValidatingWebhook) -> Hook:
+    if not webhook.matchConditions:
+        return Hook(webhook, None)
+    from dray.apiserver.admission.conditions import Conditions
+    from dray.cel.admission import Compiler
+
+    return Hook(webhook, Conditions(webhook.matchConditions, Compiler(params=False, composed=False)))
+
+
 def review(request: AdmissionRequest, version: str) -> dict[str, Any]:
     """The AdmissionReview that tells a webhook about a request."""
     body = {"uid": str(uuid.uuid4()), **described(request, version)}
@@ -128,17 +163,3 @@ def _denial(name: str, answer: ReviewAnswer) -> ApiError:
     explanation = status.message or status.reason
     text = f"{denied}: {explanation}" if explanation else f"{denied} without explanation"
     return DENIALS.get(status.code, InternalError if status.code >= 500 else BadRequest)(text)
-
-
-def _warn_about_conditions(request: AdmissionRequest) -> None:
-    if isinstance(request.object, ValidatingWebhookConfiguration):
-        request.warnings.extend(_conditions_ignored(request.object))
-
-
-def _conditions_ignored(configuration: ValidatingWebhookConfiguration) -> Iterator[str]:
-    for index, webhook in enumerate(configuration.webhooks):
-        if webhook.matchConditions:
-            yield (
-                f"webhooks[{index}].matchConditions: not evaluated by this server; "
-                "the webhook is called for every request that its rules match"
-            )

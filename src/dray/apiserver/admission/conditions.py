@@ -1,0 +1,66 @@
+"""Match conditions: expressions that say which requests a policy or a webhook is about, where rules cannot.
+
+One condition that does not hold decides, whatever the others; only then do failures count. An evaluation ends when it has
+cost too much, as in Kubernetes, or taken too long: the server answers nobody else meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from dray.api.types.admissionregistration import MatchCondition
+from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
+from dray.cel.errors import Interrupted
+from dray.cel.expression import Expression
+from dray.cel.values import Value
+
+SECONDS = 1.0  # what Kubernetes means its budget of cost to come to
+
+
+class ConditionsFailed(Exception):
+    """No condition says no, and not all could be evaluated."""
+
+
+class Conditions:
+    """The conditions of one policy or webhook, compiled."""
+
+    def __init__(self, conditions: Iterable[MatchCondition], compiler: Compiler) -> None:
+        self._expressions = [compiler.compile("condition", condition.expression) for condition in conditions]
+
+    def hold(self, read: Read) -> bool:
+        """Whether all hold; `read` gives the request's values by the names of variables. Raises ConditionsFailed."""
+        if not self._expressions:
+            return True
+        evaluation = Evaluation(_without_namespace(read), {}, CONDITIONS_BUDGET, time.monotonic() + SECONDS)
+        errors = []
+        for expression in self._expressions:
+            try:
+                value, error = evaluate(evaluation, expression)
+            except OutOfBudget as exceeded:
+                raise ConditionsFailed(str(exceeded)) from exceeded
+            if error is not None:
+                errors.append(error)
+            elif value is False:
+                return False
+        if errors:
+            raise ConditionsFailed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        return True
+
+
+def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str | None]:
+    """The value, or what is wrong instead."""
+    if expression.error is not None:
+        return None, f"compilation error: {expression.error.detail}"
+    try:
+        result = evaluation.evaluate(expression)
+    except Interrupted as error:
+        return None, f"expression '{expression.text}' resulted in error: {error}"
+    if result.error is not None:
+        return None, f"expression '{expression.text}' resulted in error: {result.error}"
+    return result.value, None
+
+
+def _without_namespace(read: Read) -> Read:
+    """Conditions are evaluated before anybody looks for the namespace."""
+    return lambda name: None if name == "namespaceObject" else read(name)
