@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 
 from dray.api.types.core import Pod
-from dray.api.types.meta import Condition
-from dray.controllers.evictions import Counts, Evictions, condition
+from dray.api.types.resource import DeviceTaintRule
+from dray.controllers.evictions import Counts, Evictions, Reach, condition
 
 NOW = "2026-01-01T00:00:00Z"
 
@@ -49,22 +52,61 @@ def test_a_rule_that_is_gone_leaves_nothing_behind() -> None:
     assert evictions.counts("r") == Counts(0, 0, 0)
 
 
+def rule(effect: str, told: dict[str, Any] | None = None, generation: int = 1) -> DeviceTaintRule:
+    tree = {
+        "metadata": {"name": "r", "uid": "r", "generation": generation},
+        "spec": {"taint": {"key": "k", "effect": effect}},
+        "status": {"conditions": [told] if told else []},
+    }
+    return msgspec.convert(tree, DeviceTaintRule)
+
+
 def test_the_condition_keeps_its_time_while_its_status_does() -> None:
-    earlier = Condition(
-        type="EvictionInProgress", status="True", reason="PodsPendingEviction", message="", lastTransitionTime="then"
-    )
-    told = condition("NoExecute", Counts(1, 1, 2), earlier, NOW)
+    first = condition(rule("NoExecute"), Counts(3, 1, 0), Reach(), "then")
+    assert first is not None
+    told = condition(rule("NoExecute", first), Counts(1, 1, 2), Reach(), NOW)
     assert told is not None
     assert told["lastTransitionTime"] == "then"
     assert told["message"] == (
         "1 pod needs to be evicted in 1 namespace. 2 pods evicted since starting the controller."
     )
-    done = condition("NoExecute", Counts(0, 0, 3), earlier, NOW)
+    done = condition(rule("NoExecute", told), Counts(0, 0, 3), Reach(), NOW)
     assert done is not None
     assert (done["status"], done["lastTransitionTime"]) == ("False", NOW)
 
 
-def test_a_condition_that_is_right_is_not_written_again() -> None:
-    told = condition("NoExecute", Counts(0, 0, 0), None, NOW)
+@pytest.mark.parametrize(
+    ("effect", "counts", "reason", "message"),
+    [
+        ("NoExecute", Counts(2, 2, 0), "PodsPendingEviction", "2 pods need to be evicted in 2 different namespaces."),
+        ("NoExecute", Counts(0, 0, 0), "NotStarted", ""),
+        ("NoExecute", Counts(0, 0, 1), "Completed", "1 pod evicted since starting the controller."),
+        ("NoSchedule", Counts(0, 0, 0), "OtherEffect", "Eviction only happens for the NoExecute effect."),
+        (
+            "None",
+            Counts(1, 1, 0),
+            "NoEffect",
+            "2 published devices selected. 1 allocated device selected. 1 pod would be evicted in 1 namespace if the "
+            "effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to trigger "
+            "an update.",
+        ),
+    ],
+)
+def test_the_condition_tells_how_far_eviction_has_come(effect: str, counts: Counts, reason: str, message: str) -> None:
+    told = condition(rule(effect), counts, Reach(published=2, allocated=1), NOW)
     assert told is not None
-    assert condition("NoExecute", Counts(0, 0, 0), msgspec.convert(told, Condition), NOW) is None
+    assert (told["reason"], told["message"]) == (reason, message)
+
+
+def test_a_condition_that_is_right_is_not_written_again() -> None:
+    told = condition(rule("NoExecute"), Counts(0, 0, 0), Reach(), NOW)
+    assert told is not None
+    assert condition(rule("NoExecute", told), Counts(0, 0, 0), Reach(), NOW) is None
+
+
+def test_a_condition_follows_the_generation_of_its_rule() -> None:
+    told = condition(rule("None"), Counts(0, 0, 0), Reach(), NOW)
+    assert told is not None
+    again = condition(rule("None", told, generation=2), Counts(0, 0, 0), Reach(), NOW)
+    assert again is not None
+    assert again["observedGeneration"] == 2

@@ -232,13 +232,25 @@ async def test_the_rule_counts_pods_that_are_left_and_evicted(idle: Cluster) -> 
     await rule(idle, driver=DRIVER)
     await says(idle, "True", "1 pod needs to be evicted in 1 namespace.", "3 pods evicted since starting")
     await idle.delete("d")
-    await says(idle, "False", "0 pods need to be evicted.", "3 pods evicted")
+    await says(idle, "False", "3 pods evicted since starting the controller.")
 
 
 async def test_a_rule_without_effect_says_what_it_would_do(cluster: Cluster) -> None:
     await cluster.claim()
+    await cluster.claim("tolerant", **tolerating())
     await cluster.pod("p", x="c")
-    await cluster.running("p")
-    await rule(cluster, "None", driver=DRIVER)
-    await says(cluster, "False", "1 pod would be evicted in 1 namespace if the effect was NoExecute.")
-    await remains(cluster, "p")
+    await cluster.pod("q", x="tolerant")
+    await cluster.running("p", "q")
+    made = await rule(cluster, "None", driver=DRIVER)
+    would = "2 allocated devices selected. 1 pod would be evicted in 1 namespace if the effect was NoExecute."
+    await says(cluster, "False", would)
+    await remains(cluster, "p", "q")
+    taint = {"timeAdded": "2026-01-01T00:00:00Z"}
+    changed = await cluster.client.patch(DeviceTaintRule, "r", {"spec": {"taint": taint}})
+    assert changed.metadata.generation == made.metadata.generation + 1
+
+    async def observed() -> bool:
+        conditions = (await cluster.client.get(DeviceTaintRule, "r")).status.conditions
+        return [c.observedGeneration for c in conditions] == [changed.metadata.generation]
+
+    await eventually(observed)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from dray.api.types.core import Pod
-from dray.api.types.meta import Condition
+from dray.api.types.resource import DeviceTaintRule
+from dray.controllers.doom import NO_EXECUTE
 
 CONDITION = "EvictionInProgress"
+NO_EFFECT = "None"
 
 
 class Counts(NamedTuple):
@@ -17,6 +19,13 @@ class Counts(NamedTuple):
     left: int
     namespaces: int
     evicted: int
+
+
+class Reach(NamedTuple):
+    """Devices that a rule means: published ones, and allocated ones."""
+
+    published: int = 0
+    allocated: int = 0
 
 
 class Evictions:
@@ -60,32 +69,46 @@ class Evictions:
         left = self._left.get(rule, {})
         return Counts(len(left), len(set(left.values())), self._evicted.get(rule, 0))
 
-    def counted(self, pods: Iterable[Pod]) -> Counts:
-        """Pods that would have to leave."""
+    def counted(self, pods: Iterable[Pod], rule: str) -> Counts:
+        """Pods that would have to leave, beside those that had to."""
         found = {pod.metadata.uid: pod.metadata.namespace for pod in pods}
-        return Counts(len(found), len(set(found.values())), 0)
+        return Counts(len(found), len(set(found.values())), self._evicted.get(rule, 0))
 
 
-def condition(effect: str, counts: Counts, known: Condition | None, now: str) -> dict[str, Any] | None:
-    """What a rule should say about evictions; None when it says so already."""
-    where = f"in {_number(counts.namespaces, 'namespace')}"
-    if effect != "NoExecute":
-        state, reason = "False", "NoEffect"
-        message = f"{_number(counts.left, 'pod')} would be evicted {where} if the effect was NoExecute."
-    elif counts.left:
-        state, reason = "True", "PodsPendingEviction"
-        verb = "needs" if counts.left == 1 else "need"
-        message = f"{_number(counts.left, 'pod')} {verb} to be evicted {where}. {_done(counts)}"
-    else:
-        state, reason, message = "False", "NoPodsPendingEviction", f"0 pods need to be evicted. {_done(counts)}"
-    if known is not None and (known.status, known.reason, known.message) == (state, reason, message):
+def condition(rule: DeviceTaintRule, counts: Counts, reach: Reach, now: str) -> dict[str, Any] | None:
+    """What a rule should say about evictions, in Kubernetes' words; None when it says so already."""
+    state, reason, message = _verdict(rule.spec.taint.effect, counts, reach)
+    if counts.evicted:
+        message = f"{message} {_number(counts.evicted, 'pod')} evicted since starting the controller.".lstrip()
+    known = next((c for c in rule.status.conditions if c.type == CONDITION), None)
+    told = state, reason, message, rule.metadata.generation
+    if known is not None and (known.status, known.reason, known.message, known.observedGeneration) == told:
         return None
-    since = known.lastTransitionTime if known is not None and known.status == state else now
-    return {"type": CONDITION, "status": state, "reason": reason, "message": message, "lastTransitionTime": since}
+    return {
+        "type": CONDITION,
+        "status": state,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": rule.metadata.generation,
+        "lastTransitionTime": known.lastTransitionTime if known is not None and known.status == state else now,
+    }
 
 
-def _done(counts: Counts) -> str:
-    return f"{_number(counts.evicted, 'pod')} evicted since starting the controller."
+def _verdict(effect: str, counts: Counts, reach: Reach) -> tuple[str, str, str]:
+    """Status, reason and message, without the pods that are gone already."""
+    where = "1 namespace" if counts.namespaces == 1 else f"{counts.namespaces} different namespaces"
+    if effect == NO_EFFECT:
+        devices = f"{_number(reach.published, 'published device')} selected. "
+        devices += f"{_number(reach.allocated, 'allocated device')} selected. "
+        pods = f"{_number(counts.left, 'pod')} would be evicted in {where} if the effect was NoExecute. "
+        again = "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
+        return "False", "NoEffect", devices + pods + again
+    if effect != NO_EXECUTE:
+        return "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
+    if counts.left:
+        verb = "needs" if counts.left == 1 else "need"
+        return "True", "PodsPendingEviction", f"{_number(counts.left, 'pod')} {verb} to be evicted in {where}."
+    return "False", "Completed" if counts.evicted else "NotStarted", ""
 
 
 def _number(count: int, noun: str) -> str:

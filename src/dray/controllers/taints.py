@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from dray.api import podclaims
 from dray.api.errors import Conflict, NotFound
 from dray.api.taints import selects
@@ -26,8 +28,8 @@ from dray.client import Controller, Deltas, Key, PatchKind, key_of
 from dray.client.clock import parse_timestamp, timestamp
 from dray.client.consumers import Consumers
 from dray.controllers.context import Context
-from dray.controllers.doom import NO_EXECUTE, Doom, Tainted, doom_of
-from dray.controllers.evictions import Evictions, condition
+from dray.controllers.doom import NO_EXECUTE, Doom, Tainted, doom_of, endured
+from dray.controllers.evictions import NO_EFFECT, Evictions, Reach, condition
 
 WORKERS = 32
 EVENT = "DeviceTaintManagerEviction"
@@ -83,7 +85,7 @@ class TaintEviction:
                 self._statuses.queue.add(new.metadata.name)
             for rule in (old, new):
                 if rule is not None and rule.spec.taint.effect == NO_EXECUTE:
-                    self._look_at(self._claims_meant(rule))
+                    self._look_at({claim.metadata.uid: claim for claim, _ in self._allocated(rule)}.values())
 
     def _on_slices(self, deltas: Deltas[ResourceSlice]) -> None:
         for old, new in deltas:
@@ -129,11 +131,12 @@ class TaintEviction:
     def _anything_tainted(self) -> bool:
         return bool(self._tainted_slices) or len(self._rules) > 0
 
-    def _claims_meant(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
+    def _allocated(self, rule: DeviceTaintRule) -> Iterator[tuple[ResourceClaim, DeviceRequestAllocationResult]]:
+        """The allocated devices that a rule means, with their claims."""
         for claim in self._claims.list():
-            allocation = claim.status.allocation
-            if allocation and any(selects(rule, r.driver, r.pool, r.device) for r in allocation.devices.results):
-                yield claim
+            for result in claim.status.allocation.devices.results if claim.status.allocation else ():
+                if selects(rule, result.driver, result.pool, result.device):
+                    yield claim, result
 
     # -- verdicts
 
@@ -150,16 +153,19 @@ class TaintEviction:
         return doom
 
     def _taints(self, result: DeviceRequestAllocationResult) -> Iterator[Tainted]:
-        pieces = self._slices.by_index(BY_POOL, f"{result.driver}/{result.pool}")
-        newest = max((piece.spec.pool.generation for piece in pieces), default=0)
-        for piece in pieces:
-            if piece.spec.pool.generation == newest:
-                for device in piece.spec.devices:
-                    if device.name == result.device:
-                        yield from map(Tainted, device.taints)
+        for piece in self._current(result.driver, result.pool):
+            for device in piece.spec.devices:
+                if device.name == result.device:
+                    yield from map(Tainted, device.taints)
         for rule in self._rules.list():
             if selects(rule, result.driver, result.pool, result.device):
                 yield Tainted(rule.spec.taint, rule.metadata.uid)
+
+    def _current(self, driver: str, pool: str) -> list[ResourceSlice]:
+        """The slices of a pool's newest generation."""
+        pieces = self._slices.by_index(BY_POOL, f"{driver}/{pool}")
+        newest = max((piece.spec.pool.generation for piece in pieces), default=0)
+        return [piece for piece in pieces if piece.spec.pool.generation == newest]
 
     def _fate(self, pod: Pod) -> Doom | None:
         """When a pod must leave, by all its claims."""
@@ -231,25 +237,36 @@ class TaintEviction:
         rule = self._rules.get("", name)
         if rule is None:
             return None
-        effect, counts = rule.spec.taint.effect, self._evictions.counts(rule.metadata.uid)
-        if effect != NO_EXECUTE:
-            counts = self._evictions.counted(self._would_leave(rule))
-        known = next((c for c in rule.status.conditions if c.type == "EvictionInProgress"), None)
-        told = condition(effect, counts, known, timestamp(self._clock.time()))
+        counts, reach = self._evictions.counts(rule.metadata.uid), Reach()
+        if rule.spec.taint.effect == NO_EFFECT:
+            counts = self._evictions.counted(self._would_leave(rule), rule.metadata.uid)
+            reach = Reach(self._published(rule), sum(1 for _ in self._allocated(rule)))
+        told = condition(rule, counts, reach, timestamp(self._clock.time()))
         if told is None:
             return None
-        patch = {
-            "metadata": {"uid": rule.metadata.uid},
-            "status": {"conditions": [{**told, "observedGeneration": rule.metadata.generation}]},
-        }
+        patch = {"metadata": {"uid": rule.metadata.uid}, "status": {"conditions": [told]}}
         await self._client.patch(DeviceTaintRule, name, patch, kind=PatchKind.STRATEGIC, subresource="status")
         return None
 
     def _would_leave(self, rule: DeviceTaintRule) -> Iterator[Pod]:
-        for claim in self._claims_meant(rule):
+        """The pods that would be evicted if the effect was NoExecute."""
+        taint = replace(rule.spec.taint, effect=NO_EXECUTE)
+        claims = {c.metadata.uid: c for c, r in self._allocated(rule) if endured(r.tolerations, taint) is not None}
+        for claim in claims.values():
             for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
-                if not podclaims.is_finished(pod):
+                if not podclaims.is_finished(pod) and pod.metadata.deletionTimestamp is None:
                     yield pod
+
+    def _published(self, rule: DeviceTaintRule) -> int:
+        """How many devices that a rule means are in current slices."""
+        pools = {(piece.spec.driver, piece.spec.pool.name) for piece in self._slices.list()}
+        return sum(
+            selects(rule, driver, pool, device.name)
+            for driver, pool in pools
+            if selects(rule, driver, pool)
+            for piece in self._current(driver, pool)
+            for device in piece.spec.devices
+        )
 
 
 def _pools_of(claim: ResourceClaim) -> set[str]:
