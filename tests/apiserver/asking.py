@@ -105,6 +105,14 @@ class HttpAsker:
             return response.status, await response.text()
 
 
+async def created(asker: HttpAsker, path: str, tree: Tree) -> Tree:
+    """What a server makes of a new object."""
+    code, body = await asker("POST", path, tree)
+    assert code == 201, body
+    assert isinstance(body, dict)
+    return body
+
+
 @asynccontextmanager
 async def serving(keys: Keys, *, secure: bool = True, **settings: Any) -> AsyncIterator[HttpAsker]:
     """A whole server on a free port of this machine."""

@@ -103,8 +103,31 @@ async def test_a_scale_is_based_on_a_version_too(ask: Asker) -> None:
     stale = {"metadata": {"name": "d", "resourceVersion": "9999"}, "spec": {"replicas": 1}}
     with pytest.raises(Conflict):
         await ask("update", DEPLOYMENTS, "d", stale, subresource="scale")
-    with pytest.raises(BadRequest):
-        await ask("update", DEPLOYMENTS, "d", {"spec": {"replicas": "many"}}, subresource="scale")
+
+
+@pytest.mark.parametrize(
+    ("scale", "error", "text"),
+    [
+        ({"spec": {"replicas": "many"}}, BadRequest, "cannot be handled as a Scale: .*spec.replicas"),
+        ({"spec": {"replicas": -1}}, Invalid, r'Scale.autoscaling "d" is invalid: spec\.replicas: Invalid value: -1'),
+        ({"kind": "Deployment"}, BadRequest, "must be of type Scale"),
+        ({"metadata": {"name": "e"}}, BadRequest, "does not match the name on the URL"),
+    ],
+)
+async def test_a_scale_that_is_none_is_refused(ask: Asker, scale: Any, error: type[ApiError], text: str) -> None:
+    await ask.create(DEPLOYMENTS, deployment(1))
+    with pytest.raises(error, match=text):
+        await ask("update", DEPLOYMENTS, "d", scale, subresource="scale")
+    assert (await ask.get(DEPLOYMENTS, "d")).spec.replicas == 1
+
+
+async def test_who_scales_manages_the_replicas_by_way_of_the_scale(ask: Asker) -> None:
+    await ask.create(DEPLOYMENTS, deployment(1))
+    scale = {"spec": {"replicas": 2}}
+    await ask("patch", DEPLOYMENTS, "d", scale, subresource="scale", field_manager="scaler")
+    (entry,) = (await ask.get(DEPLOYMENTS, "d")).metadata.managedFields
+    assert (entry.manager, entry.subresource, entry.apiVersion) == ("scaler", "scale", "apps/v1")
+    assert entry.fieldsV1 == {"f:spec": {"f:replicas": {}}}
 
 
 @pytest.mark.parametrize("name", ["exec", "attach", "portforward", "proxy", "log"])

@@ -13,9 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, not_found, required, unsupported
-from dray.api.resources import BY_TYPE
-from dray.api.selectors import spelled_out
-from dray.api.types import core, policy
+from dray.api.resources import BY_TYPE, Resource
+from dray.api.types import authentication, core, policy
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import Deletion
@@ -24,6 +23,7 @@ from dray.apiserver.patches import json_patch, merge_patch
 from dray.apiserver.paths import WrongMethod
 from dray.apiserver.registry import Registry
 from dray.apiserver.request import JSON_PATCH, Answer, Options, Request
+from dray.apiserver.scales import read_scale, scale_of
 from dray.apiserver.storage import Storage
 from dray.store import Conflict as StoreConflict
 from dray.store import Version
@@ -31,11 +31,10 @@ from dray.store import Version
 PLAIN = ("status", "finalize", "ephemeralcontainers", "resize")
 PODS = BY_TYPE[core.Pod]
 _BINDINGS = BY_TYPE[core.Binding]
-_SCALE = "autoscaling/v1"
 _ATTEMPTS = 8
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
-T = TypeVar("T", core.Binding, policy.Eviction)
+T = TypeVar("T", core.Binding, policy.Eviction, authentication.TokenRequest)
 Handler = Callable[[Request], Awaitable[Answer]]
 IssueToken = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
@@ -104,58 +103,60 @@ class Subresources:
         for _ in range(_ATTEMPTS):
             current = self._found(replace(request, resource=PODS, name=name))
             try:
-                await self._bind(request, current, binding)
+                return await self._bind(request, current, binding)
             except StoreConflict:
                 continue
-            return Answer(code=201, tree=dict(_SUCCESS))
         raise _cannot_bind(name, "too many others write to it at the same time")
 
-    async def _bind(self, request: Request, current: Version, binding: core.Binding) -> None:
+    async def _bind(self, request: Request, current: Version, binding: core.Binding) -> Answer:
         pod = cast(core.Pod, current.object)
         _check_binding(pod, binding)
-        admission = AdmissionRequest(
-            request.user,
-            "CREATE",
-            PODS,
-            pod.metadata.namespace,
-            pod.metadata.name,
-            "binding",
-            tree=request.body,
-            old=pod,
-            dry_run=request.options.dry_run,
-        )
+        admission = _posted(request, PODS, "binding", _placed(binding, pod.metadata.namespace, pod.metadata.name))
         await self._admission.validate(admission)
         await self._commits.write(admission, current.key, _bound(pod, binding), expected=current.revision)
+        return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
 
     # pods/eviction
 
     async def _evict(self, request: Request) -> Answer:
-        """Delete a pod on behalf of somebody who would rather not disturb; nothing here says that it disturbs."""
+        """Delete a pod on behalf of somebody who would rather not disturb; nothing here says that it disturbs.
+
+        Admission is asked twice: about the eviction, and about the deletion that it comes to.
+        """
         body = request.body if request.body is not None else {}
-        name = _convert(body, policy.Eviction).metadata.name or request.name
-        if name != request.name:
+        eviction = _convert(body, policy.Eviction)
+        if eviction.metadata.name not in ("", request.name):
             raise BadRequest(f"name in URL does not match name in Eviction object: expected {request.name}")
         options = delete_options(request.options, body.get("deleteOptions"))
-        await self._deletion.delete(replace(request, verb="delete", subresource="", body=None, options=options))
-        return Answer(code=201, tree=dict(_SUCCESS))
+        request = replace(request, options=options)
+        warnings = await self._admit(
+            _posted(request, PODS, "eviction", _placed(eviction, request.namespace, request.name))
+        )
+        deleted = await self._deletion.delete(replace(request, verb="delete", subresource="", body=None))
+        return Answer(code=201, tree=dict(_SUCCESS), warnings=[*warnings, *deleted.warnings])
+
+    async def _admit(self, admission: AdmissionRequest) -> list[str]:
+        """Ask admission about what is stored nowhere; its warnings."""
+        await self._admission.validate(admission)
+        await admission.release()
+        return admission.warnings
 
     # deployments/scale, replicasets/scale and replicationcontrollers/scale
 
     async def _scale(self, request: Request) -> Answer:
-        current = self._found(request)
-        tree = _scale_of(current)
+        tree = msgspec.to_builtins(scale_of(self._found(request).object))
         if request.verb == "get":
             return Answer(tree=tree)
         body = request.body
         if request.verb == "patch":
             body = json_patch(tree, body) if request.options.patch_type == JSON_PATCH else merge_patch(tree, body)
-        scale = _read_scale(request, body)
-        metadata = {"resourceVersion": scale["metadata"].get("resourceVersion") or None}
-        patch = {"metadata": metadata, "spec": {"replicas": scale["spec"].get("replicas", 0)}}
+        scale = read_scale(body, request.name)
+        metadata = {"resourceVersion": scale.metadata.resourceVersion or None}
+        patch = {"metadata": metadata, "spec": {"replicas": scale.spec.replicas}}
         written = await self._registry.patch(
-            replace(request, verb="patch", subresource="", version="", body=patch, options=_merge(request.options))
+            replace(request, verb="patch", version="", body=patch, options=_merge(request.options))
         )
-        return Answer(tree=_scale_of(cast(Version, written.version)), warnings=written.warnings)
+        return Answer(tree=msgspec.to_builtins(scale_of(written.object)), warnings=written.warnings)
 
     # serviceaccounts/token
 
@@ -163,12 +164,32 @@ class Subresources:
         if self._issue_token is None:
             raise NotImplementedYet("this server issues no service account tokens")
         body = request.body if isinstance(request.body, dict) else {}
-        admission = AdmissionRequest(
-            request.user, "CREATE", request.resource, request.namespace, request.name, "token", tree=body
-        )
-        await self._admission.validate(admission)
-        await admission.release()
-        return Answer(code=201, tree=self._issue_token(request.namespace, request.name, body))
+        wanted = _placed(_convert(body, authentication.TokenRequest), request.namespace, request.name)
+        warnings = await self._admit(_posted(request, request.resource, "token", wanted))
+        return Answer(code=201, tree=self._issue_token(request.namespace, request.name, body), warnings=warnings)
+
+
+def _posted(request: Request, resource: Resource, subresource: str, obj: T) -> AdmissionRequest:
+    """The creation of something that is stored nowhere, as admission sees it."""
+    metadata = obj.metadata
+    return AdmissionRequest(
+        request.user,
+        "CREATE",
+        resource,
+        metadata.namespace,
+        metadata.name,
+        subresource,
+        object=obj,
+        dry_run=request.options.dry_run,
+    )
+
+
+def _placed(obj: T, namespace: str, name: str) -> T:
+    """What was posted, with the name and the namespace that it was posted to."""
+    metadata = obj.metadata
+    if metadata.namespace == namespace and metadata.name == name:
+        return obj
+    return replace(obj, metadata=replace(metadata, namespace=namespace, name=name))
 
 
 def delete_options(options: Options, body: Any) -> Options:
@@ -248,46 +269,3 @@ def _bound(pod: core.Pod, binding: core.Binding) -> core.Pod:
 
 def _merge(options: Options) -> Options:
     return Options(dry_run=options.dry_run, field_manager=options.field_manager)
-
-
-def _scale_of(version: Version) -> dict[str, Any]:
-    """The Scale that an object with replicas stands for."""
-    obj = cast(Any, version.object)
-    metadata = obj.metadata
-    kept = {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid}
-    kept |= {"resourceVersion": metadata.resourceVersion, "creationTimestamp": metadata.creationTimestamp}
-    selector = spelled_out(obj.spec.selector)
-    status: dict[str, Any] = {"replicas": obj.status.replicas}
-    if selector is not None:
-        status["selector"] = _selector_text(selector)
-    return {
-        "kind": "Scale",
-        "apiVersion": _SCALE,
-        "metadata": kept,
-        "spec": {"replicas": 1 if obj.spec.replicas is None else obj.spec.replicas},
-        "status": status,
-    }
-
-
-def _selector_text(selector: Any) -> str:
-    words = {"In": "in", "NotIn": "notin"}
-    parts = [f"{key}={value}" for key, value in sorted(selector.matchLabels.items())]
-    for e in selector.matchExpressions:
-        if e.operator in words:
-            parts.append(f"{e.key} {words[e.operator]} ({','.join(sorted(e.values))})")
-        else:
-            parts.append(e.key if e.operator == "Exists" else f"!{e.key}")
-    return ",".join(parts)
-
-
-def _read_scale(request: Request, body: Any) -> dict[str, Any]:
-    if not isinstance(body, dict) or body.get("kind", "Scale") != "Scale":
-        raise BadRequest("the object provided is unrecognized (must be of type Scale)")
-    scale = {"metadata": body.get("metadata") or {}, "spec": body.get("spec") or {}}
-    replicas = scale["spec"].get("replicas", 0) if isinstance(scale["spec"], dict) else None
-    if not isinstance(replicas, int) or isinstance(replicas, bool) or not isinstance(scale["metadata"], dict):
-        raise BadRequest('Scale in version "v1" cannot be handled as a Scale: spec.replicas: expected an integer')
-    named = scale["metadata"].get("name") or request.name
-    if named != request.name:
-        raise BadRequest(f"the name of the object ({named}) does not match the name on the URL ({request.name})")
-    return scale

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Forbidden
+from dray.api.types.authentication import BoundObjectReference, TokenRequest, TokenRequestSpec
+from dray.api.types.core import Binding, ObjectReference
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
 from dray.apiserver.authorization import Union
 from dray.apiserver.authorization.rbac import Rbac
@@ -86,7 +88,7 @@ async def test_node_creates_mirror_pods_only(plugin: NodeRestriction) -> None:
 
 async def test_node_binds_nothing(plugin: NodeRestriction) -> None:
     asked = about("CREATE", pod("p", node="n1"), user=NODE, subresource="binding")
-    asked.object, asked.old = None, asked.object
+    asked.object = Binding(target=ObjectReference(name="n1"))
     with pytest.raises(Forbidden, match="cannot bind"):
         await plugin.validate(asked)
 
@@ -136,8 +138,8 @@ async def test_node_gets_tokens_for_its_own_pods_only(bound: dict[str, str], ref
     mine, other = pod("p", node="n1"), pod("other", node="n2")
     mine["metadata"]["uid"], other["metadata"]["uid"] = "1", "2"
     asked = about("CREATE", account("robot"), user=NODE, subresource="token")
-    reference = {"apiVersion": "v1", "kind": "Pod", **bound} if bound else None
-    asked.tree = {"spec": {"boundObjectRef": reference}}
+    reference = BoundObjectReference(**{"apiVersion": "v1", "kind": "Pod", **bound}) if bound else None
+    asked.object = TokenRequest(spec=TokenRequestSpec(boundObjectRef=reference))
     plugin = NodeRestriction(Objects(mine, other))
     if not refused:
         await plugin.validate(asked)

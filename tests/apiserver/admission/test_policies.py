@@ -10,14 +10,14 @@ import pytest
 from dray.api.errors import ApiError, Forbidden
 from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
-from dray.api.types.core import Pod
+from dray.api.types.core import Binding, ObjectReference, Pod
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.conditions import SECONDS
 from dray.apiserver.admission.policies import ValidatingPolicies
 from dray.apiserver.authorization import Union
 from dray.apiserver.authorization.rbac import Rbac
 from dray.apiserver.user import ADMIN, NODE_NAME, User, service_account_user
-from tests.apiserver.admission.writing import create, delete, typed, update
+from tests.apiserver.admission.writing import create, delete, update
 from tests.apiserver.reading import Objects, binding, claim, exactly, namespace, pod, role, rule, slice_, user_subject
 
 Tree = dict[str, Any]
@@ -168,9 +168,8 @@ async def test_what_is_posted_to_a_subresource_is_the_object() -> None:
     )
 
     def bind(node: str) -> AdmissionRequest:
-        body = {"target": {"name": node}}
-        place = BY_TYPE[Pod], "default", "x", "binding"
-        return AdmissionRequest(ADMIN, "CREATE", *place, tree=body, old=typed(pod("x")))
+        binding = Binding(target=ObjectReference(name=node))
+        return AdmissionRequest(ADMIN, "CREATE", BY_TYPE[Pod], "default", "x", "binding", object=binding)
 
     await asked.validate(bind("n"))
     await refusal(asked.validate(bind("m")))

@@ -9,7 +9,7 @@ import pytest
 
 from dray.api.errors import ApiError
 from dray.apiserver.certificates import Keys
-from tests.apiserver.asking import PODS, Asker, HttpAsker, claim, pod, serving
+from tests.apiserver.asking import PODS, Asker, HttpAsker, claim, created, pod, serving
 from tests.apiserver.reading import slice_
 
 Tree = dict[str, Any]
@@ -27,13 +27,6 @@ RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resource
 async def admin(keys: Keys) -> AsyncIterator[HttpAsker]:
     async with serving(keys) as asker:
         yield asker
-
-
-async def created(asker: HttpAsker, path: str, tree: Tree) -> Tree:
-    code, body = await asker("POST", path, tree)
-    assert code == 201, body
-    assert isinstance(body, dict)
-    return body
 
 
 async def enforce(asker: HttpAsker, *expressions: str, actions: tuple[str, ...] = ("Deny",), **spec: Any) -> None:

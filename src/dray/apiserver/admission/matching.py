@@ -1,7 +1,7 @@
 """Which requests webhooks and policies are about: rules, selectors, and the version in which a rule sees an object.
 
 With the match policy Equivalent, a rule for one version of a resource is also about requests in the others; the object
-is then shown in the version that the rule names.
+is then shown in the version that the rule names. What is written through some subresources is of a kind of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dray.api.types.core import Namespace
 from dray.api.types.meta import LabelSelector, ObjectMeta
 from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest
+from dray.apiserver.discovery import SUBRESOURCES, Subresource
 from dray.apiserver.reader import Reader, one
 
 Rule = RuleWithOperations | NamedRuleWithOperations
@@ -66,10 +67,10 @@ def described(request: AdmissionRequest, version: str) -> dict[str, Any]:
     resource = request.resource
     asked = request.version or resource.stored
     body = {
-        "kind": _kind(resource, version),
+        "kind": _kind(request, version),
         "resource": _named(resource, version),
         "subResource": request.subresource,
-        "requestKind": _kind(resource, asked),
+        "requestKind": _kind(request, asked),
         "requestResource": _named(resource, asked),
         "requestSubResource": request.subresource,
         "name": request.name,
@@ -80,6 +81,15 @@ def described(request: AdmissionRequest, version: str) -> dict[str, Any]:
         "options": {**request.options, "apiVersion": "meta.k8s.io/v1", "kind": OPTIONS_KINDS.get(request.operation)},
     }
     return {key: value for key, value in body.items() if value != ""}
+
+
+def presented(request: AdmissionRequest, version: str, state: Wire) -> dict[str, Any]:
+    """The object of a request, or the one before, as reviews and expressions see it."""
+    if _own_kind(request) is None:
+        return shown(request.resource, version, state)
+    kind = _kind(request, version)
+    group = f"{kind['group']}/" if kind["group"] else ""
+    return {**as_tree(state), "apiVersion": group + kind["version"], "kind": kind["kind"]}
 
 
 def shown(resource: Resource, version: str, state: Wire) -> dict[str, Any]:
@@ -143,8 +153,17 @@ def _metadata(state: Wire) -> ObjectMeta:
     return cast(ObjectMeta, state.metadata)  # type: ignore[attr-defined]  # every stored kind has metadata
 
 
-def _kind(resource: Resource, version: str) -> dict[str, str]:
-    return {"group": resource.group, "version": version, "kind": resource.kind}
+def _own_kind(request: AdmissionRequest) -> Subresource | None:
+    """What says of which kind the object is, where that is not the resource's."""
+    found = SUBRESOURCES.get(f"{request.resource.plural}/{request.subresource}") if request.subresource else None
+    return found if found is not None and found.kind else None
+
+
+def _kind(request: AdmissionRequest, version: str) -> dict[str, str]:
+    resource, own = request.resource, _own_kind(request)
+    if own is None:
+        return {"group": resource.group, "version": version, "kind": resource.kind}
+    return {"group": own.group or resource.group, "version": own.version or version, "kind": own.kind}
 
 
 def _named(resource: Resource, version: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from dray.api.types.authentication import TokenRequest
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod, ServiceAccount
 from dray.api.types.resource import ResourceSlice
@@ -50,14 +51,13 @@ class NodeRestriction(Admission):
 
     def _check_token(self, request: AdmissionRequest, node: str) -> None:
         """A node asks for tokens on behalf of its pods only, so the token must be bound to one."""
-        spec = (request.tree or {}).get("spec") or {}
-        bound = spec.get("boundObjectRef") or {}
-        if bound.get("kind") != "Pod" or bound.get("apiVersion") != "v1" or not bound.get("name"):
+        bound = cast(TokenRequest, request.object).spec.boundObjectRef
+        if bound is None or (bound.apiVersion, bound.kind) != ("v1", "Pod") or not bound.name:
             raise request.forbidden("node requested token not bound to a pod")
-        if not bound.get("uid"):
+        if not bound.uid:
             raise request.forbidden("node requested token with a pod binding without a uid")
-        pod = one(self._reader, Pod, request.namespace, bound["name"])
-        if pod is None or pod.metadata.uid != bound["uid"]:
+        pod = one(self._reader, Pod, request.namespace, bound.name)
+        if pod is None or pod.metadata.uid != bound.uid:
             raise request.forbidden("the UID in the bound object reference does not match the UID in record")
         if pod.spec.nodeName != node:
             raise request.forbidden("node requested token bound to a pod scheduled on a different node")

@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from dray.api.types.core import Namespace
+from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest
-from dray.apiserver.admission.matching import as_tree, described, shown
+from dray.apiserver.admission.matching import as_tree, described, presented
 from dray.apiserver.authorization import Attributes, Union
 from dray.apiserver.reader import Reader, one
 from dray.apiserver.user import service_account_user
@@ -46,18 +47,14 @@ class View:
 
     @cached_property
     def _object(self) -> Tree | None:
-        request = self._request
-        if request.object is not None:
-            return shown(request.resource, self._version, request.object)
-        # What is posted to a subresource, such as a binding, is stored nowhere and stays a tree.
-        return request.tree if request.operation == "CREATE" else None
+        return self._presented(self._request.object)
 
     @cached_property
     def _old(self) -> Tree | None:
-        request = self._request
-        if request.old is None or request.operation == "CREATE":
-            return None
-        return shown(request.resource, self._version, request.old)
+        return self._presented(self._request.old)
+
+    def _presented(self, state: Wire | None) -> Tree | None:
+        return presented(self._request, self._version, state) if state is not None else None
 
     @cached_property
     def _described(self) -> Tree:

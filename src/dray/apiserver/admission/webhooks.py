@@ -21,7 +21,7 @@ from dray.api.types.admissionregistration import (
     ValidatingWebhookConfiguration,
 )
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.admission.matching import described, matched_version, selected, shown
+from dray.apiserver.admission.matching import described, matched_version, presented, selected
 from dray.apiserver.admission.webhook_client import API_VERSION, CallFailed, ReviewAnswer, ReviewStatus, WebhookClient
 from dray.apiserver.authorization import Union
 from dray.apiserver.reader import Reader, many, revision
@@ -153,7 +153,7 @@ def review(request: AdmissionRequest, version: str) -> dict[str, Any]:
     body = {"uid": str(uuid.uuid4()), **described(request, version)}
     for name, state in (("object", request.object), ("oldObject", request.old)):
         if state is not None:
-            body[name] = shown(request.resource, version, state)
+            body[name] = presented(request, version, state)
     return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": body}
 
 
