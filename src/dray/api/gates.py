@@ -31,6 +31,11 @@ class Gate:
     alias: str = ""
 
 
+def _kept(name: str, what: str, *needs: str) -> Gate:
+    """A feature of v1.37 of which the API keeps the fields, for schedulers and drivers that act on them."""
+    return Gate(name, "alpha", False, f"keep {what}", needs=("DynamicResourceAllocation", *needs))
+
+
 GATES: tuple[Gate, ...] = (
     Gate("DynamicResourceAllocation", "stable", True, "serve resource.k8s.io and allocate devices to claims"),
     Gate(
@@ -91,6 +96,17 @@ GATES: tuple[Gate, ...] = (
         needs=("DynamicResourceAllocation", "GenericWorkload"),
         alias="DRAWorkloadResourceClaims",
     ),
+    _kept("DRADerivedAttributes", "attributes that a request computes (derivedAttributes)"),
+    _kept("DRADeviceCompatibilityGroups", "which devices may share counters (compatibilityGroups)"),
+    _kept("DRAListTypeAttributes", "attributes of devices that are lists (ints, bools, strings, versions)"),
+    _kept("DRANodeAllocatableResources", "what a device takes from its node (nodeAllocatableResources)"),
+    _kept("DRAOptionalNodeOperations", "which calls of a driver can be left out (skipNodeOperations)"),
+    _kept(
+        "DRAPartitionableDevicesType",
+        "the attribute that tells partitions apart (partitionTypeAttribute, defaultPartitionTypeAttribute)",
+        "DRAResourcePoolStatus",
+    ),
+    _kept("TopologyAwareWorkloadScheduling", "where the pods of a group go (schedulingConstraints)", "GenericWorkload"),
 )
 
 _BY_NAME: Mapping[str, Gate] = {gate.name: gate for gate in GATES}
@@ -143,11 +159,11 @@ class FeatureGates:
 
     def served(self, gate: str | None) -> bool:
         """Whether what a gate guards exists: the gate and all that it needs are on."""
-        return gate is None or _CANONICAL[gate] in self._served
+        return gate is None or _CANONICAL[gate] in self.all_served
 
     @cached_property
-    def _served(self) -> frozenset[str]:
-        """Asked for with every write, and the choice never changes."""
+    def all_served(self) -> frozenset[str]:
+        """The names of the gates that are served: asked for with every write, and the choice never changes."""
         return frozenset(gate.name for gate in GATES if self._is_served(gate))
 
     def _is_served(self, gate: Gate) -> bool:

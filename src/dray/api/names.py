@@ -7,9 +7,10 @@ Every function returns the complaints about a text, none when it is fine. They s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
-Complaints = list[str]
+Complaints = Sequence[str]
 Check = Callable[[str], Complaints]
 
 LABEL_MAX = 63
@@ -29,7 +30,7 @@ class _Form:
         hint = f"e.g. {shown}" if shown else ""
         self.complaint = f"{sentence} ({hint}regex used for validation is '{pattern}')"
 
-    def check(self, text: str, limit: int) -> Complaints:
+    def check(self, text: str, limit: int) -> list[str]:
         """Complaints about form and length. What fits is plain ASCII, so its characters are its bytes."""
         if self.match(text):
             return [] if len(text) <= limit else _at_most(text, limit)
@@ -95,10 +96,14 @@ _CONFIG_KEY = _Form(
 )
 
 
-def _at_most(text: str, limit: int) -> Complaints:
+def _at_most(text: str, limit: int) -> list[str]:
     return [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
 
 
+_remembered = lru_cache(maxsize=1024)  # of names that most objects repeat
+
+
+@_remembered
 def label(text: str) -> Complaints:
     """A DNS label: pod containers, requests, devices."""
     return _LABEL.check(text, LABEL_MAX)
@@ -109,6 +114,7 @@ def subdomain(text: str) -> Complaints:
     return _SUBDOMAIN.check(text, SUBDOMAIN_MAX)
 
 
+@_remembered
 def caseless_subdomain(text: str) -> Complaints:
     """A DNS subdomain in any case: drivers where they are referred to."""
     return _CASELESS_SUBDOMAIN.check(text, SUBDOMAIN_MAX)
@@ -128,13 +134,14 @@ def label_value(text: str) -> Complaints:
     return _LABEL_VALUE.check(text, LABEL_MAX)
 
 
+@_remembered
 def qualified_name(text: str) -> Complaints:
     """A name with an optional domain before a slash: label keys, finalizers, conditions."""
     parts = text.split("/")
     if len(parts) > 2:
         hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         return [f"a qualified name {_QUALIFIED.complaint}{hint}"]
-    found: Complaints = []
+    found: list[str] = []
     if len(parts) == 2:
         found = [f"prefix part {_EMPTY}"] if not parts[0] else [f"prefix part {text}" for text in subdomain(parts[0])]
     name = parts[-1]

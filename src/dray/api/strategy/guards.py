@@ -66,6 +66,45 @@ def _taints(tree: Tree) -> Iterator[tuple[Tree, str]]:
         yield device, "taints"
 
 
+def _derived_attributes(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for holder in _exact(tree):
+        yield holder, "derivedAttributes"
+
+
+def _skipped_by_claim(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for result in _results(tree):
+        yield result, "skipNodeOperations"
+
+
+def _skipped_by_slice(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "spec"), "skipNodeOperations"
+
+
+def _list_attributes(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    """A slice may have thousands of attributes, so only those that are lists are listed."""
+    for device in _at(tree, "spec").get("devices") or ():
+        for attribute in (device.get("attributes") or {}).values():
+            if not _LISTS.isdisjoint(attribute):
+                for name in _LISTS:
+                    yield attribute, name
+
+
+def _node_resources(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for device in _at(tree, "spec").get("devices") or ():
+        yield device, "nodeAllocatableResources"
+
+
+def _compatibility_groups(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for device in _at(tree, "spec").get("devices") or ():
+        for consumption in device.get("consumesCounters") or ():
+            yield consumption, "compatibilityGroups"
+
+
+def _partition_type(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "spec"), "partitionTypeAttribute"
+    yield _at(tree, "spec"), "defaultPartitionTypeAttribute"
+
+
 def _reserved_for(tree: Tree) -> Iterator[tuple[Tree, str]]:
     yield _claim_spec(tree), "reservedFor"
     yield _at(tree, "status", "allocation"), "reservedForAnyPod"
@@ -76,6 +115,12 @@ def _group_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
     yield _at(tree, "status"), "resourceClaimStatuses"
     for template in _at(tree, "spec").get("podGroupTemplates") or ():
         yield template, "resourceClaims"
+
+
+def _group_topology(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "spec"), "schedulingConstraints"
+    for template in _at(tree, "spec").get("podGroupTemplates") or ():
+        yield template, "schedulingConstraints"
 
 
 def _pod_spec(tree: Tree) -> Tree:
@@ -105,16 +150,26 @@ def _pod_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
             yield _at(container, "resources"), "claims"
 
 
+_LISTS = frozenset({"bools", "ints", "strings", "versions"})
 _CLAIMS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
+_SLICES = frozenset({"ResourceSlice"})
 _PODS = frozenset({"DaemonSet", "Deployment", "Job", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController"})
 _GROUPS = frozenset({"PodGroup", "Workload"})
 _GUARDS: tuple[tuple[str, frozenset[str], Places], ...] = (
     ("DRAPrioritizedList", _CLAIMS, _alternatives),
     ("DRAAdminAccess", _CLAIMS, _admin_access),
     ("DRADeviceTaints", _CLAIMS, _tolerations),
-    ("DRADeviceTaints", frozenset({"ResourceSlice"}), _taints),
+    ("DRADeviceTaints", _SLICES, _taints),
+    ("DRADerivedAttributes", _CLAIMS, _derived_attributes),
+    ("DRAOptionalNodeOperations", frozenset({"ResourceClaim"}), _skipped_by_claim),
+    ("DRAOptionalNodeOperations", _SLICES, _skipped_by_slice),
+    ("DRAListTypeAttributes", _SLICES, _list_attributes),
+    ("DRANodeAllocatableResources", _SLICES, _node_resources),
+    ("DRADeviceCompatibilityGroups", _SLICES, _compatibility_groups),
+    ("DRAPartitionableDevicesType", _SLICES | {"ResourcePoolStatusRequest"}, _partition_type),
     ("DRAReservedForWorkloads", _CLAIMS, _reserved_for),
     ("WorkloadPodGroupResourceClaimTemplate", _GROUPS, _group_claims),
+    ("TopologyAwareWorkloadScheduling", _GROUPS, _group_topology),
     ("WorkloadPodGroupResourceClaimTemplate", _PODS, _pod_group_claims),
     ("GenericWorkload", _PODS, _pod_groups),
     ("DynamicResourceAllocation", _PODS, _pod_claims),
@@ -128,8 +183,9 @@ for _gate, _kinds, _places in _GUARDS:
 def drop_disabled(kind: str, tree: Tree, old: Wire | None, gates: FeatureGates) -> None:
     """Remove the fields of disabled features, in place."""
     before: Tree | None = None
+    served = gates.all_served
     for gate, places in _BY_KIND.get(kind, ()):
-        if gates.served(gate):
+        if gate in served:
             continue
         found = [(holder, name) for holder, name in places(tree) if name in holder]
         if not found:

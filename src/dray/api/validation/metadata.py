@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required, too_long
@@ -13,6 +14,7 @@ from dray.api.validation.paths import METADATA, Path
 
 ANNOTATIONS_MAX = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_fixed = attrgetter(*_FIXED)
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
@@ -47,10 +49,10 @@ def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path = M
             listed = ", ".join(f'"{name}"' for name in added)
             text = "no new finalizers can be added if the object is being deleted, found new finalizers"
             yield forbidden(path / "finalizers", f"{text} []string{{{listed}}}")
-    for name in _FIXED:
-        new = getattr(value, name)
-        if new != getattr(old, name):
-            yield invalid(path / name, new, IMMUTABLE)
+    if (new := _fixed(value)) != (known := _fixed(old)):
+        for name, after, before in zip(_FIXED, new, known, strict=True):
+            if after != before:
+                yield invalid(path / name, after, IMMUTABLE)
     if value.generation < old.generation:
         yield invalid(path / "generation", value.generation, "must not be decremented")
 
