@@ -6,7 +6,19 @@ import pytest
 
 from dray.api.gates import GATES, FeatureGates, GateError
 
-ALPHA = ("DRAReservedForWorkloads", "DRAResourcePoolStatus", "GenericWorkload", "WorkloadPodGroupResourceClaimTemplate")
+ALPHA = (
+    "DRADerivedAttributes",
+    "DRADeviceCompatibilityGroups",
+    "DRAListTypeAttributes",
+    "DRANodeAllocatableResources",
+    "DRAOptionalNodeOperations",
+    "DRAPartitionableDevicesType",
+    "DRAReservedForWorkloads",
+    "DRAResourcePoolStatus",
+    "GenericWorkload",
+    "TopologyAwareWorkloadScheduling",
+    "WorkloadPodGroupResourceClaimTemplate",
+)
 
 
 def test_alpha_gates_are_off_and_the_others_on() -> None:

@@ -132,6 +132,7 @@ def test_quality_of_service(containers: list[Tree], class_: str) -> None:
 # Fields behind gates
 
 ALTERNATIVES = {"name": "r", "firstAvailable": [{"name": "a", "deviceClassName": "c"}]}
+DERIVED = {"name": "x.io/y", "expression": "1"}
 POD_OF_GROUP = {
     "spec": {
         "containers": [{"name": "c", "resources": {"claims": [{"name": "g"}]}}],
@@ -169,6 +170,62 @@ GUARDED: list[tuple[str, str, str, Tree, tuple[str, ...]]] = [
         ("taints",),
     ),
     (
+        "DRADerivedAttributes",
+        DRA,
+        "ResourceClaimTemplate",
+        {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"derivedAttributes": [DERIVED]}}]}}}},
+        ("derivedAttributes",),
+    ),
+    (
+        "DRAListTypeAttributes",
+        DRA,
+        "ResourceSlice",
+        {"spec": {"devices": [{"name": "d", "attributes": {"a": {"int": 1, "ints": [1]}, "b": {"strings": ["x"]}}}]}},
+        ("ints", "strings"),
+    ),
+    (
+        "DRANodeAllocatableResources",
+        DRA,
+        "ResourceSlice",
+        {"spec": {"devices": [{"name": "d", "nodeAllocatableResources": {"cpu": {"overhead": {"perPod": "1"}}}}]}},
+        ("nodeAllocatableResources",),
+    ),
+    (
+        "DRADeviceCompatibilityGroups",
+        DRA,
+        "ResourceSlice",
+        {"spec": {"devices": [{"name": "d", "consumesCounters": [{"compatibilityGroups": ["a"]}]}]}},
+        ("compatibilityGroups",),
+    ),
+    (
+        "DRAOptionalNodeOperations",
+        DRA,
+        "ResourceSlice",
+        {"spec": {"skipNodeOperations": ["*"]}},
+        ("skipNodeOperations",),
+    ),
+    (
+        "DRAPartitionableDevicesType",
+        DRA,
+        "ResourceSlice",
+        {"spec": {"partitionTypeAttribute": "x.io/type"}},
+        ("partitionTypeAttribute",),
+    ),
+    (
+        "DRAPartitionableDevicesType",
+        DRA,
+        "ResourcePoolStatusRequest",
+        {"spec": {"driver": "d", "defaultPartitionTypeAttribute": "x.io/type"}},
+        ("defaultPartitionTypeAttribute",),
+    ),
+    (
+        "TopologyAwareWorkloadScheduling",
+        "scheduling.k8s.io",
+        "Workload",
+        {"spec": {"podGroupTemplates": [{"name": "t", "schedulingConstraints": {"topology": [{"key": "zone"}]}}]}},
+        ("topology",),
+    ),
+    (
         "DRAReservedForWorkloads",
         DRA,
         "ResourceClaim",
@@ -201,7 +258,7 @@ def _without(gate: str) -> FeatureGates:
     if gate == "DynamicResourceAllocation":
         chosen = {gate: False}
     elif gate == "GenericWorkload":
-        chosen["WorkloadPodGroupResourceClaimTemplate"] = False
+        chosen |= {"WorkloadPodGroupResourceClaimTemplate": False, "TopologyAwareWorkloadScheduling": False}
     return FeatureGates.of(chosen)
 
 
@@ -226,6 +283,13 @@ def test_objects_keep_fields_of_disabled_gates(
     kept = str(off.shown(off.changed(old, tree)))
     for field in fields:
         assert f"'{field}'" in kept
+
+
+def test_an_allocation_names_no_operations_to_skip_while_none_can_be() -> None:
+    allocation = {"devices": {"results": [{**ALLOCATION["devices"]["results"][0], "skipNodeOperations": ["*"]}]}}
+    claims = Asking(DRA, "ResourceClaim", gates=_without("DRAOptionalNodeOperations"))
+    allocated = claims.changed(claims.made(CLAIM), {"status": {"allocation": allocation}}, "status")
+    assert claims.shown(allocated)["status"] == {"allocation": ALLOCATION}
 
 
 @pytest.mark.parametrize(
