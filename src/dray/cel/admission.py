@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Literal
 
 from dray.api.quoting import quote
@@ -23,6 +24,7 @@ from dray.cel.values import LazyMap, Value
 
 Use = Literal["condition", "variable", "validation", "message", "annotation"]
 Read = Callable[[str], Value]  # the value of a variable by its name
+Fields = Mapping[str, Mapping[str, Type]]  # of structs, by their names
 
 BUDGET = 10_000_000  # of all expressions of a policy in one evaluation; each alone is limited as selectors are
 CONDITIONS_BUDGET = BUDGET // 4
@@ -41,7 +43,7 @@ def _struct(name: str) -> Type:
 _REQUEST = _struct("AdmissionRequest")
 _NAMESPACE = _struct("Namespace")
 _VARIABLES = _struct("variables")
-_FIELDS: Mapping[str, Mapping[str, Type]] = {
+_FIELDS: Fields = {
     "kubernetes.AdmissionRequest": {
         "kind": _struct("GroupVersionKind"),
         "resource": _struct("GroupVersionResource"),
@@ -117,19 +119,30 @@ def _functions() -> Environment:
 Declared = tuple[tuple[str, Type], ...]
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
-def _environment(params: bool, authorizer: bool, declared: Declared | None) -> Environment:
-    variables = {"object": DYN, "oldObject": DYN, "request": _REQUEST, "namespaceObject": _NAMESPACE}
-    if params:
-        variables["params"] = DYN
+def environment(
+    object_: Type,
+    params: Type | None,
+    authorizer: bool,
+    declared: Declared | None,
+    messages: Fields = MappingProxyType({}),
+) -> Environment:
+    """What expressions see: objects and parameters of these types, of whose fields `messages` knows."""
+    variables = {"object": object_, "oldObject": object_, "request": _REQUEST, "namespaceObject": _NAMESPACE}
+    if params is not None:
+        variables["params"] = params
     if authorizer:
         variables |= {"authorizer": types.AUTHORIZER, "authorizer.requestResource": types.RESOURCE_CHECK}
-    fields = _FIELDS
+    fields = {**_FIELDS, **messages}
     if declared is not None:
         variables["variables"] = _VARIABLES
-        fields = {**_FIELDS, _VARIABLES.name: dict(declared)}
+        fields[_VARIABLES.name] = dict(declared)
     base = _functions()
     return Environment(base.functions, variables, base.types, fields)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _environment(params: bool, authorizer: bool, declared: Declared | None) -> Environment:
+    return environment(DYN, DYN if params else None, authorizer, declared)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -158,14 +171,14 @@ class Compiler:
     def _declared(self) -> Declared | None:
         if not self._composed:
             return None
-        return tuple((name, _exposed(expression.type)) for name, expression in self.variables.items())
+        return tuple((name, exposed(expression.type)) for name, expression in self.variables.items())
 
 
-def _exposed(found: Type) -> Type:
+def exposed(found: Type) -> Type:
     """The type that a variable has in other expressions: what is not plain is looked at when it is used."""
     if found.kind not in _KEPT:
         return DYN
-    return Type(found.kind, found.name, tuple(map(_exposed, found.params))) if found.params else found
+    return Type(found.kind, found.name, tuple(map(exposed, found.params))) if found.params else found
 
 
 class OutOfBudget(CostExceeded):

@@ -13,6 +13,7 @@ from dray.controllers.groups import GroupController
 from dray.controllers.jobclaims import JobClaims
 from dray.controllers.namespaces import NamespaceController
 from dray.controllers.nodes import NodeGarbage
+from dray.controllers.policies import PolicyStatus
 from dray.controllers.poolstatus import PoolStatusController
 from dray.controllers.quota import QuotaController
 from dray.controllers.taints import TaintEviction
@@ -41,6 +42,7 @@ CONTROLLERS: dict[str, Factory] = {
     "resourcequota": QuotaController,
     "root-ca-certificate-publisher": RootCertificates,
     "serviceaccount": ServiceAccounts,
+    "validatingadmissionpolicy-status": PolicyStatus,
 }
 GATES: dict[str, str] = {
     "device-taint-eviction": "DRADeviceTaints",

@@ -128,6 +128,14 @@ def test_pool_status_is_for_cluster_admins_and_its_controller_only(objects: Obje
     assert may(objects, User("root"), "create", "resourcepoolstatusrequests", DRA, namespace="")
 
 
+def test_policy_status_controller_writes_the_status_alone(objects: Objects) -> None:
+    controller = service_account_user("kube-system", "validatingadmissionpolicy-status-controller")
+    policies = ("validatingadmissionpolicies", "admissionregistration.k8s.io")
+    assert may(objects, controller, "watch", *policies, namespace="")
+    assert may(objects, controller, "patch", *policies, namespace="", subresource="status")
+    assert not may(objects, controller, "patch", *policies, namespace="")
+
+
 def test_pool_status_controller_reads_and_answers_and_nothing_else(objects: Objects) -> None:
     controller = service_account_user("kube-system", "resourcepoolstatusrequest-controller")
     assert may(objects, controller, "list", "resourceslices", DRA, namespace="")

@@ -14,6 +14,7 @@ WRITE = ("create", "delete", "deletecollection", "patch", "update")
 CHANGE = ("patch", "update")
 
 CORE = ""
+ADMISSION = "admissionregistration.k8s.io"
 APPS = "apps"
 BATCH = "batch"
 COORDINATION = "coordination.k8s.io"
@@ -264,6 +265,10 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
     "service-account-controller": (
         rule((*READ, "create"), CORE, "serviceaccounts"),
         rule(READ, CORE, "namespaces"),
+    ),
+    "validatingadmissionpolicy-status-controller": (
+        rule(READ, ADMISSION, "validatingadmissionpolicies"),
+        rule(CHANGE, ADMISSION, "validatingadmissionpolicies/status"),
     ),
 }
 

@@ -1,0 +1,95 @@
+"""Tells in the status of admission policies which expressions do not fit the kinds that the policies are about.
+
+Only rules that name groups, versions and resources tell kinds; what others match is not known before a request comes. A
+warning changes nothing about what a policy does. Whatever is about expressions is imported when there is a policy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dray.api.errors import NotFound
+from dray.api.resources import RESOURCES, Resource
+from dray.api.types.admissionregistration import ValidatingAdmissionPolicy
+from dray.client import Controller, Deltas
+from dray.controllers.context import Context
+
+if TYPE_CHECKING:
+    from dray.cel.kinds import KindCheck
+
+MOST_KINDS = 10  # as Kubernetes: every expression is checked for every kind
+
+
+class PolicyStatus:
+    """Checks each policy once for each of its generations."""
+
+    def __init__(self, context: Context) -> None:
+        self._client = context.client
+        self._policies = context.informers.informer(ValidatingAdmissionPolicy)
+        self._policies.add_handler(self._on_policies)
+        self._controller: Controller[str] = Controller("policy_status", self._reconcile, clock=context.clock)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _on_policies(self, deltas: Deltas[ValidatingAdmissionPolicy]) -> None:
+        for _, new in deltas:
+            if new is not None and not _is_observed(new):
+                self._controller.queue.add(new.metadata.name)
+
+    async def _reconcile(self, name: str) -> None:
+        policy = self._policies.get("", name)
+        if policy is None or _is_observed(policy):
+            return
+        warnings = []
+        for field, warning in expression_warnings(policy):
+            if warning:
+                warnings.append({"fieldRef": field, "warning": warning})
+            await asyncio.sleep(0)  # there may be many; others want to get on
+        status: dict[str, Any] = {
+            "observedGeneration": policy.metadata.generation,
+            "typeChecking": {"expressionWarnings": warnings or None},
+        }
+        patch = {"metadata": {"uid": policy.metadata.uid}, "status": status}
+        with suppress(NotFound):
+            await self._client.patch(ValidatingAdmissionPolicy, name, patch, subresource="status")
+
+
+def expression_warnings(policy: ValidatingAdmissionPolicy) -> Iterator[tuple[str, str]]:
+    """The fields with expressions, each with what is wrong with it for some kind, if anything is."""
+    checks = _checks(policy)
+    for index, validation in enumerate(policy.spec.validations):
+        for field in ("expression", "messageExpression"):
+            if text := getattr(validation, field):
+                found = [f"{check.kind}: {complaint}\n" for check in checks if (complaint := check.complaint(text))]
+                yield f"spec.validations[{index}].{field}", "\n".join(found)
+
+
+def _checks(policy: ValidatingAdmissionPolicy) -> list[KindCheck]:
+    from dray.cel.kinds import KindCheck, type_of_kind
+
+    spec = policy.spec
+    params = type_of_kind(spec.paramKind.apiVersion, spec.paramKind.kind) if spec.paramKind is not None else None
+    variables = [(variable.name, variable.expression) for variable in spec.variables]
+    return [KindCheck(resource, version, params, variables) for resource, version in kinds(policy)]
+
+
+def kinds(policy: ValidatingAdmissionPolicy) -> list[tuple[Resource, str]]:
+    """The kinds and versions that the rules of a policy name, and not too many; patterns and subresources name none."""
+    match = policy.spec.matchConstraints
+    found = {
+        (resource, version)
+        for rule in (match.resourceRules if match is not None else ())
+        for resource in RESOURCES
+        if resource.group in rule.apiGroups and resource.plural in rule.resources
+        for version in resource.versions
+        if version in rule.apiVersions
+    }
+    return sorted(found, key=lambda kind: (kind[0].group, kind[1], kind[0].kind))[:MOST_KINDS]
+
+
+def _is_observed(policy: ValidatingAdmissionPolicy) -> bool:
+    return policy.status.observedGeneration >= policy.metadata.generation
