@@ -303,6 +303,20 @@ async def test_the_generated_claim_of_a_finished_pod_is_deleted(client: Client, 
         assert await exists(client, Pod, "p", "ns")
 
 
+async def test_the_generated_claim_of_a_pod_that_was_deleted_before_it_ran_is_deleted(
+    client: Client, start: Start
+) -> None:
+    await template(client)
+    async with start(ClaimController):
+        await pod(client, a="t:t")
+        await client.patch(Pod, "p", {"metadata": {"finalizers": ["example.com/hold"]}}, "ns")
+        name = (await recorded(client))["a"]
+        assert name is not None
+        await client.delete(Pod, "p", "ns")
+        await gone(client, ResourceClaim, name, "ns")
+        assert await exists(client, Pod, "p", "ns")
+
+
 async def test_the_generated_claim_of_a_deleted_pod_is_collected(client: Client, start: Start) -> None:
     await template(client)
     async with start(ClaimController, GarbageCollector):

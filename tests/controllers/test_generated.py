@@ -47,8 +47,13 @@ def test_another_incarnation_and_another_entry_have_other_names() -> None:
 @given(st.integers(1, 253), st.integers(1, 63))
 def test_long_names_are_shortened_to_what_the_api_takes(owner: int, entry: int) -> None:
     name = generated.claim_name(pod("p" * owner), "e" * entry)
-    assert len(name) <= 253
+    assert len(name) <= 63
     assert not list(names.subdomain(name))
+
+
+def test_of_a_long_pod_and_a_long_entry_both_stay_readable() -> None:
+    assert generated.prefix_of("p" * 63, "c" * 63) == "p" * 28 + "-" + "c" * 28 + "-"
+    assert generated.prefix_of("a" * 53 + "." + "b" * 20, "gpu") == "a" * 53 + "-gp-"
 
 
 def test_a_claim_of_a_pod_names_its_owner_and_entry() -> None:

@@ -190,8 +190,9 @@ class Cluster:
             conditions = (await self.pod(name, namespace)).status.conditions
             found = next((c for c in conditions if c.type == "PodScheduled"), None)
             said = f"{found.status} {found.reason}: {found.message}" if found is not None else "nothing"
-            refused = found is not None and (found.status, found.reason) == ("False", "Unschedulable")
-            return found.message if found is not None and refused and text in found.message else ""
+            if found is None or found.status != "False" or found.reason not in ("Unschedulable", "SchedulerError"):
+                return ""
+            return found.message if text in found.message else ""
 
         try:
             return await self.eventually(look)

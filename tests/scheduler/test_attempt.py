@@ -112,7 +112,7 @@ def test_devices_are_promised_on_the_chosen_node_and_not_twice() -> None:
         "node node-0: claim default/c: request r needs 1 device: 1 published, "
     )
     assert refused.plugins == {"DynamicResources"}
-    assert refused.blocking is not None
+    assert refused.blocking is None
     scene.devices.ledger.forget("uid-a")
     assert scene.decide(pod("r"), claim("c")).node == first.node
 
@@ -129,6 +129,15 @@ def test_an_allocated_claim_keeps_the_pod_to_its_node() -> None:
         "2 node(s) didn't match Pod's node affinity/selector."
     )
     assert refused.blocking is not None
+    assert refused.blocking.elsewhere == [held]
+
+
+def test_an_allocation_that_all_nodes_can_use_is_in_nobody_s_way() -> None:
+    scene = Scene(2, devices=0)
+    shared = claim("a", allocation={})
+    refused = scene.refusal(pod("p"), shared, claim("b"))
+    assert "cannot allocate all claims" in refused.message
+    assert refused.blocking is None
 
 
 def test_a_spread_pod_waits_for_a_domain_that_is_full() -> None:

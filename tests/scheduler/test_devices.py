@@ -62,7 +62,7 @@ def _nobody() -> Client:
 def test_only_a_claim_that_nobody_else_can_be_using_is_in_the_way(
     devices: Devices, held: ResourceClaim, expendable: bool
 ) -> None:
-    found = devices.expendable(PodClaims(pod("p"), allocated=[held]))
+    found = devices.expendable(PodClaims(pod("p"), allocated=[held], elsewhere=[held]))
     assert (found is held) is expendable
 
 

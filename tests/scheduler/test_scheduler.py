@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.errors import InternalError
+from dray.api.errors import Forbidden, InternalError
 from dray.api.types.core import Event, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.client import Client
@@ -229,6 +229,30 @@ async def test_a_binding_that_fails_is_tried_again() -> None:
         await c.create(Pod, pod("p", claims=["gpu"]))
         await c.runs("p")
         assert failures == 0
+
+
+async def test_a_binding_that_is_refused_is_told_to_the_pod() -> None:
+    async def refuses(write: Write) -> None:
+        if write.allocates:
+            raise Forbidden("the policy says no")
+
+    async with cluster(nodes=1, devices=1, parts=(NODES,)) as c:
+        c.hooks[SCHEDULER] = refuses
+        await c.start(SCHEDULER)
+        await c.create(ResourceClaim, claim("gpu"))
+        await c.create(Pod, pod("p", claims=["gpu"]))
+        assert await c.waits("p") == "binding to node node-0 failed: the policy says no"
+        (told,) = (await c.pod("p")).status.conditions
+        assert told.reason == "SchedulerError"
+
+
+async def test_a_selector_that_fails_is_an_error_and_not_a_lack_of_devices() -> None:
+    async with cluster(nodes=1, devices=1, parts=ALONE) as c:
+        await c.create(ResourceClaim, claim("gpu", request(selector=f'device.attributes["{DRIVER}"].missing')))
+        await c.create(Pod, pod("p", claims=["gpu"]))
+        assert "CEL runtime error: no such key: missing" in await c.waits("p")
+        (told,) = (await c.pod("p")).status.conditions
+        assert told.reason == "SchedulerError"
 
 
 async def test_bindings_overlap_the_next_attempts() -> None:

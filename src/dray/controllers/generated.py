@@ -18,7 +18,7 @@ from dray.api.types.scheduling import PodGroup
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes, as generated names are everywhere
 SUFFIX = 5
-NAME_LIMIT = 253
+NAME_LIMIT = 63  # what a label's value takes, and what the server leaves of a generated name
 
 
 def claim_name(owner: Pod | PodGroup, entry: str) -> str:
@@ -29,11 +29,11 @@ def claim_name(owner: Pod | PodGroup, entry: str) -> str:
 
 
 def prefix_of(owner: str, entry: str) -> str:
-    """The readable part of the name, shortened on both sides where it would be too long."""
+    """The readable part of the name; where it would be too long, both sides lose in proportion to their length."""
     room = NAME_LIMIT - SUFFIX - 2
-    if len(owner) + len(entry) > room:
-        entry = entry[: max(1, room // 2)]
-        owner = owner[: room - len(entry)]
+    if (length := len(owner) + len(entry)) > room:
+        kept = max(1, room * len(entry) // length)
+        owner, entry = owner[: room - kept].rstrip("-."), entry[:kept].rstrip("-")
     return f"{owner}-{entry}-"
 
 

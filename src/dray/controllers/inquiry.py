@@ -45,7 +45,7 @@ class Inquiry:
         for owner in claim.metadata.ownerReferences:
             if owner.controller and owner.kind == "Pod":
                 pod = self._known_pod(namespace, owner.name, owner.uid)
-                if pod is None or podclaims.is_finished(pod):
+                if pod is None or _will_never_run(pod):
                     return False
         return True
 
@@ -150,11 +150,11 @@ class Inquiry:
         return [*found.values()]
 
     async def _owner_is_done(self, claim: ResourceClaim) -> bool:
-        """Whether the pod that a claim was generated for is finished; one that is gone is the garbage collector's."""
+        """Whether the pod that a claim was generated for will not need it any more, or is gone."""
         for ref in claim.metadata.ownerReferences:
             if ref.controller and ref.kind == "Pod":
                 pod = await self._current_pod(claim.metadata.namespace, ref.name, ref.uid)
-                return pod is None or podclaims.is_finished(pod)
+                return pod is None or _will_never_run(pod)
         return False
 
     def _known_pod(self, namespace: str, name: str, uid: str) -> Pod | None:

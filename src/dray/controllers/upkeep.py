@@ -18,7 +18,7 @@ class Facts(NamedTuple):
     """What is known about the consumers of a claim."""
 
     gone: Set[str] = frozenset()  # uids of reservations that nobody needs any more
-    owner_done: bool = False  # the pod that the claim was generated for is finished or gone
+    owner_done: bool = False  # the pod that the claim was generated for is gone or will never run again
     abandoned: bool = False  # the claim was for a workload, whose owner took its reservation away
     occupied: bool = False  # a pod would be left without reservation while it uses the devices
     missing: tuple[dict[str, Any], ...] = ()  # reservations that should be there

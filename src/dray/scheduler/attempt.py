@@ -35,7 +35,8 @@ class Refused(Exception):
 
     plugins: frozenset[str]
     message: str
-    blocking: PodClaims | None = None  # claims whose allocation is in the way, for PostFilter
+    blocking: PodClaims | None = None  # where an allocation is in the way, for PostFilter
+    reason: str = "Unschedulable"  # of the pod's condition
 
 
 @dataclass
@@ -82,8 +83,7 @@ class Placement:
             tally.plugins.add(NAME)
             tally.reasons[reason] += 1
             nodes &= ~(1 << info.position)
-        blocking = claims if NAME in tally.plugins else None
-        raise Refused(frozenset(tally.plugins), tally.message(), blocking)
+        raise Refused(frozenset(tally.plugins), tally.message(), claims if claims.elsewhere else None)
 
     def _fitting(self, candidate: Candidate, claims: PodClaims, profile: Profile, tally: _Tally) -> int:
         nodes = self._table.everyone

@@ -55,6 +55,7 @@ class PodClaims:
     uses: list[ClaimUse] = field(default_factory=list)
     pending: list[ResourceClaim] = field(default_factory=list)  # to be allocated, in the order of the pod's entries
     allocated: list[ResourceClaim] = field(default_factory=list)
+    elsewhere: list[ResourceClaim] = field(default_factory=list)  # allocated ones that kept a node from being chosen
     fits: Fits | None = None  # which nodes can serve the pending ones, once that was asked
 
     def through(self, use: ClaimUse) -> PodGroup | None:
@@ -252,8 +253,10 @@ class Devices:
     def narrow(self, state: PodClaims, nodes: int, timeout: float) -> tuple[int, dict[str, int]]:
         """Which of these nodes can serve the pod's claims, and why the others cannot."""
         refused: dict[str, int] = {}
+        offered = nodes
         for claim in state.allocated:
-            if bad := nodes & ~self._reachable(claim):
+            if bad := offered & ~self._reachable(claim):
+                state.elsewhere.append(claim)
                 refused[ELSEWHERE] = refused.get(ELSEWHERE, 0) | bad
                 nodes &= ~bad
         if state.pending and nodes:
@@ -291,11 +294,11 @@ class Devices:
         return self._kept.matching(selector)
 
     def expendable(self, state: PodClaims) -> ResourceClaim | None:
-        """An allocation that is in the pod's way and that nobody else uses.
+        """An allocation that keeps the pod from nodes and that nobody else uses.
 
         A reservation for anything but a pod, and a claim for any pod, may be in use by pods that are not listed.
         """
-        for claim in state.allocated:
+        for claim in state.elsewhere:
             allocation = claim.status.allocation
             if claim.metadata.deletionTimestamp is not None or allocation is None or allocation.reservedForAnyPod:
                 continue

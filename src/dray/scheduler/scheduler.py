@@ -15,7 +15,7 @@ from typing import Any
 
 from dray.allocator import Features, Index
 from dray.api import podclaims
-from dray.api.errors import ApiError
+from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.gates import FeatureGates
 from dray.api.taints import selects, with_rules
 from dray.api.types.core import Namespace, Node, Pod
@@ -42,6 +42,8 @@ BINDINGS_IN_FLIGHT = 100
 TURN_SECONDS = 0.005  # attempts in a row before others get their turn: what they cause is then told in batches
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
+SCHEDULER_ERROR = "SchedulerError"  # the condition's reason where waiting alone will not help
+PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that somebody else was faster
 NEIGHBOUR_RULES = frozenset({"InterPodAffinity", "PodTopologySpread"})
 ROOM_RULES = NEIGHBOUR_RULES | {"NodePorts", "NodeResourcesFit"}  # those for which a pod that leaves makes room
 
@@ -161,7 +163,7 @@ class Scheduler:
             log.debug("pod %s/%s waits, refused by %s", *where, ", ".join(sorted(refused.plugins)))
             log.log(WHY, "pod %s/%s: %s", *where, refused.message)
             self.queue.refuse(waiting, refused.plugins, refused.message)
-            self._tell(pod, "Unschedulable", refused.message)
+            self._tell(pod, refused.reason, refused.message)
             if refused.blocking is not None:
                 self._post_filter(refused.blocking)
         except Exception as error:  # one pod that cannot be judged must not keep the others waiting
@@ -187,7 +189,8 @@ class Scheduler:
         try:
             return self._placement.decide(Candidate(waiting.pod), claims, profile)
         except Wrong as wrong:
-            raise Refused(frozenset({NAME}), f"0/{len(self.table)} nodes are available: {wrong}.") from None
+            message = f"0/{len(self.table)} nodes are available: {wrong}."
+            raise Refused(frozenset({NAME}), message, reason=SCHEDULER_ERROR) from None
         finally:
             self._figures.passed("Filter", profile.name, time.perf_counter() - prepared)
 
@@ -214,6 +217,8 @@ class Scheduler:
             log.info("binding %s/%s failed: %s", pod.metadata.namespace, pod.metadata.name, error)
             self._undo(promise)
             self.queue.retry(waiting, str(error))
+            if not isinstance(error, PASSING):
+                self._tell(pod, SCHEDULER_ERROR, f"binding to node {promise.node} failed: {error}")
             if self.queue.get(waiting.key) is waiting:
                 self._take_in(waiting.pod, waiting.pod)  # a claim that went meanwhile keeps it out until it is back
             return
