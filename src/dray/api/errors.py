@@ -159,6 +159,7 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
     def __init__(self, resource: Resource, name: str, errors: Sequence[FieldError]) -> None:
+        errors = tuple(dict.fromkeys(errors))  # two rules may find the same fault
         texts = [str(e) for e in errors]
         text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
@@ -169,7 +170,7 @@ class Invalid(ApiError):
             kind=resource.kind,
             causes=[e.cause() for e in errors],
         )
-        self.errors = tuple(errors)
+        self.errors = errors
 
 
 class TooManyRequests(ApiError):

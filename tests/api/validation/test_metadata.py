@@ -32,7 +32,7 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
         ),
         ({"ownerReferences": [{**OWNER, "kind": "Event"}]}, [("metadata.ownerReferences[0]", "Invalid")]),
         ({"finalizers": ["orphan", "foregroundDeletion"]}, [("metadata.finalizers", "Invalid")]),
-        ({"finalizers": ["a b"]}, [("metadata.finalizers[0]", "Invalid")]),
+        ({"finalizers": ["a b"]}, [("metadata.finalizers[0]", "Invalid")] * 2),
     ],
 )
 def test_new_objects(metadata: dict[str, Any], expected: list[tuple[str, str]]) -> None:
@@ -42,6 +42,26 @@ def test_new_objects(metadata: dict[str, Any], expected: list[tuple[str, str]]) 
 @pytest.mark.parametrize("field", ["name", "namespace", "uid"])
 def test_identities_do_not_change(field: str) -> None:
     assert faults(MAPS.update({}, {"metadata": {field: "other"}})) == [(f"metadata.{field}", "Invalid")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"labels": {"a b": "c"}}, [("metadata.labels", "Invalid")]),
+        ({"annotations": {"a b": "c"}}, [("metadata.annotations", "Invalid")]),
+        ({"ownerReferences": [{**OWNER, "uid": ""}]}, [("metadata.ownerReferences[0].uid", "Required")]),
+        ({"finalizers": ["noslash"]}, [("metadata.finalizers[0]", "Invalid")]),
+    ],
+)
+def test_what_an_update_adds_is_checked(changed: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert faults(MAPS.update({}, {"metadata": changed})) == expected
+    assert MAPS.update(MAPS.made({"metadata": changed}), {"metadata": changed}) == []
+
+
+def test_a_second_controller_is_named_with_its_kind() -> None:
+    owners = [{**OWNER, "name": name, "controller": True} for name in ("p", "q")]
+    [error] = MAPS.create({"metadata": {"ownerReferences": owners}})
+    assert error.detail.endswith('Found "true" in references for Pod/p and Pod/q')
 
 
 def test_deleted_objects_get_no_new_finalizers() -> None:

@@ -15,6 +15,7 @@ from dray.api.validation.paths import METADATA, Path
 ANNOTATIONS_MAX = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _fixed = attrgetter(*_FIXED)
+_checked = attrgetter("labels", "annotations", "ownerReferences", "finalizers")
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
@@ -42,7 +43,7 @@ def metadata(
 
 
 def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path = METADATA) -> Errors:
-    """What a client may not change about an object that exists."""
+    """The metadata of an object that exists: what may not change, and whether what changed is right."""
     if old.deletionTimestamp:
         added = sorted(set(value.finalizers) - set(old.finalizers))
         if added:
@@ -55,6 +56,20 @@ def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path = M
                 yield invalid(path / name, after, IMMUTABLE)
     if value.generation < old.generation:
         yield invalid(path / "generation", value.generation, "must not be decremented")
+    if _checked(value) != _checked(old):
+        yield from _changes(value, old, path)
+
+
+def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path) -> Errors:
+    """What was right before still is, so only what is new is looked at."""
+    if value.labels != old.labels:
+        yield from check_labels(value.labels, path / "labels")
+    if value.annotations != old.annotations:
+        yield from check_annotations(value.annotations, path / "annotations")
+    if value.ownerReferences != old.ownerReferences:
+        yield from _owners(value.ownerReferences, path / "ownerReferences")
+    if value.finalizers != old.finalizers:
+        yield from _finalizers(value.finalizers, path / "finalizers")
 
 
 def template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:
@@ -124,11 +139,11 @@ def _owners(owners: tuple[meta.OwnerReference, ...], path: Path) -> Errors:
             if controller is not None:
                 yield invalid(
                     path,
-                    [reference.name for reference in owners],
+                    owners,
                     'Only one reference can have Controller set to true. Found "true" in references for '
-                    f"{controller.name} and {owner.name}",
+                    f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}",
                 )
-            controller = owner
+            controller = controller or owner
 
 
 def _finalizers(finalizers: tuple[str, ...], path: Path) -> Errors:
@@ -140,8 +155,7 @@ def _finalizers(finalizers: tuple[str, ...], path: Path) -> Errors:
 
 
 def finalizer_name(finalizer: str, path: Path) -> Errors:
-    complaints = names.qualified_name(finalizer)
-    for text in complaints:
+    for text in names.qualified_name(finalizer):
         yield invalid(path, finalizer, text)
-    if not complaints and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+    if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
         yield invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
