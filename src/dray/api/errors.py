@@ -71,8 +71,8 @@ def unsupported(path: object, value: Any, supported: Sequence[str]) -> FieldErro
     )
 
 
-def too_long(path: object, limit: int) -> FieldError:
-    return FieldError("FieldValueTooLong", str(path), f"Too long: may not be more than {limit} bytes")
+def too_long(path: object, limit: int, unit: str = "bytes") -> FieldError:
+    return FieldError("FieldValueTooLong", str(path), f"Too long: may not be more than {limit} {unit}")
 
 
 def too_many(path: object, actual: int, limit: int) -> FieldError:

@@ -325,6 +325,7 @@ def test_versions_on_their_way_out_are_announced(kind: str, version: str, warnin
         (DRA, "ResourceClaim", "v1", True),
         (DRA, "DeviceTaintRule", "v1", False),
         (DRA, "DeviceTaintRule", "v1beta2", True),
+        (DRA, "ResourcePoolStatusRequest", "v1alpha3", False),
         ("coordination.k8s.io", "Lease", "v1", False),
     ],
 )

@@ -19,7 +19,7 @@ from tests.api.asking import faults
         ({"default": "2", "validValues": ["1", "2", "1k"]}, [("p.validValues[2]", "Invalid")]),
         ({"default": "1", "validValues": ["1", "1000m"]}, [("p.validValues[1]", "Duplicate")]),
         ({"default": "1200m", "validValues": ["1200m", "1500m"]}, []),
-        ({"default": "1", "validValues": ["1"] * 11}, [("p.validValues", "TooMany")]),
+        ({"default": "1", "validValues": ["1"] * 11}, [("p.validValues", "TooMany"), ("p.validValues", "Invalid")]),
         ({"validRange": {"min": "1"}}, [("p.default", "Required")]),
         ({"default": "0", "validRange": {"min": "1"}}, [("p.validRange.default", "Invalid")]),
         ({"default": "101", "validRange": {"min": "101"}}, [("p.validRange.min", "Invalid")]),
@@ -35,6 +35,12 @@ from tests.api.asking import faults
         ({"default": "1500m", "validRange": {"min": "1", "step": "500m"}}, []),
         ({"default": "1200m", "validRange": {"min": "1", "step": "500m"}}, [("p.validRange.step", "Invalid")]),
         ({"default": "1", "validRange": {"min": "1", "max": "99", "step": "3"}}, [("p.validRange.step", "Invalid")]),
+        ({"default": "0", "validRange": {"min": "-1"}}, []),
+        ({"default": "0", "validRange": {"min": "-1", "step": "1"}}, [("p.validRange.min", "Invalid")]),
+        (
+            {"default": "1", "validRange": {"min": "1", "step": "10E"}},
+            [("p.validRange.step", "Invalid"), ("p.validRange.step", "Invalid")],
+        ),
         ({}, []),
     ],
 )

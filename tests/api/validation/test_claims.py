@@ -89,6 +89,10 @@ BAD: list[tuple[Tree, list[tuple[str, str]]]] = [
         [("spec.devices.constraints[0].matchAttribute", "Invalid")],
     ),
     (
+        _claim(_exact(), constraints=[{"matchAttribute": "x.io/y", "distinctAttribute": "y"}]),
+        [("spec.devices.constraints[0].distinctAttribute", "Invalid")],
+    ),
+    (
         _claim(_exact(), constraints=[{"matchAttribute": "/b"}]),
         [("spec.devices.constraints[0].matchAttribute", "Invalid")],
     ),
@@ -106,6 +110,10 @@ BAD: list[tuple[Tree, list[tuple[str, str]]]] = [
     ),
     (_claim(_exact(), config=[_config(driver="")]), [("spec.devices.config[0].opaque.driver", "Required")]),
     (_claim(_exact(), config=[_config(driver="a" * 64)]), [("spec.devices.config[0].opaque.driver", "TooLong")]),
+    (
+        _claim(_exact(), config=[_config(driver="_" * 64)]),
+        [("spec.devices.config[0].opaque.driver", "Invalid"), ("spec.devices.config[0].opaque.driver", "TooLong")],
+    ),
     (_claim(_exact(), config=[_config(parameters=None)]), [("spec.devices.config[0].opaque.parameters", "Required")]),
     (
         _claim(_exact(), config=[_config(parameters={"a": "x" * 10240})]),

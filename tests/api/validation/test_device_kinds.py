@@ -100,6 +100,7 @@ def test_rules_report_a_few_conditions() -> None:
         ({}, [("spec.driver", "Required")]),
         ({"driver": "d", "poolName": ""}, [("spec.poolName", "Invalid")]),
         ({"driver": "d", "poolName": "A"}, [("spec.poolName", "Invalid")]),
+        ({"driver": "d", "defaultPartitionTypeAttribute": "x"}, [("spec.defaultPartitionTypeAttribute", "Invalid")]),
         ({"driver": "d", "ttlSecondsAfterComplete": -1}, [("spec.ttlSecondsAfterComplete", "Invalid")]),
     ],
 )
@@ -108,6 +109,16 @@ def test_pool_requests(spec: Tree, expected: list[tuple[str, str]]) -> None:
 
 
 POOL = {"driver": "d", "poolName": "p", "generation": 1, "resourceSliceCount": 1}
+
+
+PARTITIONS, SHAREABLE = "status.pools[0].partitionSummary", "status.pools[0].shareableSummary"
+PARTITION = {"attribute": "x.io/type", "type": "Half", "total": 2, "allocatable": 1}
+SHARED = {"fullyAvailableDevices": 1, "partiallyAvailableDevices": 0}
+AMOUNTS = {"name": "memory", "total": "2", "consumed": "1", "available": "1"}
+
+
+def _pool(**fields: Any) -> Tree:
+    return {"poolCount": 1, "pools": [{**POOL, **fields}]}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +144,21 @@ POOL = {"driver": "d", "poolName": "p", "generation": 1, "resourceSliceCount": 1
             ],
         ),
         ({"poolCount": 0, "validationErrors": ["x"] * 11}, [("status.validationErrors", "TooMany")]),
+        (_pool(partitionSummary=[PARTITION], shareableSummary={**SHARED, "capacity": [AMOUNTS]}), []),
+        (_pool(partitionSummary=[PARTITION] * 2), [(f"{PARTITIONS}[1]", "Duplicate")]),
+        (_pool(partitionSummary=[PARTITION] * 33), [(PARTITIONS, "TooMany")]),
+        (_pool(partitionSummary=[{**PARTITION, "total": -1}]), [(f"{PARTITIONS}[0].total", "Invalid")]),
+        (
+            _pool(partitionSummary=[{}]),
+            [(f"{PARTITIONS}[0].{field}", "Required") for field in ("type", "total", "allocatable", "attribute")],
+        ),
+        (_pool(shareableSummary={}), [(f"{SHAREABLE}.{field}", "Required") for field in SHARED]),
+        (_pool(shareableSummary=dict.fromkeys(SHARED, -1)), [(f"{SHAREABLE}.{field}", "Invalid") for field in SHARED]),
+        (_pool(shareableSummary={**SHARED, "capacity": [AMOUNTS] * 33}), [(f"{SHAREABLE}.capacity", "TooMany")]),
+        (
+            _pool(shareableSummary={**SHARED, "capacity": [{}]}),
+            [(f"{SHAREABLE}.capacity[0].{field}", "Required") for field in AMOUNTS],
+        ),
     ],
 )
 def test_answers_about_pools(status: Tree, expected: list[tuple[str, str]]) -> None:

@@ -205,6 +205,28 @@ def test_good_pods(tree: Tree) -> None:
             [("spec.containers[0].resources.claims[1]", "Duplicate")],
         ),
         (
+            _pod(
+                resourceClaims=[CLAIM],
+                containers=[_container(resources={"claims": [{"name": "gpu", "request": "r"}, {"name": "gpu"}]})],
+            ),
+            [("spec.containers[0].resources.claims[1]", "Duplicate")],
+        ),
+        (
+            _pod(
+                resourceClaims=[CLAIM],
+                containers=[_container(resources={"claims": [{"name": "gpu", "request": "r"}] * 2})],
+            ),
+            [("spec.containers[0].resources.claims[1]", "Duplicate")],
+        ),
+        (
+            _pod(resourceClaims=[CLAIM], containers=[_container(resources={"claims": [{"name": "x"}, {"name": "x"}]})]),
+            [
+                ("spec.containers[0].resources.claims[0]", "NotFound"),
+                ("spec.containers[0].resources.claims[1]", "Duplicate"),
+                ("spec.containers[0].resources.claims[1]", "NotFound"),
+            ],
+        ),
+        (
             _pod(workloadRef={"name": "w", "podGroupName": "g"}, schedulingGroup={"podGroupName": "h"}),
             [("spec.workloadRef.podGroupName", "Invalid")],
         ),
@@ -325,3 +347,28 @@ def test_statuses_name_the_claims_of_the_pod() -> None:
     assert update({"name": "gpu", "resourceClaimName": "X"}) == [
         ("status.resourceClaimStatuses[0].resourceClaimName", "Invalid")
     ]
+
+
+EXTENDED = "status.extendedResourceClaimStatus"
+MAPPING = {"containerName": "c", "resourceName": "x.io/gpu", "requestName": "r"}
+
+
+@pytest.mark.parametrize(
+    ("name", "mappings", "expected"),
+    [
+        ("claim", [MAPPING], []),
+        ("", [], [(f"{EXTENDED}.requestMappings", "Required"), (f"{EXTENDED}.resourceClaimName", "Required")]),
+        ("A_", [MAPPING], [(f"{EXTENDED}.resourceClaimName", "Invalid")]),
+        ("claim", [{**MAPPING, "containerName": "d"}], [(f"{EXTENDED}.requestMappings[0].containerName", "Invalid")]),
+        ("claim", [{**MAPPING, "resourceName": "cpu"}], [(f"{EXTENDED}.requestMappings[0].resourceName", "Invalid")]),
+        ("claim", [{**MAPPING, "requestName": "R"}], [(f"{EXTENDED}.requestName", "Invalid")]),
+        ("claim", [MAPPING] * 2, [(f"{EXTENDED}.requestMappings[1].{field}", "Duplicate") for field in MAPPING]),
+    ],
+)
+def test_claims_for_extended_resources_serve_containers_of_the_pod(
+    name: str, mappings: list[Tree], expected: list[tuple[str, str]]
+) -> None:
+    amounts = {"x.io/gpu": "1"}
+    pod = PODS.made(_pod(containers=[_container(resources={"requests": amounts, "limits": amounts})]))
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": name, "requestMappings": mappings}}
+    assert faults(PODS.update(pod, {"status": status}, "status")) == expected

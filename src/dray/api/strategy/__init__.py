@@ -141,4 +141,6 @@ def allows_unconditional_update(resource: Resource, version: str) -> bool:
     """Whether an update may leave out the resourceVersion that it is based on."""
     if resource.kind == "DeviceTaintRule":
         return version != "v1"
+    if resource.kind == "ResourcePoolStatusRequest":
+        return version != "v1alpha3"
     return resource.group not in (ADMISSION, "coordination.k8s.io")

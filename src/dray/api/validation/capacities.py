@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from dray.api.validation.lists import Errors
 from dray.api.validation.paths import Path
 
 OPTIONS_MAX = 10
+LARGEST = 2**63 - 1
 _BOTH = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
 
 
@@ -40,7 +42,7 @@ def _values(options: tuple[str, ...], default: str, whole: Quantity, path: Path)
             yield invalid(path / index, str(amount), "values must be sorted in ascending order")
     if len(options) > OPTIONS_MAX:
         yield too_many(path, len(options), OPTIONS_MAX)
-        return
+        amounts = []  # which are too many to look at
     for index, amount in enumerate(amounts):
         if amount > whole:
             yield invalid(path / index, str(amount), f"option is larger than capacity value: {whole}")
@@ -71,22 +73,36 @@ def _range(bounds: resource.CapacityRequestPolicyRange, default: Quantity, whole
         if default > high:
             yield invalid(path / "default", str(default), f"default is more than max: {high}")
     if bounds.step is not None:
-        yield from _step(Quantity.parse(bounds.step), low, high, default, whole, path / "step")
+        amounts = {"default": default, "min": low, "max": high, "step": Quantity.parse(bounds.step)}
+        yield from _steps({name: amount for name, amount in amounts.items() if amount is not None}, whole, path)
 
 
-def _step(
-    step: Quantity, low: Quantity, high: Quantity | None, default: Quantity, whole: Quantity, path: Path
-) -> Errors:
+def _steps(amounts: Mapping[str, Quantity], whole: Quantity, path: Path) -> Errors:
+    """What lies in the range is a number of steps away from its beginning."""
+    low, step = amounts["min"], amounts["step"]
     if step.sign <= 0:
-        yield invalid(path, str(step), "must be greater than zero")
+        yield invalid(path / "step", str(step), "must be greater than zero")
         return
     first = low + step
     if first > whole:
-        yield invalid(path, str(step), f"one step {first} is larger than capacity value: {whole}")
-    for amount in (default, *([high] if high is not None else [])):
-        if (_exact(amount) - _exact(low)) % _exact(step):
+        yield invalid(path / "step", str(step), f"one step {first} is larger than capacity value: {whole}")
+    outside = [error for name, amount in amounts.items() for error in _countable(amount, path / name)]
+    yield from outside
+    if outside:
+        return
+    for name in ("default", "max"):
+        amount = amounts.get(name)
+        if amount is not None and (_exact(amount) - _exact(low)) % _exact(step):
             text = f"value is not a multiple of a given step ({step}) from ({low})"
-            yield invalid(path, str(amount), text)
+            yield invalid(path / "step", str(amount), text)
+
+
+def _countable(amount: Quantity, path: Path) -> Errors:
+    """Steps are counted in numbers that clients in other languages can hold."""
+    if amount.sign < 0:
+        yield invalid(path, str(amount), "must be greater than or equal to 0")
+    elif _exact(amount) > LARGEST:
+        yield invalid(path, str(amount), f"must not be larger than {LARGEST}")
 
 
 def _exact(amount: Quantity) -> Fraction:

@@ -173,12 +173,13 @@ def _derived(
 
 
 def _constraint_attribute(constraint: resource.DeviceConstraint, path: Path) -> Errors:
-    if constraint.matchAttribute is not None:
-        yield from devices.fully_qualified_name(constraint.matchAttribute, path / "matchAttribute")
-    elif constraint.distinctAttribute is not None:
-        yield from devices.fully_qualified_name(constraint.distinctAttribute, path / "distinctAttribute")
-    else:
+    """At least one attribute; that both are refused is said in the text only, as in Kubernetes."""
+    if constraint.matchAttribute is None and constraint.distinctAttribute is None:
         yield required(path, _ONE_ATTRIBUTE)
+    for field in ("matchAttribute", "distinctAttribute"):
+        name = getattr(constraint, field)
+        if name is not None:
+            yield from devices.fully_qualified_name(name, path / field)
 
 
 def _references(items: tuple[str, ...], path: Path, known: Requests) -> Errors:

@@ -175,21 +175,32 @@ def _resource(name: str, amount: str, path: Path) -> Errors:
 def _container_claims(
     items: tuple[core.ResourceClaim, ...], path: Path, claims: Mapping[str, core.PodResourceClaim]
 ) -> Errors:
-    seen: set[tuple[str, str]] = set()
+    seen: set[str] = set()
     for index, item in enumerate(items):
         here = path / index
         if not item.name:
             yield required(here)
-        elif (item.name, item.request) in seen or (item.name, "") in seen:
-            yield duplicate(here, item.name)
-        else:
-            if item.request:
-                yield from named(item.request, here / "request", names.label)
-            if item.name not in claims:
-                listed = f": {', '.join(sorted(claims))}" if claims else " which is empty"
-                text = f"must be one of the names in pod.spec.resourceClaims{listed}"
-                yield not_found_value(here, item.name, text)
-        seen.add((item.name, item.request))
+            continue
+        yield from _container_claim(item, here, seen)
+        if item.name not in claims:
+            known = sorted(filter(None, claims))
+            listed = f": {', '.join(known)}" if known else " which is empty"
+            text = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            yield not_found_value(here, item.name, text)
+
+
+def _container_claim(item: core.ResourceClaim, path: Path, seen: set[str]) -> Errors:
+    """A claim, or one request of it: no device twice."""
+    if item.name in seen:
+        yield duplicate(path, item.name)
+        return
+    key = item.name
+    if item.request:
+        yield from named(item.request, path / "request", names.label)
+        key = f"{item.name}/{item.request}"
+    if key in seen or (not item.request and any(other.startswith(f"{key}/") for other in seen)):
+        yield duplicate(path, key)
+    seen.add(key)
 
 
 def _probe(probe: core.Probe, path: Path, name: str) -> Errors:

@@ -21,15 +21,18 @@ from dray.api.validation.lists import (
     named,
     required_name,
     unchanged,
+    unique,
 )
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, STATUS, Path
+from dray.api.wire import Wire
 
 POOL_LIMIT_MAX = 1000
 RULE_CONDITIONS_MAX = 8
 REQUEST_CONDITIONS_MAX = 10
 VALIDATION_ERROR_MAX = 256
 VALIDATION_ERRORS_MAX = 10
+SUMMARY_MAX = 32
 
 
 # DeviceClass
@@ -114,6 +117,9 @@ def create_request(request: resource.ResourcePoolStatusRequest, context: Context
         yield from devices.pool_filter(spec.poolName, SPEC / "poolName")
     yield from at_least(spec.limit, 1, SPEC / "limit")
     yield from at_most(spec.limit, POOL_LIMIT_MAX, SPEC / "limit")
+    if spec.defaultPartitionTypeAttribute is not None:
+        path = SPEC / "defaultPartitionTypeAttribute"
+        yield from devices.fully_qualified_name(spec.defaultPartitionTypeAttribute, path)
     yield from at_least(spec.ttlSecondsAfterComplete, 0, SPEC / "ttlSecondsAfterComplete")
 
 
@@ -182,3 +188,35 @@ def _pool_status(pool: resource.PoolStatus, path: Path) -> Errors:
         yield from named(pool.nodeName, path / "nodeName", names.subdomain)
     if pool.validationError is not None:
         yield from at_most_bytes(pool.validationError, VALIDATION_ERROR_MAX, path / "validationError")
+    if pool.partitionSummary:
+        yield from _partitions(pool.partitionSummary, path / "partitionSummary")
+    if pool.shareableSummary is not None:
+        yield from _shareable(pool.shareableSummary, path / "shareableSummary")
+
+
+def _partitions(items: tuple[resource.PartitionTypeStatus, ...], path: Path) -> Errors:
+    def check(item: resource.PartitionTypeStatus, here: Path) -> Errors:
+        yield from _stated(item, ("type", "total", "allocatable", "attribute"), here)
+        yield from at_least(item.total, 0, here / "total")
+        yield from at_least(item.allocatable, 0, here / "allocatable")
+
+    yield from bounded(items, SUMMARY_MAX, path, check)
+    if len(items) <= SUMMARY_MAX:
+        yield from unique(items, path, lambda item: (item.attribute, item.type))
+
+
+def _shareable(summary: resource.ShareableSummaryStatus, path: Path) -> Errors:
+    def check(item: resource.ShareableCapacityStatus, here: Path) -> Errors:
+        yield from _stated(item, ("name", "total", "consumed", "available"), here)
+
+    counts = ("fullyAvailableDevices", "partiallyAvailableDevices")
+    yield from _stated(summary, counts, path)
+    for name in counts:
+        yield from at_least(getattr(summary, name), 0, path / name)
+    yield from bounded(summary.capacity, SUMMARY_MAX, path / "capacity", check)
+
+
+def _stated(item: Wire, fields: tuple[str, ...], path: Path) -> Errors:
+    for field in fields:
+        if getattr(item, field) in (None, ""):
+            yield required(path / field)

@@ -45,10 +45,10 @@ def driver_reference(name: str, path: Path) -> Errors:
     """The name of a driver where others refer to it; the words of the refusal differ."""
     if not name:
         yield required(path)
-    elif len(name.encode()) > DRIVER_MAX:
-        yield too_long(path, DRIVER_MAX)
-    else:
-        yield from named(name, path, names.caseless_subdomain)
+        return
+    yield from named(name, path, names.caseless_subdomain)
+    if len(name) > DRIVER_MAX:
+        yield too_long(path, DRIVER_MAX, "characters")
 
 
 def pool_name(name: str, path: Path) -> Errors:

@@ -262,3 +262,33 @@ def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
         seen.add(status.name)
         if status.resourceClaimName is not None:
             yield from named(status.resourceClaimName, path / index / "resourceClaimName", names.subdomain)
+    if pod.status.extendedResourceClaimStatus is not None:
+        yield from _extended_claim(pod.status.extendedResourceClaimStatus, pod.spec)
+
+
+def _extended_claim(status: core.PodExtendedResourceClaimStatus, spec: core.PodSpec) -> Errors:
+    """The claim that a scheduler made for extended resources: which request of it serves which container."""
+    path = STATUS / "extendedResourceClaimStatus"
+    containers = {item.name: item for item in (*spec.initContainers, *spec.containers)}
+    if not status.requestMappings:
+        yield required(path / "requestMappings", "at least one request mapping is required")
+    seen: set[tuple[str, ...]] = set()
+    for index, mapping in enumerate(status.requestMappings):
+        here = path / "requestMappings" / index
+        container = containers.get(mapping.containerName)
+        if container is None:
+            text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+            yield invalid(here / "containerName", mapping.containerName, text)
+        elif mapping.resourceName not in container.resources.requests:
+            text = (
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
+                "spec.containers.resources.requests"
+            )
+            yield invalid(here / "resourceName", mapping.resourceName, text)
+        yield from named(mapping.requestName, path / "requestName", names.label)  # Kubernetes leaves out which one
+        key = mapping.containerName, mapping.resourceName, mapping.requestName
+        if key in seen:
+            for field, value in zip(("containerName", "resourceName", "requestName"), key, strict=True):
+                yield duplicate(here / field, value)
+        seen.add(key)
+    yield from required_name(status.resourceClaimName, path / "resourceClaimName", names.subdomain)
