@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from dray.api.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
 from dray.apiserver.request import JSON_PATCH, STRATEGIC_PATCH
 from dray.store import Cache
-from tests.apiserver.asking import CLAIMS, CLASSES, PODS, Asker, claim, pod
+from tests.apiserver.asking import CLAIMS, CLASSES, PODS, SLICES, Asker, claim, pod
 
 
 async def test_a_new_object_gets_a_uid_a_time_and_a_version(ask: Asker) -> None:
@@ -161,6 +162,17 @@ async def test_unknown_fields_are_refused_warned_about_or_dropped(ask: Asker) ->
     assert warned.warnings == ['unknown field "bogus"']
     ignored = await ask("create", CLAIMS, body=body("c"), field_validation="Ignore")
     assert ignored.warnings == []
+
+
+async def test_what_is_accepted_may_still_be_warned_about(ask: Asker) -> None:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    slice_ = {"metadata": {"name": "s"}, "spec": {"driver": "D.io", "nodeName": "n", "pool": pool}}
+    created = await ask("create", SLICES, body=deepcopy(slice_))
+    updated = await ask("update", SLICES, "s", slice_)
+    for answer in (created, updated):
+        assert answer.warnings == [
+            'spec.driver: driver names should be lowercase; "D.io" contains uppercase characters'
+        ]
 
 
 async def test_a_generation_counts_changes_of_the_spec(ask: Asker) -> None:

@@ -215,6 +215,7 @@ class Registry:
         obj = decode.to_object(conversion.home(resource), tree)
         if errors := validation.validate_create(resource, obj, self._context(request)):
             raise Invalid(resource, name, errors)
+        admission.warnings += strategy.warnings(resource, obj)
         admission.object = obj
         await self._admission.validate(admission)
         key = resource.key(namespace, name)
@@ -240,6 +241,7 @@ class Registry:
         obj = decode.to_object(conversion.home(resource), tree)
         if errors := validation.validate_update(resource, obj, old, request.subresource, self._context(request)):
             raise Invalid(resource, request.name, errors)
+        admission.warnings += strategy.warnings(resource, obj)
         admission.object = obj
         if request.subresource == "scale":  # whoever judges it sees no more than who writes it
             admission.object, admission.old = scale_of(obj), scale_of(old)

@@ -19,9 +19,17 @@ from dray.api.resources import ADMISSION, DRA, SCHEDULING, Resource
 from dray.api.strategy import creation, updates
 from dray.api.strategy.deprecation import deprecation
 from dray.api.strategy.guards import drop_disabled
+from dray.api.strategy.warnings import warnings
 from dray.api.wire import Wire
 
-__all__ = ["allows_unconditional_update", "deprecation", "prepare_create", "prepare_status", "prepare_update"]
+__all__ = [
+    "allows_unconditional_update",
+    "deprecation",
+    "prepare_create",
+    "prepare_status",
+    "prepare_update",
+    "warnings",
+]
 
 Tree = dict[str, Any]
 

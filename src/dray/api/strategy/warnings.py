@@ -1,0 +1,26 @@
+"""What clients are told about objects that are accepted all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from dray.api.quoting import quote
+from dray.api.resources import DRA, Resource
+from dray.api.types import resource as types
+from dray.api.wire import Wire
+
+
+def _slice(slice_: types.ResourceSlice) -> Iterator[str]:
+    driver = slice_.spec.driver
+    if driver != driver.lower():
+        yield f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"
+
+
+_WARNINGS: Mapping[tuple[str, str], Callable[[Any], Iterator[str]]] = {(DRA, "ResourceSlice"): _slice}
+
+
+def warnings(resource: Resource, object_: Wire) -> list[str]:
+    """The warnings about a written object."""
+    found = _WARNINGS.get((resource.group, resource.kind))
+    return [] if found is None else list(found(object_))
