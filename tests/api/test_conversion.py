@@ -106,6 +106,15 @@ def test_v1beta1_requests_with_alternatives_have_no_main_request() -> None:
     assert stored["spec"]["devices"]["requests"] == [{"name": "r", "firstAvailable": [{"name": "a"}]}]
 
 
+@pytest.mark.parametrize(
+    ("flat", "exactly"),
+    [({}, False), ({"deviceClassName": "", "count": 0}, False), ({"adminAccess": False}, True), ({"count": 2}, True)],
+)
+def test_a_v1beta1_request_that_says_nothing_asks_for_nothing(flat: Tree, exactly: bool) -> None:
+    stored = _stored(DRA, "resourceclaims", "v1beta1", {"spec": {"devices": {"requests": [{"name": "r", **flat}]}}})
+    assert ("exactly" in stored["spec"]["devices"]["requests"][0]) is exactly
+
+
 def test_v1beta1_devices_are_basic() -> None:
     resource = BY_NAME[DRA, "resourceslices"]
     shown = conversion.from_stored(resource, "v1beta1", {"spec": {"devices": [{"name": "d", "allNodes": True}]}})

@@ -139,8 +139,7 @@ def _requests(resource: Resource, tree: Tree) -> list[Tree]:
 def _unflatten(request: Tree) -> None:
     """v1beta1 says the main request's fields beside `firstAvailable`, the stored form under `exactly`."""
     main = {name: request.pop(name) for name in _MAIN_REQUEST if name in request}
-    alternatives = request.get("firstAvailable")
-    if not alternatives or any(main.values()):
+    if any(value not in (None, "", 0) or value is False for value in main.values()):
         request["exactly"] = main
 
 
