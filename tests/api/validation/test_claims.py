@@ -147,6 +147,24 @@ def test_templates_follow_the_rules_of_claims(tree: Tree, expected: list[tuple[s
     ]
 
 
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        ({"allocationMode": "Some"}, "allocationMode"),
+        ({"selectors": [_selector("true")] * 33}, "selectors"),
+        ({"tolerations": [{"key": "k", "effect": "Some"}]}, "tolerations[0].effect"),
+        ({"deviceClassName": "Bad"}, "exactly.deviceClassName"),
+        ({"tolerations": [{"key": "k", "value": "a b"}]}, "exactly.tolerations[0].value"),
+    ],
+)
+def test_refusals_in_v1beta1_name_some_fields_as_that_version_does(request_: Tree, field: str) -> None:
+    tree = _claim({"name": "r", "deviceClassName": "c", **request_})
+    [error] = Asking(DRA, "ResourceClaim", "v1beta1").create(tree)
+    assert error.field == f"{REQUESTS}[0].{field}"
+    [error] = Asking(DRA, "ResourceClaimTemplate", "v1beta1").create({"spec": tree})
+    assert error.field == f"spec.{REQUESTS}[0].{field}"
+
+
 def test_selectors_are_checked_where_they_are_new() -> None:
     def check(expression: str) -> Complaint | None:
         return {

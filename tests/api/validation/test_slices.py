@@ -215,3 +215,18 @@ def test_long_keys_are_shown_in_part() -> None:
     errors = SLICES.create(_slice(_device(attributes={key: {"int": 1, "bool": True}})))
     assert errors[-1].field.startswith("spec.devices[0].attributes[x.io/yyy")
     assert "..." in errors[-1].field
+
+
+@pytest.mark.parametrize(
+    ("basic", "field"),
+    [
+        ({"attributes": {"a": {}}}, "basic.attributes[a]"),
+        ({"consumesCounters": [{**COUNTERS, "counterSet": ""}]}, "basic.consumesCounters[0].counterSet"),
+        ({"taints": [{"key": "k", "effect": "Some"}]}, "basic.taints[0].effect"),
+        ({"taints": [{"key": "a b", "effect": "None"}]}, "taints[0].key"),
+        ({"attributes": {"a": {"version": "1"}}}, "attributes[a].version"),
+    ],
+)
+def test_refusals_in_v1beta1_name_some_fields_as_that_version_does(basic: Tree, field: str) -> None:
+    [error] = Asking(DRA, "ResourceSlice", "v1beta1").create(_slice({"name": "d", "basic": basic}))
+    assert error.field == f"spec.devices[0].{field}"

@@ -79,18 +79,36 @@ _STATUS_RULES: Mapping[tuple[str, str], Update] = {
     (DRA, "ResourcePoolStatusRequest"): device_kinds.update_request_status,
     (SCHEDULING, "PodGroup"): groups.update_group_status,
 }
-# What fields are called in v1alpha1, where clients would not find the stored name.
-_OLD_NAMES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "PodGroup": (
+Renames = tuple[tuple[str, str], ...]
+# v1beta1 has no `exactly`, and a `basic`. Kubernetes calls a field as the client does where the rule stands in the schema,
+# and as v1 does where it stands in code; so do we.
+_FLAT: Renames = (
+    (
+        r"(\brequests\[\d+\])\.exactly(\.selectors|\.allocationMode|\.tolerations\[\d+\]\.(key|operator|effect))$",
+        r"\1\2",
+    ),
+)
+_BASIC: Renames = (
+    (
+        r"(\bdevices\[\d+\])(\.attributes\[[^]]*\]|\.consumesCounters(\[\d+\](\.\w+)?)?|\.taints\[\d+\]\.effect)$",
+        r"\1.basic\2",
+    ),
+)
+# What fields are called in other versions, where clients would not find the stored name.
+_OLD_NAMES: Mapping[tuple[str, str], Renames] = {
+    ("v1alpha1", "PodGroup"): (
         (r"\bspec\.schedulingPolicy", "spec.policy"),
         (r"\bspec\.workloadRef\.workloadName", "spec.workloadRef.name"),
         (r"\bspec\.workloadRef\.templateName", "spec.podGroupTemplateRef.name"),
     ),
-    "Workload": ((r"\bschedulingPolicy", "policy"),),
-    "ResourcePoolStatusRequest": (
+    ("v1alpha1", "Workload"): ((r"\bschedulingPolicy", "policy"),),
+    ("v1alpha1", "ResourcePoolStatusRequest"): (
         (r"\bstatus\.poolCount", "status.totalMatchingPools"),
         (r"\bresourceSliceCount", "sliceCount"),
     ),
+    ("v1beta1", "ResourceClaim"): _FLAT,
+    ("v1beta1", "ResourceClaimTemplate"): _FLAT,
+    ("v1beta1", "ResourceSlice"): _BASIC,
 }
 
 
@@ -128,12 +146,13 @@ def _metadata_of(resource: Resource, object_: Any) -> Iterable[FieldError]:
 
 def _in_version(resource: Resource, context: Context, errors: Iterable[FieldError]) -> list[FieldError]:
     found = list(errors)
-    if not found or context.version != "v1alpha1":
+    renames = _OLD_NAMES.get((context.version, resource.kind)) if found else None
+    if renames is None:
         return found
-    return [FieldError(error.reason, _renamed(resource.kind, error.field), error.detail) for error in found]
+    return [FieldError(error.reason, _renamed(renames, error.field), error.detail) for error in found]
 
 
-def _renamed(kind: str, field: str) -> str:
-    for pattern, name in _OLD_NAMES.get(kind, ()):
+def _renamed(renames: Renames, field: str) -> str:
+    for pattern, name in renames:
         field = re.sub(pattern, name, field)
     return field
