@@ -16,7 +16,9 @@ POD = core.Pod(
     spec=core.PodSpec(nodeName="n1", hostNetwork=True),
     status=core.PodStatus(phase="Running", podIPs=(core.PodIP("10.0.0.1"),)),
 )
-SLICE = resource.ResourceSlice(spec=resource.ResourceSliceSpec(driver="d", nodeName=None))
+SLICE = resource.ResourceSlice(
+    spec=resource.ResourceSliceSpec(driver="d", nodeName=None, pool=resource.ResourcePool(name="p"))
+)
 EVENT = core.Event(involvedObject=core.ObjectReference(kind="Pod", name="p"), reason="R", reportingComponent="c")
 
 
@@ -30,6 +32,8 @@ EVENT = core.Event(involvedObject=core.ObjectReference(kind="Pod", name="p"), re
         (("", "pods"), POD, "", True),
         ((DRA, "resourceslices"), SLICE, "spec.driver=d,spec.nodeName=", True),
         ((DRA, "resourceslices"), SLICE, "spec.nodeName=n1", False),
+        ((DRA, "resourceslices"), SLICE, "spec.pool.name=p", True),
+        ((DRA, "resourceslices"), SLICE, "spec.pool.name!=p", False),
         (("", "events"), EVENT, "involvedObject.kind=Pod,reason=R,source=c", True),
         (("events.k8s.io", "events"), EVENT, "regarding.name=p,reportingController=c", True),
         (("batch", "jobs"), batch.Job(status=batch.JobStatus(succeeded=2)), "status.successful=2", True),

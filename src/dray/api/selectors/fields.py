@@ -85,6 +85,7 @@ SELECTABLE: Mapping[tuple[str, str], Mapping[str, Reader]] = {
     ("resource.k8s.io", "resourceslices"): {
         "spec.nodeName": _slice_node,
         "spec.driver": lambda slice_: slice_.spec.driver,
+        "spec.pool.name": lambda slice_: slice_.spec.pool.name,
     },
 }
 
