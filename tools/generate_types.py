@@ -73,8 +73,10 @@ def place(message: str) -> tuple[str, str] | None:
         return None
     if prefix.endswith("resource.v1alpha3") and name.startswith("DeviceTaint"):
         return None
-    if prefix.endswith("scheduling.v1alpha3"):
-        name += "V1alpha3" if name == "TopologyConstraint" else ""
+    if prefix.endswith("scheduling.v1alpha3") and name == "TopologyConstraint":
+        return module, name + "V1alpha3"
+    if prefix.endswith("scheduling.v1alpha3") and not name.startswith("WorkloadPodGroup"):  # what jobs have a part of
+        return None
     return module, name
 
 

@@ -66,7 +66,7 @@ async def test_gates_and_runtime_configuration_decide_what_is_served(keys: Keys)
     async with serving(keys, gates=gates, runtime_config={"scheduling.k8s.io/v1alpha1": False}) as http:
         groups = {group["name"]: group for group in (await http("GET", "/apis"))[1]["groups"]}
         assert "resource.k8s.io" not in groups
-        assert [v["version"] for v in groups["scheduling.k8s.io"]["versions"]] == ["v1", "v1beta1"]
+        assert [v["version"] for v in groups["scheduling.k8s.io"]["versions"]] == ["v1", "v1beta1", "v1alpha3"]
         assert (await http.text("/apis/resource.k8s.io/v1/deviceclasses"))[0] == 404
         assert (await http.text("/apis/scheduling.k8s.io/v1alpha1/podgroups"))[0] == 404
         assert (await http.text("/apis/scheduling.k8s.io/v1beta1/podgroups"))[0] == 200

@@ -400,6 +400,28 @@ async def test_a_group_of_the_older_version_may_have_more_claims_than_today(idle
     await idle.has(0)
 
 
+async def test_a_group_of_v1alpha3_is_a_group_like_any_other(cluster: Cluster) -> None:
+    await cluster.template()
+    tree = {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "ns"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+            "workloadRef": {"workloadName": "w", "templateName": "workers"},
+            "resourceClaims": [{"name": "claim", "resourceClaimTemplateName": "t"}],
+        },
+    }
+    await created_over_http(cluster, "/apis/scheduling.k8s.io/v1alpha3/namespaces/ns/podgroups", tree)
+    await cluster.pod("p", "g", resource="g:claim")
+    await cluster.running("p")
+    group = await cluster.client.get(PodGroup, "g", "ns")
+    assert group.apiVersion == "scheduling.k8s.io/v1beta1"
+    assert group.spec.schedulingPolicy.gang is not None
+    assert group.spec.schedulingPolicy.gang.minCount == 2
+    assert [status.name for status in group.status.resourceClaimStatuses] == ["claim"]
+
+
 async def created_over_http(cluster: Cluster, path: str, tree: dict[str, Any]) -> None:
     """Create an object in a version that is not the stored one."""
     async with listening(cluster.server) as address, aiohttp.ClientSession() as session:

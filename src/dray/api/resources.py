@@ -80,7 +80,7 @@ ADMISSION = "admissionregistration.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
 AUTHORIZATION = "authorization.k8s.io"
 DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
-GROUP_VERSIONS = ("v1beta1", "v1alpha1")
+GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha1")
 
 RESOURCES: tuple[Resource, ...] = (
     Resource(
