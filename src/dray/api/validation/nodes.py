@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required
 from dray.api.types import core
@@ -41,12 +39,10 @@ def _expression(requirement: core.NodeSelectorRequirement, path: Path) -> Errors
     elif operator in _ORDER:
         if len(values) != 1:
             yield required(path / "values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
-        elif not re.fullmatch(r"[+-]?\d+", values[0]):
-            yield invalid(path / "values" / 0, values[0], "for 'Gt', 'Lt' operators, the value must be an integer")
     else:
         yield invalid(path / "operator", operator, "not a valid selector operator")
     yield from named(requirement.key, path / "key", names.qualified_name)
-    for index, value in enumerate(values if operator in _SETS else ()):
+    for index, value in enumerate(values):
         yield from named(value, path / "values" / index, names.label_value)
 
 
