@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 import pytest
 
@@ -158,6 +160,27 @@ async def test_objects_are_decoded_once_and_on_demand(log: Log, open_cache: Open
     assert version is not None
     assert version.object is version.object
     assert decoded == [("pods/a", b"1", revision)]
+
+
+async def test_superseded_objects_are_kept_as_bytes_and_decoded_again(log: Log, open_cache: OpenCache) -> None:
+    decoded: list[bytes] = []
+
+    def decode(key: str, value: bytes, revision: int) -> object:
+        decoded.append(value)
+        return {value}
+
+    cache = await open_cache(log, decode)
+    revision = await put(cache, "pods/a", b"1")
+    [before] = cache.list("pods/").versions
+    kept = weakref.ref(cast("set[bytes]", before.object))
+    await put(cache, "pods/a", b"2")
+    await cache.upkeep()
+    assert kept() is not None  # whoever is told right now may want it
+    await cache.upkeep()
+    assert kept() is None
+    [again] = cache.list("pods/", revision=revision).versions
+    assert again.object == {b"1"}
+    assert decoded == [b"1", b"1"]
 
 
 async def test_the_writer_may_hand_over_the_object(open_cache: OpenCache) -> None:

@@ -279,7 +279,7 @@ class Cache:
 
     async def upkeep(self) -> None:
         """Forget what is too old, here and in the log. A task does it; only a test with its own clock has to call it."""
-        oldest = self._history.mark(self.revision)
+        oldest = self._history.mark(self.revision, self._decode)
         if oldest > self._compacted:
             await self._log.compact(oldest)
             self._compacted = oldest

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dray.store.errors import Expired
-from dray.store.log import Version
+from dray.store.log import Decode, Version
 from dray.store.watch import Event
 
 
@@ -31,11 +31,14 @@ class History:
         self._events: deque[Event] = deque()
         self._bytes = 0
         self._marks: deque[tuple[float, int]] = deque()
+        self._superseded: list[Version] = []  # since the last mark, and may be asked for by those who are just told
+        self._settled: list[Version] = []  # between the last mark and the one before
 
     def restart(self, revision: int) -> None:
         self.floor = revision
         self._events.clear()
         self._marks.clear()
+        self._superseded, self._settled = [], []
         self._bytes = 0
 
     def extend(self, events: Sequence[Event]) -> None:
@@ -44,11 +47,18 @@ class History:
             previous = event.previous
             if previous is not None:
                 self._bytes += len(previous.value or b"")
+                self._superseded.append(previous)
         if len(self._events) > self._retention.events or self._bytes > self._retention.bytes:
             self._shrink()
 
-    def mark(self, revision: int) -> int:
-        """Note that this is the current revision, forget what has become too old, and return the floor."""
+    def mark(self, revision: int, decode: Decode) -> int:
+        """Note that this is the current revision, forget what has become too old, and return the floor.
+
+        What was superseded before the last mark is kept as bytes: hardly anybody asks for it.
+        """
+        for version in self._settled:
+            version.undecode(decode)
+        self._superseded, self._settled = [], self._superseded
         now = self._clock()
         self._marks.append((now, revision))
         while self._marks and self._marks[0][0] <= now - self._retention.seconds:

@@ -55,6 +55,11 @@ class Version(Struct, gc=False, eq=False):
             self.make = None
         return self._object
 
+    def undecode(self, make: Decode) -> None:
+        """Let go of the decoded value, which takes several times the room; whoever asks for it decodes it again."""
+        if self.value is not None:
+            self._object, self.make = None, make
+
 
 class Page(Struct):
     """Versions in key order as of `revision`. `remaining`: about how many follow, 0 only if none does."""
