@@ -33,6 +33,8 @@ def _claim_spec(tree: Tree) -> Tree:
 
 
 def _requests(tree: Tree) -> list[Tree]:
+    if "spec" not in tree:  # only the status is written, which happens often
+        return []
     return _at(_claim_spec(tree), "devices").get("requests") or []
 
 
@@ -43,6 +45,8 @@ def _exact(tree: Tree) -> Iterator[Tree]:
 
 
 def _results(tree: Tree) -> list[Tree]:
+    if not tree.get("status"):
+        return []
     return _at(tree, "status", "allocation", "devices").get("results") or []
 
 
