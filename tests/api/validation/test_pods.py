@@ -227,6 +227,14 @@ def test_good_pods(tree: Tree) -> None:
             ],
         ),
         (
+            _pod(resourceClaims=[CLAIM], resources={"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}),
+            [("spec.resources.claims", "Forbidden")],
+        ),
+        (
+            _pod(resources={"limits": {"ephemeral-storage": "1", "hugepages-2Mi": "0"}, "requests": {"cpu": "-1"}}),
+            [("spec.resources.limits[ephemeral-storage]", "NotSupported"), ("spec.resources.requests[cpu]", "Invalid")],
+        ),
+        (
             _pod(workloadRef={"name": "w", "podGroupName": "g"}, schedulingGroup={"podGroupName": "h"}),
             [("spec.workloadRef.podGroupName", "Invalid")],
         ),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import core
-from dray.api.validation.containers import container, init_container
+from dray.api.validation.containers import container, init_container, resources
 from dray.api.validation.context import Context
 from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
@@ -17,6 +19,7 @@ from dray.api.validation.placement import affinity, spread_constraint, toleratio
 from dray.api.validation.volumes import volumes
 
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
+POD_RESOURCES = ("cpu", "memory")
 DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _LONGEST_DEADLINE = 2**31 - 1
 _MUTABLE = (
@@ -83,6 +86,19 @@ def _containers(spec: core.PodSpec, path: Path) -> Errors:
             if item.name in seen:
                 yield duplicate(here / "name", item.name)
             seen.add(item.name)
+    if spec.resources is not None:
+        yield from _pod_resources(spec.resources, path / "resources", claims)
+
+
+def _pod_resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str, core.PodResourceClaim]) -> Errors:
+    """What the containers of a pod have together: time and memory, but no claims."""
+    if value.claims:
+        yield forbidden(path / "claims", "claims may not be set for Resources at pod-level")
+    for field in ("limits", "requests"):
+        for name in getattr(value, field):
+            if name not in POD_RESOURCES and not name.startswith("hugepages-"):
+                yield unsupported(path / field % name, name, (*POD_RESOURCES, "hugepages-"))
+    yield from resources(value, path, claims)
 
 
 def _choices(spec: core.PodSpec, path: Path) -> Errors:
