@@ -357,6 +357,22 @@ def test_statuses_name_the_claims_of_the_pod() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"observedGeneration": 1, "conditions": [{"type": "x.io/Done", "status": "True"}]}, []),
+        ({"observedGeneration": -1}, [("status.observedGeneration", "Invalid")]),
+        ({"conditions": [{"type": "a b", "status": "True"}]}, [("status.conditions[0].Type", "Invalid")]),
+        (
+            {"conditions": [{"type": "Ready", "status": "True", "observedGeneration": -1}]},
+            [("status.conditions[0].observedGeneration", "Invalid")],
+        ),
+    ],
+)
+def test_conditions_of_pods(status: Tree, expected: list[tuple[str, str]]) -> None:
+    assert faults(PODS.update(_pod(), {"status": status}, "status")) == expected
+
+
 EXTENDED = "status.extendedResourceClaimStatus"
 MAPPING = {"containerName": "c", "resourceName": "x.io/gpu", "requestName": "r"}
 

@@ -21,6 +21,8 @@ from dray.api.validation.volumes import volumes
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 POD_RESOURCES = ("cpu", "memory")
 DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
+_NEGATIVE = "must be a non-negative integer"
 _LONGEST_DEADLINE = 2**31 - 1
 _MUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -266,6 +268,7 @@ def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
         yield from named(pod.status.nominatedNodeName, STATUS / "nominatedNodeName", names.subdomain)
     if old.status.qosClass:
         yield from unchanged(pod.status.qosClass, old.status.qosClass, STATUS / "qosClass", pod.status.qosClass)
+    yield from _observations(pod.status)
     path = STATUS / "resourceClaimStatuses"
     known = {claim.name for claim in pod.spec.resourceClaims}
     seen: set[str] = set()
@@ -280,6 +283,19 @@ def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
             yield from named(status.resourceClaimName, path / index / "resourceClaimName", names.subdomain)
     if pod.status.extendedResourceClaimStatus is not None:
         yield from _extended_claim(pod.status.extendedResourceClaimStatus, pod.spec)
+
+
+def _observations(status: core.PodStatus) -> Errors:
+    """Nodes and schedulers write these all the time, so only what is wrong is looked at closely."""
+    if status.observedGeneration < 0:
+        yield invalid(STATUS / "observedGeneration", status.observedGeneration, _NEGATIVE)
+    for index, item in enumerate(status.conditions):
+        if item.observedGeneration < 0:
+            path = STATUS / "conditions" / index / "observedGeneration"
+            yield invalid(path, item.observedGeneration, _NEGATIVE)
+        if item.type not in _SYSTEM_CONDITIONS and names.qualified_name(item.type):
+            # The field is spelt as in Kubernetes.
+            yield from named(item.type, STATUS / "conditions" / index / "Type", names.qualified_name)
 
 
 def _extended_claim(status: core.PodExtendedResourceClaimStatus, spec: core.PodSpec) -> Errors:
