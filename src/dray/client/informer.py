@@ -29,7 +29,7 @@ _UNSERVED_SECONDS = 30.0
 # A watch that ended sooner than this without a single event counts as a failure, or a broken server would be hammered.
 _SHORT_WATCH_SECONDS = 1.0
 # An index that nobody asks must not hold on to what was deleted, and one that is asked must not take long.
-_NOTED = 1000
+_NOTED = 10_000
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-wide objects) and name."""

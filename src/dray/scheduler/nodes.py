@@ -189,14 +189,14 @@ class NodeTable:
         info.node, info.position = None, NOWHERE
         self._retire(info)
 
-    def place(self, pod: Pod, node_name: str) -> None:
-        """Count a pod on a node; placing it again, even elsewhere, replaces the first."""
+    def place(self, pod: Pod, node_name: str, demand: Demand | None = None) -> None:
+        """Count a pod on a node; placing it again, even elsewhere, replaces the first. `demand` where it is known."""
         known = self._placed.get(pod.metadata.uid)
         if known is not None and known[1].name == node_name and known[0].pod.spec is pod.spec:
             known[0].pod = pod
             return
-        same = known is not None and known[0].pod.spec.containers == pod.spec.containers
-        demand = known[0].demand if known is not None and same else demand_of(pod)
+        if known is not None and known[0].pod.spec.containers == pod.spec.containers:
+            demand = known[0].demand
         self.unplace(pod.metadata.uid)
         info = self._info(node_name)
         affinity = pod.spec.affinity
@@ -205,7 +205,7 @@ class NodeTable:
             and affinity.podAntiAffinity
             and affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
         )
-        placed = PlacedPod(pod, demand, refuses)
+        placed = PlacedPod(pod, demand or demand_of(pod), refuses)
         info.pods[pod.metadata.uid] = placed
         info.put(placed, 1)
         self._placed[pod.metadata.uid] = (placed, info)

@@ -156,7 +156,8 @@ class Scheduler:
         started = time.perf_counter()
         result = "error"
         try:
-            promise = self._decide(waiting, profile)
+            candidate = Candidate(pod)
+            promise = self._decide(waiting, candidate, profile)
         except Refused as refused:
             result = "unschedulable"
             where = pod.metadata.namespace, pod.metadata.name
@@ -171,12 +172,12 @@ class Scheduler:
             self.queue.retry(waiting, repr(error))
         else:
             result = "scheduled"
-            self.table.place(pod, promise.node)
+            self.table.place(pod, promise.node, candidate.demand)
             log.debug("pod %s/%s goes to node %s", pod.metadata.namespace, pod.metadata.name, promise.node)
             self._in_background(self._bind(waiting, promise))
         self._figures.attempted(result, profile.name, time.perf_counter() - started)
 
-    def _decide(self, waiting: Waiting, profile: Profile) -> Promise:
+    def _decide(self, waiting: Waiting, candidate: Candidate, profile: Profile) -> Promise:
         started = time.perf_counter()
         waiting.claims = None
         try:
@@ -187,7 +188,7 @@ class Scheduler:
         prepared = time.perf_counter()
         self._figures.passed("PreFilter", profile.name, prepared - started)
         try:
-            return self._placement.decide(Candidate(waiting.pod), claims, profile)
+            return self._placement.decide(candidate, claims, profile)
         except Wrong as wrong:
             message = f"0/{len(self.table)} nodes are available: {wrong}."
             raise Refused(frozenset({NAME}), message, reason=SCHEDULER_ERROR) from None
