@@ -66,7 +66,7 @@ async def test_it_has_ready_nodes_runs_pods_and_publishes_the_figures_of_all_its
             await client.create(Pod, pod("q", templates=["t"], nodeSelector={"nowhere": "x"}))
             await eventually(lambda: refused(client, "q"))
             assert text(tmp_path, "/healthz") == "ok"
-            figures = await eventually(lambda: complete(text(tmp_path, "/metrics")))  # the queue is counted at times
+            figures = await eventually(lambda: complete(text(tmp_path, "/metrics")))
         assert up.kill(signal.SIGTERM) == 0
     families = [line.split()[2] for line in figures.splitlines() if line.startswith("# HELP ")]
     assert len(families) == len(set(families))

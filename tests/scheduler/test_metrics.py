@@ -13,32 +13,39 @@ def value(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
-def test_pods_are_counted_by_place_and_by_who_refused_them() -> None:
-    time = 100.0
-    queue = SchedulingQueue(lambda: time)
-    figures = Figures(lambda: time)
+def test_pods_are_counted_by_place_and_by_who_refused_them_whenever_somebody_asks() -> None:
+    queue = SchedulingQueue(lambda: 100.0)
+    Figures(queue)
     queue.add(pod("a", schedulerName="mine"))
     queue.add(pod("b", schedulerName="mine"), gate="claim missing")
+    queue.add(pod("c", schedulerName="mine", schedulingGates=[{"name": "later"}]), gate="later")
+    assert value("scheduler_pending_pods", queue="active") == 1
     waiting = queue.pop()
     assert waiting is not None
     queue.refuse(waiting, ["DynamicResources"], "no devices")
-    figures.show(queue)
+    assert value("scheduler_pending_pods", queue="active") == 0
     assert value("scheduler_pending_pods", queue="unschedulable") == 1
-    assert value("scheduler_pending_pods", queue="gated") == 1
-    assert value("scheduler_unschedulable_pods", plugin="DynamicResources", profile="mine") == 1
+    assert value("scheduler_pending_pods", queue="gated") == 2
+    assert value("scheduler_unschedulable_pods", plugin="DynamicResources", profile="mine") == 2
+    assert value("scheduler_unschedulable_pods", plugin="SchedulingGates", profile="mine") == 1
     queue.remove(waiting.key)
-    time += 2
-    figures.show(queue)
+    assert value("scheduler_unschedulable_pods", plugin="DynamicResources", profile="mine") == 1
+    queue.remove("uid-b")
     assert value("scheduler_unschedulable_pods", plugin="DynamicResources", profile="mine") == 0
 
 
 def test_attempts_steps_and_alternatives_are_counted() -> None:
-    figures = Figures(lambda: 0.0)
+    figures = Figures(SchedulingQueue(lambda: 0.0))
     figures.attempted("scheduled", "counted", 0.001)
     figures.passed("Filter", "counted", 0.001)
-    before = value("scheduler_dynamic_resources_alternatives_total", index="3") or 0
+
+    def chosen(most: str) -> float:
+        return value("scheduler_dynamic_resources_alternative_index_bucket", le=most) or 0
+
+    before = chosen("0.0"), chosen("2.0"), chosen("3.0"), chosen("7.0")
     figures.chose([(3, None), (0,)])
+    after = chosen("0.0"), chosen("2.0"), chosen("3.0"), chosen("7.0")
+    assert [a - b for a, b in zip(after, before, strict=True)] == [1, 1, 2, 2]
     assert value("scheduler_schedule_attempts_total", result="scheduled", profile="counted") == 1
     point = {"extension_point": "Filter", "status": "Success", "profile": "counted"}
     assert value("scheduler_framework_extension_point_duration_seconds_count", **point) == 1
-    assert value("scheduler_dynamic_resources_alternatives_total", index="3") == before + 1

@@ -1,24 +1,26 @@
-"""The figures that the scheduler publishes, under the names that dashboards know."""
+"""The figures that the scheduler publishes, under the names that dashboards know.
+
+What happens is counted as it happens; who waits is counted when somebody scrapes, so that it is never out of date.
+"""
 
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import REGISTRY, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from dray.client.metrics import DurationFamily
-from dray.scheduler.queue import SchedulingQueue
+from dray.scheduler import devices
+from dray.scheduler.queue import Place, SchedulingQueue, Waiting
 
-SHOW_SECONDS = 1.0  # how often the queue is counted at the most
+GATES = "SchedulingGates"  # the plugin that Kubernetes names for pods with gates of their own
+MOST_ALTERNATIVES = 8
 
 _FAST = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
 
-PENDING = Gauge("scheduler_pending_pods", "Pods that wait, by part of the queue", ["queue"])
-UNSCHEDULABLE = Gauge(
-    "scheduler_unschedulable_pods", "Unschedulable pods, by the plugin that refused", ["plugin", "profile"]
-)
 ATTEMPTS = Counter("scheduler_schedule_attempts", "Attempts to place a pod, by result", ["result", "profile"])
 POINT_SECONDS = DurationFamily(
     "scheduler_framework_extension_point_duration_seconds",
@@ -32,9 +34,43 @@ ATTEMPT_SECONDS = DurationFamily(
     ["result", "profile"],
     _FAST,
 )
-ALTERNATIVES = Counter(
-    "scheduler_dynamic_resources_alternatives", "Requests allocated, by index of the alternative chosen", ["index"]
+ALTERNATIVES = Histogram(
+    "scheduler_dynamic_resources_alternative_index",
+    "Requests with alternatives that were allocated, by index of the one chosen",
+    buckets=range(MOST_ALTERNATIVES),
 )
+
+
+class _Queue:
+    """The pods that wait in the newest scheduler of the process: a Prometheus collector."""
+
+    def __init__(self) -> None:
+        self.queue: SchedulingQueue | None = None
+        self._refusers: set[tuple[str, str]] = set()  # once told of, told of even if they refuse nobody any more
+
+    def collect(self) -> Iterator[Metric]:
+        text = "Pods that wait, by part of the queue"
+        pending = GaugeMetricFamily("scheduler_pending_pods", text, labels=["queue"])
+        text = "Pods that are not tried or fit nowhere, by the plugin that refused"
+        unschedulable = GaugeMetricFamily("scheduler_unschedulable_pods", text, labels=["plugin", "profile"])
+        if self.queue is not None:
+            for place, count in self.queue.counts().items():
+                pending.add_metric([place], count)
+            refused = Tally((plugin, w.pod.spec.schedulerName) for w in self.queue.refused() for plugin in _refusers(w))
+            self._refusers |= refused.keys()
+            for refuser in self._refusers:
+                unschedulable.add_metric(refuser, refused[refuser])
+        yield from (pending, unschedulable)
+
+
+_QUEUE = _Queue()
+REGISTRY.register(_QUEUE)
+
+
+def _refusers(waiting: Waiting) -> Iterable[str]:
+    if waiting.place is Place.GATED:
+        return (GATES if waiting.pod.spec.schedulingGates else devices.NAME,)
+    return waiting.refused_by
 
 
 @cache
@@ -46,10 +82,8 @@ def _attempts(result: str, profile: str) -> Counter:
 class Figures:
     """What one scheduler counts."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._shown = -SHOW_SECONDS
-        self._refusers: set[tuple[str, str]] = set()
+    def __init__(self, queue: SchedulingQueue) -> None:
+        _QUEUE.queue = queue
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         _attempts(result, profile).inc()
@@ -63,16 +97,4 @@ class Figures:
         for claim in alternatives:
             for index in claim:
                 if index is not None:
-                    ALTERNATIVES.labels(str(index)).inc()
-
-    def show(self, queue: SchedulingQueue) -> None:
-        """Publish who waits where and because of whom, now and then."""
-        if self._now() - self._shown < SHOW_SECONDS:
-            return
-        self._shown = self._now()
-        for place, count in queue.counts().items():
-            PENDING.labels(place).set(count)
-        refused = Tally((plugin, w.pod.spec.schedulerName) for w in queue.unschedulable() for plugin in w.refused_by)
-        for plugin, profile in self._refusers | refused.keys():
-            UNSCHEDULABLE.labels(plugin, profile).set(refused[plugin, profile])
-        self._refusers |= refused.keys()
+                    ALTERNATIVES.observe(index)

@@ -78,8 +78,9 @@ class SchedulingQueue:
     def get(self, uid: str) -> Waiting | None:
         return self._pods.get(uid)
 
-    def unschedulable(self) -> Iterable[Waiting]:
-        return self._parked.values()
+    def refused(self) -> Iterable[Waiting]:
+        """The pods that wait for something to happen: unschedulable or gated."""
+        return itertools.chain(self._parked.values(), self._gated.values())
 
     def counts(self) -> dict[str, int]:
         """How many pods are in each place, by the names of `scheduler_pending_pods`."""

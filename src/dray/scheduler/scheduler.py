@@ -70,8 +70,8 @@ class Scheduler:
         self._bindings: set[asyncio.Task[None]] = set()
         self._telling: dict[str, asyncio.Task[None]] = {}  # pod uid → its condition on the way to the server
         self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
-        self._figures = Figures(clock)
         self.queue = SchedulingQueue(clock, self._wake.set)
+        self._figures = Figures(self.queue)
         self.table = NodeTable()
         self._pods = self._informers.informer(Pod)
         self._namespaces = self._informers.informer(Namespace)
@@ -139,7 +139,6 @@ class Scheduler:
                 turn_ends = time.perf_counter() + TURN_SECONDS
 
     async def _sleep(self) -> None:
-        self._figures.show(self.queue)
         self._wake.clear()
         due = self.queue.next_wake()
         try:
