@@ -330,7 +330,12 @@ async def test_a_group_that_is_made_again_gets_a_claim_of_its_own(cluster: Clust
     assert (await cluster.read(second or "")).status.allocation is not None
 
 
-async def test_a_gang_says_that_it_is_scheduled_as_basic(cluster: Cluster) -> None:
+async def conditions(cluster: Cluster, name: str) -> list[tuple[str, str, str]]:
+    group = await cluster.client.get(PodGroup, name, "ns")
+    return sorted((c.type, c.status, c.reason) for c in group.status.conditions)
+
+
+async def test_a_gang_says_that_it_is_scheduled_as_basic_and_when_enough_pods_have_nodes(cluster: Cluster) -> None:
     tree = {
         "metadata": {"name": "gang"},
         "spec": {
@@ -339,17 +344,35 @@ async def test_a_gang_says_that_it_is_scheduled_as_basic(cluster: Cluster) -> No
         },
     }
     await cluster.client.create(PodGroup, tree, namespace="ns")
-    await cluster.pod("alone", "gang")
-    await cluster.running("alone")
+    await cluster.pod("one", "gang")
+    await cluster.running("one")
+    gang = ("GangScheduling", "False", "ScheduledAsBasic")
 
-    async def told() -> bool:
-        group = await cluster.client.get(PodGroup, "gang", "ns")
-        return [(c.type, c.status, c.reason) for c in group.status.conditions] == [
-            ("GangScheduling", "False", "ScheduledAsBasic")
-        ]
+    async def told(*expected: tuple[str, str, str]) -> bool:
+        return await conditions(cluster, "gang") == [*expected]
 
-    await eventually(told)
+    await eventually(lambda: told(gang))
     assert (await cluster.client.get(PodGroup, "gang", "ns")).spec.schedulingPolicy.gang is not None
+    await cluster.pod("two", "gang")
+    await eventually(lambda: told(gang, ("PodGroupInitiallyScheduled", "True", "Scheduled")))
+
+
+async def test_a_group_says_why_its_pods_have_no_node_and_that_they_had_one(cluster: Cluster) -> None:
+    await cluster.group("g")
+    await cluster.pod("p", "g", claim="missing")
+
+    async def told(status: str, reason: str) -> bool:
+        return await conditions(cluster, "g") == [("PodGroupInitiallyScheduled", status, reason)]
+
+    await eventually(lambda: told("False", "Unschedulable"))
+    (condition,) = (await cluster.client.get(PodGroup, "g", "ns")).status.conditions
+    assert 'resourceclaim "missing" not found' in condition.message
+    await cluster.pod("q", "g")
+    await eventually(lambda: told("True", "Scheduled"))
+    await cluster.delete("p", "q")
+    await cluster.pod("r", "g", claim="missing")
+    await cluster.waits("r", "not found")
+    assert await told("True", "Scheduled")
 
 
 @pytest.mark.parametrize("count", [0, -1])

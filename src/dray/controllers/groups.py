@@ -1,12 +1,14 @@
-"""PodGroups stay while they have pods, and say what their policy means here.
+"""PodGroups stay while they have pods, and say how their pods fare and what their policy means here.
 
 The API server gives every group a finalizer; it is taken away when the group is being deleted and no pod of it is left
-that may still run, so that the name of a group means the same group for the whole life of a pod. The policy `gang` is
-stored but not acted on yet, and a condition tells so. Left out: the claims of groups (`claims`).
+that may still run, so that the name of a group means the same group for the whole life of a pod. A condition tells whether
+enough pods have found a node; once they have, it stays. The policy `gang` is stored but not acted on yet, and another
+condition tells so. Left out: the claims of groups (`claims`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +26,7 @@ WORKERS = 8
 GANG_CONDITION = "GangScheduling"
 GANG_REASON = "ScheduledAsBasic"
 GANG_MESSAGE = "pods are scheduled one by one, as under the basic policy; minCount is not waited for"
+SCHEDULED_CONDITION = "PodGroupInitiallyScheduled"
 
 
 class GroupController:
@@ -52,10 +55,15 @@ class GroupController:
         for old, new in deltas:
             pod = new or old
             assert pod is not None
-            if podclaims.group_name(pod) and (new is None or podclaims.is_finished(new)):
-                group = self._consumers.group_of(pod)
-                if group is not None and group.metadata.deletionTimestamp is not None:
-                    self._controller.queue.add(key_of(group))
+            group = self._consumers.group_of(pod) if podclaims.group_name(pod) else None
+            if group is None:
+                continue
+            if group.metadata.deletionTimestamp is not None:
+                matters = new is None or podclaims.is_finished(new)
+            else:
+                matters = not _is_scheduled(group)
+            if matters:
+                self._controller.queue.add(key_of(group))
 
     async def _reconcile(self, key: Key) -> float | None:
         group = self._groups.get(*key)
@@ -74,16 +82,33 @@ class GroupController:
             group = await self._patch(
                 group, {"metadata": {"finalizers": [*group.metadata.finalizers, GROUP_FINALIZER]}}
             )
-        known = any(c.type == GANG_CONDITION and c.reason == GANG_REASON for c in group.status.conditions)
-        if group.spec.schedulingPolicy.gang is not None and not known:
-            condition = {
-                "type": GANG_CONDITION,
-                "status": "False",
-                "reason": GANG_REASON,
-                "message": GANG_MESSAGE,
-                "lastTransitionTime": timestamp(self._clock.time()),
-            }
-            await self._patch(group, {"status": {"conditions": [condition]}}, subresource="status")
+        told = {c.type: c for c in group.status.conditions}
+        now = timestamp(self._clock.time())
+        news = []
+        for type_, status, reason, message in self._conditions(group):
+            old = told.get(type_)
+            if old is None or (old.status, old.reason, old.message) != (status, reason, message):
+                since = old.lastTransitionTime if old is not None and old.status == status else now
+                condition = {"type": type_, "status": status, "reason": reason, "message": message}
+                news.append({**condition, "lastTransitionTime": since})
+        if news:
+            await self._patch(group, {"status": {"conditions": news}}, subresource="status")
+
+    def _conditions(self, group: PodGroup) -> Iterator[tuple[str, str, str, str]]:
+        """What there is to say now: type, status, reason and message."""
+        gang = group.spec.schedulingPolicy.gang
+        if gang is not None:
+            yield GANG_CONDITION, "False", GANG_REASON, GANG_MESSAGE
+        if _is_scheduled(group):
+            return
+        pods = self._consumers.members(group.metadata.namespace, group.metadata.name)
+        refusals = (
+            c for pod in pods for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"
+        )
+        if sum(bool(pod.spec.nodeName) for pod in pods) >= (gang.minCount if gang is not None else 1):
+            yield SCHEDULED_CONDITION, "True", "Scheduled", ""
+        elif (refusal := next(refusals, None)) is not None:
+            yield SCHEDULED_CONDITION, "False", refusal.reason or "Unschedulable", refusal.message
 
     async def _has_pods(self, group: PodGroup) -> bool:
         """Whether a pod of the group may still run; the server is asked before the group may go."""
@@ -99,3 +124,7 @@ class GroupController:
         kind = PatchKind.STRATEGIC if subresource else PatchKind.MERGE
         patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid, "resourceVersion": meta.resourceVersion}
         return await self._client.patch(PodGroup, meta.name, patch, meta.namespace, kind=kind, subresource=subresource)
+
+
+def _is_scheduled(group: PodGroup) -> bool:
+    return any(c.type == SCHEDULED_CONDITION and c.status == "True" for c in group.status.conditions)

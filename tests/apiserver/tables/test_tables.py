@@ -69,6 +69,26 @@ def test_columns_of_device_kinds(group, plural, names):
     assert found == definitions(*names)
 
 
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        (None, "Pending"),
+        ({"type": "GangScheduling", "status": "False", "reason": "ScheduledAsBasic"}, "Pending"),
+        ({"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}, "Scheduled"),
+        ({"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable"}, "Unschedulable"),
+    ],
+)
+def test_the_status_of_a_group_is_whether_its_pods_were_scheduled(condition, status):
+    tree = {
+        "metadata": {"name": "g", "namespace": "ns"},
+        "spec": {"schedulingPolicy": {"basic": {}}},
+        "status": {"conditions": [condition] if condition else []},
+    }
+    group = make("scheduling.k8s.io", "podgroups", tree)
+    answer = json.loads(msgspec.json.encode(table(BY_NAME["scheduling.k8s.io", "podgroups"], [group], now=NOW)))
+    assert answer["rows"][0]["cells"][3] == status
+
+
 def test_a_table_of_slices_with_metadata_in_the_rows():
     answer = json.loads(msgspec.json.encode(table(BY_NAME["resource.k8s.io", "resourceslices"], [SLICE], now=NOW)))
     assert answer["kind"] == "Table"

@@ -79,7 +79,7 @@ def _policy(policy: scheduling.PodGroupSchedulingPolicy) -> str:
 
 def _group_state(obj: scheduling.PodGroup) -> str:
     for condition in obj.status.conditions:
-        if condition.type == "PodGroupScheduled":
+        if condition.type == "PodGroupInitiallyScheduled":
             return "Scheduled" if condition.status == "True" else condition.reason or "Pending"
     return "Pending"
 
