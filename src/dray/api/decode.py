@@ -85,7 +85,7 @@ def _repeated(value: Any, path: str) -> Iterator[str]:
             yield from _repeated(child, f"{path}[{index}]")
 
 
-def check_kind(resource: Resource, version: str, tree: Any) -> None:
+def check_kind(resource: Resource, expected: str, tree: Any) -> None:
     """Refuse a body of another kind or version than the request's; what it leaves out is taken as meant."""
     if not isinstance(tree, dict):
         raise BadRequest(
@@ -93,7 +93,7 @@ def check_kind(resource: Resource, version: str, tree: Any) -> None:
             f"json parse error: json: cannot unmarshal {_json_word(tree)} into Go value of type struct"
         )
     kind = resource.kind if tree.get("kind") in (None, "") else tree["kind"]
-    api_version = resource.api_version(version) if tree.get("apiVersion") in (None, "") else tree["apiVersion"]
+    api_version = expected if tree.get("apiVersion") in (None, "") else tree["apiVersion"]
     if not isinstance(kind, str) or not isinstance(api_version, str):
         field = "kind" if not isinstance(kind, str) else "apiVersion"
         raise BadRequest(f"couldn't get version/kind; json parse error: {field} must be a string")
@@ -104,10 +104,9 @@ def check_kind(resource: Resource, version: str, tree: Any) -> None:
             f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
             f"converting ({short}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
         )
-    if api_version != resource.api_version(version):
+    if api_version != expected:
         raise BadRequest(
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version(version)})"
+            f"the API version in the data ({api_version}) does not match the expected API version ({expected})"
         )
 
 
@@ -119,8 +118,9 @@ def check(resource: Resource, version: str, tree: Any) -> list[str]:
 
     Afterwards every value has its field's type and canonical form. Raises BadRequest where that cannot be.
     """
-    check_kind(resource, version, tree)
-    tree["kind"], tree["apiVersion"] = resource.kind, resource.api_version(version)
+    api_version = resource.api_version(version)
+    check_kind(resource, api_version, tree)
+    tree["kind"], tree["apiVersion"] = resource.kind, api_version
     plan = _plan(resource.message(version))
     if version == resource.stored:
         try:
@@ -249,37 +249,28 @@ def _visited_messages() -> frozenset[str]:
 
 def _tidy(plan: _Plan, tree: Tree) -> None:
     visited = plan.visited
-    empty: list[str] = []
+    empty: list[str] | None = None
     for name, value in tree.items():
         if value is None:
-            empty.append(name)
+            empty = [*(empty or ()), name]
+        elif (slot := visited.get(name)) is None:
             continue
-        slot = visited.get(name)
-        if slot is None:
-            continue
-        if slot.shape == "[":
-            if slot.nullable and not value:
-                empty.append(name)
-            else:
-                _tidy_items(slot, value, enumerate(value))
-        elif slot.shape == "{":
-            _tidy_items(slot, value, value.items())
+        elif not slot.shape:
+            if slot.message:
+                _tidy(_plan(slot.message), value)
+            elif (clean := _tidy_value(slot.type, value)) is not value:
+                tree[name] = clean
+        elif slot.nullable and not value:
+            empty = [*(empty or ()), name]
         elif slot.message:
-            _tidy(_plan(slot.message), value)
-        elif (clean := _tidy_value(slot.type, value)) is not value:
-            tree[name] = clean
-    for name in empty:
+            inner = _plan(slot.message)
+            for item in value if slot.shape == "[" else value.values():
+                _tidy(inner, item)
+        elif slot.type not in _PLAIN:
+            for key, item in list(enumerate(value) if slot.shape == "[" else value.items()):
+                value[key] = _tidy_value(slot.type, item)
+    for name in empty or ():
         del tree[name]
-
-
-def _tidy_items(slot: _Slot, container: Any, items: Any) -> None:
-    if slot.message:
-        plan = _plan(slot.message)
-        for _, value in items:
-            _tidy(plan, value)
-    elif slot.type not in _PLAIN:
-        for key, value in list(items):
-            container[key] = _tidy_value(slot.type, value)
 
 
 def _tidy_value(type_: str, value: Any) -> Any:

@@ -6,8 +6,7 @@ messages by version; the stored version has a struct in `dray.api.types`. A row 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from dray.api.types import (
     admissionregistration,
@@ -28,7 +27,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 CREATE_ONLY = ("create",)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # slots, since it is asked several times in every request
 class Resource:
     """One resource of the API: its names, versions and stored type."""
 
@@ -45,20 +44,15 @@ class Resource:
     verbs: tuple[str, ...] = ALL_VERBS
     gate: str | None = None  # served only while this feature gate is on
     alias_of: str | None = None  # a second group that serves the same stored objects (events)
+    singular: str = field(init=False)
+    qualified: str = field(init=False)  # `resourceclaims.resource.k8s.io`; core resources have no suffix
+    prefix: str = field(init=False)  # where the objects of this resource are stored
 
-    @cached_property
-    def singular(self) -> str:
-        return self.kind.lower()
-
-    @cached_property
-    def qualified(self) -> str:
-        """`resourceclaims.resource.k8s.io`; core resources have no suffix."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @cached_property
-    def prefix(self) -> str:
-        """Where the objects of this resource are stored."""
-        return f"{self.alias_of or self.qualified}/"
+    def __post_init__(self) -> None:
+        qualified = f"{self.plural}.{self.group}" if self.group else self.plural
+        object.__setattr__(self, "singular", self.kind.lower())
+        object.__setattr__(self, "qualified", qualified)
+        object.__setattr__(self, "prefix", f"{self.alias_of or qualified}/")
 
     def key(self, namespace: str, name: str) -> str:
         return f"{self.prefix}{namespace}/{name}" if self.namespaced else f"{self.prefix}{name}"

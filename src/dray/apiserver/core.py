@@ -137,13 +137,16 @@ class ApiServer:
     async def _list(self, request: Request) -> Answer:
         return await listing.list_objects(self.storage.cache, request)
 
-    async def _create(self, request: Request) -> Answer:
+    def _create(self, request: Request) -> Awaitable[Answer]:
         plural = request.resource.plural
-        if review := self._reviews.get(plural):
-            return Answer(code=201, tree=review(request))
+        if plural in self._reviews:
+            return self._review(request)
         if plural == "bindings":
-            return await self._subresources.bind(request)
-        return await self._registry.create(request)
+            return self._subresources.bind(request)
+        return self._registry.create(request)
+
+    async def _review(self, request: Request) -> Answer:
+        return Answer(code=201, tree=self._reviews[request.resource.plural](request))
 
 
 def unavailable(error: StoreError) -> ApiError:

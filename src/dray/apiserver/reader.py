@@ -36,8 +36,3 @@ def one(reader: Reader, type_: type[W], namespace: str, name: str) -> W | None:
 def many(reader: Reader, type_: type[W], namespace: str = "") -> Iterable[W]:
     """Read all objects of a type, in one namespace or in all."""
     return cast("Iterable[W]", reader.list(BY_TYPE[type_], namespace))
-
-
-def revision(reader: Reader, type_: type[Wire]) -> int:
-    """How old an index over a type may be to be current."""
-    return reader.revision(BY_TYPE[type_])

@@ -54,6 +54,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_OPTIONS = Options()
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
 class Request(msgspec.Struct, kw_only=True):
@@ -76,14 +77,34 @@ class Request(msgspec.Struct, kw_only=True):
     tracked: bool = False  # keep who manages which field even if no manager is named
 
 
-def make_request(*, body: Any = None, options: dict[str, Any], **fields: Any) -> Request:
+def make_request(
+    user: User,
+    verb: str,
+    resource: Resource,
+    namespace: str = "",
+    name: str = "",
+    subresource: str = "",
+    body: Any = None,
+    options: dict[str, Any] | None = None,
+    user_agent: str = "",
+) -> Request:
     """A request from plain values, for callers in the process that know the server by its shape only.
 
     The body is written and read once: the caller may keep its tree, and tuples become the lists that patches expect.
     """
     if body is not None:
-        body = msgspec.json.decode(msgspec.json.encode(body))
-    return Request(body=body, options=Options(**options) if options else DEFAULT_OPTIONS, **fields)
+        body = _decode(_encode(body))
+    return Request(
+        user=user,
+        verb=verb,
+        resource=resource,
+        namespace=namespace,
+        name=name,
+        subresource=subresource,
+        body=body,
+        options=Options(**options) if options else DEFAULT_OPTIONS,
+        user_agent=user_agent,
+    )
 
 
 class Answer(msgspec.Struct, kw_only=True):

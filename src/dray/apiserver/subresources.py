@@ -64,25 +64,28 @@ class Subresources:
             "token": self._token,
         }
 
-    async def handle(self, request: Request) -> Answer:
+    def handle(self, request: Request) -> Awaitable[Answer]:
         name = request.subresource
         if name in PLAIN:
-            return await self._part(request)
+            return self._part(request)
         handler = self._handlers.get(name)
         if handler is None:
             raise NotImplementedYet(
                 f"{request.resource.plural}/{name} is not implemented: this server has no connection to nodes"
             )
-        return await handler(request)
+        return handler(request)
 
-    async def _part(self, request: Request) -> Answer:
+    def _part(self, request: Request) -> Awaitable[Answer]:
         if request.verb == "get":
-            return Answer(version=self._found(request))
+            return self._get(request)
         if request.verb == "update":
-            return await self._registry.update(request)
+            return self._registry.update(request)
         if request.verb == "patch":
-            return await self._registry.patch(request)
+            return self._registry.patch(request)
         raise WrongMethod
+
+    async def _get(self, request: Request) -> Answer:
+        return Answer(version=self._found(request))
 
     def _found(self, request: Request) -> Version:
         version = self._storage.cache.get(request.resource.key(request.namespace, request.name))

@@ -7,7 +7,7 @@ imports none. Left out: container logs, which come over HTTP.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol, cast
 
@@ -208,19 +208,10 @@ class InProcess:
         body: Any = None,
         options: dict[str, Any] | None = None,
     ) -> Any:
-        return self._request(
-            user=self._user,
-            verb=verb,
-            resource=resource,
-            namespace=namespace if resource.namespaced else "",
-            name=name,
-            subresource=subresource,
-            body=body,
-            options=options or {},
-            user_agent=self._user_agent,
-        )
+        namespace = namespace if resource.namespaced else ""
+        return self._request(self._user, verb, resource, namespace, name, subresource, body, options, self._user_agent)
 
-    async def _call(
+    def _call(
         self,
         verb: str,
         resource: Resource,
@@ -230,9 +221,9 @@ class InProcess:
         *,
         body: Any = None,
         options: dict[str, Any] | None = None,
-    ) -> Answer:
+    ) -> Awaitable[Answer]:
         request = self._build(verb, resource, namespace, name, subresource, body=body, options=options)
-        return cast(Answer, await self._server.handle(request))
+        return self._server.handle(request)
 
 
 def _object(resource: Resource, answer: Answer) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from dray.api.errors import Forbidden
 from dray.api.types.authentication import BoundObjectReference, TokenRequest, TokenRequestSpec
 from dray.api.types.core import Binding, ObjectReference
+from dray.apiserver.admission import Chain
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
 from dray.apiserver.authorization import Union
 from dray.apiserver.authorization.rbac import Rbac
@@ -90,7 +91,7 @@ async def test_node_binds_nothing(plugin: NodeRestriction) -> None:
     asked = about("CREATE", pod("p", node="n1"), user=NODE, subresource="binding")
     asked.object = Binding(target=ObjectReference(name="n1"))
     with pytest.raises(Forbidden, match="cannot bind"):
-        await plugin.validate(asked)
+        await Chain([plugin]).validate(asked)
 
 
 async def test_node_writes_its_own_node_only(plugin: NodeRestriction) -> None:
@@ -142,10 +143,10 @@ async def test_node_gets_tokens_for_its_own_pods_only(bound: dict[str, str], ref
     asked.object = TokenRequest(spec=TokenRequestSpec(boundObjectRef=reference))
     plugin = NodeRestriction(Objects(mine, other))
     if not refused:
-        await plugin.validate(asked)
+        await Chain([plugin]).validate(asked)
         return
     with pytest.raises(Forbidden, match=refused):
-        await plugin.validate(asked)
+        await Chain([plugin]).validate(asked)
 
 
 # Drivers

@@ -11,7 +11,7 @@ from dray.api.errors import ApiError, Forbidden
 from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from dray.api.types.core import Binding, ObjectReference, Pod
-from dray.apiserver.admission import AdmissionRequest
+from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.admission.conditions import SECONDS
 from dray.apiserver.admission.policies import ValidatingPolicies
 from dray.apiserver.authorization import Union
@@ -171,8 +171,8 @@ async def test_what_is_posted_to_a_subresource_is_the_object() -> None:
         binding = Binding(target=ObjectReference(name=node))
         return AdmissionRequest(ADMIN, "CREATE", BY_TYPE[Pod], "default", "x", "binding", object=binding)
 
-    await asked.validate(bind("n"))
-    await refusal(asked.validate(bind("m")))
+    await Chain([asked]).validate(bind("n"))
+    await refusal(Chain([asked]).validate(bind("m")))
 
 
 # Which requests

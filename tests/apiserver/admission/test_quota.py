@@ -184,7 +184,7 @@ async def test_only_new_objects_are_charged() -> None:
     plugin = Quota(Objects(quota({"pods": "0", "configmaps": "0"}, {"pods": "0", "configmaps": "0"})))
     await update(plugin, pod("p"), pod("p"))
     binding = about("CREATE", pod("p"), subresource="binding")
-    await plugin.validate(binding)
+    await Chain([plugin]).validate(binding)
     elsewhere = pod("p", "other")
     assert (await create(plugin, elsewhere)).writes == []
 

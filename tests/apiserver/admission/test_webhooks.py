@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError
+from dray.apiserver.admission import Chain
 from dray.apiserver.admission.webhooks import Unprocessable, ValidatingWebhooks
 from dray.apiserver.authorization import Union
 from dray.apiserver.authorization.rbac import Rbac
@@ -332,8 +333,8 @@ async def test_conditions_are_not_asked_where_rules_do_not_match(hook: Hook, plu
 async def test_new_configuration_counts_at_once(hook: Hook) -> None:
     objects = Objects()
     one = asking(objects)
-    await one.validate(about("CREATE", pod("p")))
+    await Chain([one]).validate(about("CREATE", pod("p")))
     objects.put(hook.configuration())
-    await one.validate(about("CREATE", pod("p")))
+    await Chain([one]).validate(about("CREATE", pod("p")))
     assert len(hook.requests) == 1
     await one.aclose()

@@ -4,7 +4,7 @@ from typing import Any
 
 from dray.api.decode import to_object
 from dray.api.resources import BY_KIND, Resource
-from dray.apiserver.admission import AdmissionRequest, Operation, Plugin
+from dray.apiserver.admission import AdmissionRequest, Chain, Operation, Plugin
 from dray.apiserver.user import ADMIN, User
 
 Tree = dict[str, Any]
@@ -40,21 +40,21 @@ def about(
 async def create(plugin: Plugin, tree: Tree, **more: Any) -> AdmissionRequest:
     """Pass a creation through both steps of a plugin."""
     asked = about("CREATE", tree, **more)
-    await plugin.admit(asked)
+    await Chain([plugin]).admit(asked)
     asked.object = typed(tree)
-    await plugin.validate(asked)
+    await Chain([plugin]).validate(asked)
     return asked
 
 
 async def update(plugin: Plugin, old: Tree, new: Tree, **more: Any) -> AdmissionRequest:
     asked = about("UPDATE", new, old=old, **more)
-    await plugin.admit(asked)
+    await Chain([plugin]).admit(asked)
     asked.object = typed(new)
-    await plugin.validate(asked)
+    await Chain([plugin]).validate(asked)
     return asked
 
 
 async def delete(plugin: Plugin, tree: Tree, **more: Any) -> AdmissionRequest:
     asked = about("DELETE", tree, **more)
-    await plugin.validate(asked)
+    await Chain([plugin]).validate(asked)
     return asked

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
 
 from dray.api.errors import Forbidden
 from dray.api.resources import Resource
@@ -22,7 +24,8 @@ from dray.apiserver.authorization import refusal
 from dray.apiserver.user import User
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-Step = Callable[["AdmissionRequest"], Awaitable[None]]
+Waiting = Awaitable[None] | None
+Step = Callable[["AdmissionRequest"], Waiting]
 Steps = dict[tuple[type[Wire], Operation], list[Step]]
 
 
@@ -37,8 +40,7 @@ class Write:
     expected: str  # the resourceVersion that was read; "0": it must not exist
 
 
-@dataclass(slots=True)
-class AdmissionRequest:
+class AdmissionRequest(msgspec.Struct, eq=False):
     """One write on its way into the store. Trees and objects are in the stored version."""
 
     user: User
@@ -52,10 +54,10 @@ class AdmissionRequest:
     object: Wire | None = None  # what the tree came to; set before `validate`
     old: Wire | None = None  # of UPDATE and DELETE
     dry_run: bool = False
-    options: dict[str, Any] = field(default_factory=dict)  # CreateOptions, UpdateOptions, DeleteOptions as a tree
+    options: dict[str, Any] = {}  # CreateOptions, UpdateOptions, DeleteOptions as a tree
     verb: str = ""  # of an UPDATE: update or patch
-    warnings: list[str] = field(default_factory=list)  # sent to the client
-    writes: list[Write] = field(default_factory=list)
+    warnings: list[str] = []  # sent to the client
+    writes: list[Write] = []
     _held: AsyncExitStack | None = None  # locks that last until after the commit; most requests have none
 
     async def hold(self, lock: AbstractAsyncContextManager[Any]) -> None:
@@ -80,15 +82,18 @@ class AdmissionRequest:
 
 
 class Plugin(Protocol):
-    """One admission plugin. Either method may do nothing; both raise an ApiError to refuse."""
+    """One admission plugin. Either method may do nothing; both raise an ApiError to refuse.
+
+    Most have nothing to wait for, and are plain functions: a coroutine costs more than what they do.
+    """
 
     @property
     def name(self) -> str: ...
 
-    async def admit(self, request: AdmissionRequest) -> None:
+    def admit(self, request: AdmissionRequest) -> Waiting:
         """Change `request.tree` in place, before validation."""
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> Waiting:
         """Refuse the request or let it pass; changes nothing but `warnings`, `writes` and what is held."""
 
 
@@ -107,11 +112,11 @@ class Admission:
     types: tuple[type[Wire], ...] = ()  # the kinds of object that it may have a say about; empty: all
     operations: tuple[Operation, ...] = ()  # likewise
 
-    async def admit(self, request: AdmissionRequest) -> None:
-        return
+    def admit(self, request: AdmissionRequest) -> Waiting:
+        return None
 
-    async def validate(self, request: AdmissionRequest) -> None:
-        return
+    def validate(self, request: AdmissionRequest) -> Waiting:
+        return None
 
 
 def _concerned(plugin: Plugin, type_: type[Wire], operation: Operation) -> bool:
@@ -126,13 +131,14 @@ class Chain:
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self.plugins = tuple(plugins)
-        # A coroutine that does nothing still costs; most plugins do only one of the two, for a few kinds of object.
+        # A step that does nothing still costs; most plugins do only one of the two, for a few kinds of object.
         self._admit: Steps = {}
         self._validate: Steps = {}
 
     async def admit(self, request: AdmissionRequest) -> None:
         for admit in self._steps("admit", self._admit, request):
-            await admit(request)
+            if (waiting := admit(request)) is not None:
+                await waiting
 
     def _steps(self, what: str, known: Steps, request: AdmissionRequest) -> list[Step]:
         """What the plugins do about one kind of object and operation, in their order."""
@@ -148,7 +154,8 @@ class Chain:
         """Raises whatever the first plugin that refuses raises; nothing is held then."""
         try:
             for validate in self._steps("validate", self._validate, request):
-                await validate(request)
+                if (waiting := validate(request)) is not None:
+                    await waiting
         except BaseException:
             await request.release()
             raise

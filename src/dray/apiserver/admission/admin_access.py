@@ -26,7 +26,7 @@ class AdminAccess(Admission):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         if request.object is None or not request.concerns(ResourceClaim, ResourceClaimTemplate):
             return
         field = _asked(request)

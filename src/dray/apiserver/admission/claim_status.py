@@ -35,7 +35,7 @@ class ClaimStatusRights(Admission):
     def __init__(self, authorizer: Union) -> None:
         self._authorizer = authorizer
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         if request.operation != "UPDATE" or request.subresource != "status" or MASTERS in request.user.groups:
             return
         new, old = cast(ResourceClaim, request.object).status, cast(ResourceClaim, request.old).status

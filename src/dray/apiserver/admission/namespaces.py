@@ -8,6 +8,8 @@ somebody deletes them, which `bootstrap` does at the next start.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from dray.api.errors import Forbidden, not_found
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Namespace
@@ -25,7 +27,7 @@ class NamespaceLifecycle(Admission):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def admit(self, request: AdmissionRequest) -> None:
+    def admit(self, request: AdmissionRequest) -> None:
         """Before all other plugins, so that nothing else is said about objects in a namespace that goes."""
         if request.operation != "CREATE" or not request.resource.namespaced:
             return
@@ -35,7 +37,7 @@ class NamespaceLifecycle(Admission):
         if found.metadata.deletionTimestamp or found.status.phase == "Terminating":
             raise _terminating(request)
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         if request.operation == "DELETE" and request.concerns(Namespace) and request.name in NAMESPACES:
             raise request.forbidden("this namespace may not be deleted")
 
@@ -50,8 +52,8 @@ class NamespaceDefaults(Admission):
         self._reader = reader
         self._root_ca = root_ca
 
-    async def validate(self, request: AdmissionRequest) -> None:
-        await self.write(request)
+    def validate(self, request: AdmissionRequest) -> Awaitable[None]:
+        return self.write(request)
 
     async def write(self, request: AdmissionRequest) -> None:
         """What was left behind by an earlier namespace of the same name is kept."""

@@ -34,7 +34,7 @@ class NodeRestriction(Admission):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         node = request.user.node
         if not node:
             return
@@ -72,7 +72,7 @@ class NodeSlices(Admission):
     def __init__(self, authorizer: Union) -> None:
         self._authorizer = authorizer
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         user = request.user
         nodes = user.extra.get(NODE_NAME) if request.concerns(ResourceSlice) else None
         if not nodes or user.service_account is None:

@@ -33,7 +33,7 @@ class ValidatingPolicies(Admission):
         self._seen = (-1, -1)
         self._enforcement: Enforcement | None = None
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         bindings = self._reader.revision(_BINDINGS)
         if self._enforcement is None and bindings == self._seen[0]:  # most clusters: nothing is bound
             return

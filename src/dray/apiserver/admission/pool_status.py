@@ -55,7 +55,7 @@ class PoolStatusLimit(Admission):
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}  # user → tokens, and when that was so
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         if request.operation != "CREATE" or not request.concerns(ResourcePoolStatusRequest) or request.subresource:
             return
         if self._cap is not None and sum(1 for _ in many(self._reader, ResourcePoolStatusRequest)) >= self._cap:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.scheduling import PodGroup, PriorityClass
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.reader import Reader, many, one, revision
+from dray.apiserver.reader import Reader, many, one
 
+_CLASSES = BY_TYPE[PriorityClass]
 DEFAULT_POLICY = "PreemptLowerPriority"
 
 
@@ -26,7 +28,7 @@ class Priority(Admission):
         self._reader = reader
         self._default: tuple[int, PriorityClass | None] = (-1, None)
 
-    async def admit(self, request: AdmissionRequest) -> None:
+    def admit(self, request: AdmissionRequest) -> None:
         if request.tree is None or request.subresource or not request.concerns(Pod, PodGroup, PriorityClass):
             return
         spec = request.tree.get("spec")
@@ -37,7 +39,7 @@ class Priority(Admission):
             spec.setdefault("priority", request.old.spec.priority)
             spec.setdefault("preemptionPolicy", request.old.spec.preemptionPolicy)
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         new = request.object
         if not isinstance(new, PriorityClass) or not new.globalDefault:
             return
@@ -69,7 +71,7 @@ class Priority(Admission):
 
     def _default_class(self) -> PriorityClass | None:
         """The class marked as default with the lowest value; looked for again only when a class has changed."""
-        seen = revision(self._reader, PriorityClass)
+        seen = self._reader.revision(_CLASSES)
         if self._default[0] != seen:
             marked = [found for found in many(self._reader, PriorityClass) if found.globalDefault]
             self._default = (seen, min(marked, key=lambda found: found.value, default=None))

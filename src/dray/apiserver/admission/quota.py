@@ -10,7 +10,7 @@ updates change, which the quota controller does from `dray.api.usage` too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -22,7 +22,9 @@ from dray.api.types.core import Pod, ResourceQuota
 from dray.api.usage import ZERO, Usage, in_scope, names_for, total, unspecified, usage_of
 from dray.api.wire import Wire
 from dray.apiserver.admission import Admission, AdmissionRequest, Write
-from dray.apiserver.reader import Reader, many, revision
+from dray.apiserver.reader import Reader, many
+
+_QUOTAS = BY_TYPE[ResourceQuota]
 
 
 class Quota(Admission):
@@ -37,11 +39,15 @@ class Quota(Admission):
         self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
         if request.operation != "CREATE" or request.subresource or request.object is None or not request.namespace:
-            return
-        if not any(names_for(request.resource, quota.spec.hard) for quota in self._in(request.namespace)):
-            return
+            return None
+        quotas = self._in(request.namespace)
+        if not quotas or not any(names_for(request.resource, quota.spec.hard) for quota in quotas):
+            return None
+        return self._take_turn(request)
+
+    async def _take_turn(self, request: AdmissionRequest) -> None:
         if not request.dry_run:
             turn = self._turns.get(request.namespace) or asyncio.Lock()
             self._turns[request.namespace] = turn
@@ -60,7 +66,7 @@ class Quota(Admission):
                     request.writes.append(_written(quota, used))
 
     def _in(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        seen = revision(self._reader, ResourceQuota)
+        seen = self._reader.revision(_QUOTAS)
         if seen != self._seen:
             self._seen = seen
             self._quotas.clear()
@@ -103,7 +109,7 @@ def _written(quota: ResourceQuota, used: Usage) -> Write:
         "used": {**before, **{name: str(amount) for name, amount in used.items()}},
     }
     metadata = quota.metadata
-    return Write(BY_TYPE[ResourceQuota], metadata.namespace, metadata.name, tree, metadata.resourceVersion)
+    return Write(_QUOTAS, metadata.namespace, metadata.name, tree, metadata.resourceVersion)
 
 
 def _shown(amounts: Mapping[str, Quantity], names: Iterable[str]) -> str:

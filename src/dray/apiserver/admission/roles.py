@@ -35,7 +35,7 @@ class RoleEscalation(Admission):
         self._authorizer = authorizer
         self._rbac = rbac
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> None:
         if request.object is None or not request.concerns(*_ROLES, *_BINDINGS) or MASTERS in request.user.groups:
             return
         if request.concerns(*_ROLES):

@@ -34,7 +34,7 @@ class ServiceAccountAdmission(Admission):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def admit(self, request: AdmissionRequest) -> None:
+    def admit(self, request: AdmissionRequest) -> None:
         if request.operation != "CREATE" or not request.concerns(Pod) or request.subresource or request.tree is None:
             return
         spec, metadata = request.tree.get("spec"), request.tree.get("metadata") or {}

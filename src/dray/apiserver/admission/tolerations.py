@@ -20,7 +20,7 @@ class DefaultTolerationSeconds(Admission):
     def __init__(self, not_ready: int = 300, unreachable: int = 300) -> None:
         self._seconds = {NOT_READY: not_ready, UNREACHABLE: unreachable}
 
-    async def admit(self, request: AdmissionRequest) -> None:
+    def admit(self, request: AdmissionRequest) -> None:
         if request.operation == "DELETE" or not request.concerns(Pod) or request.subresource or request.tree is None:
             return
         spec = request.tree.get("spec")

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
+from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
@@ -24,11 +25,12 @@ from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.matching import described, matched_version, presented, selected
 from dray.apiserver.admission.webhook_client import API_VERSION, CallFailed, ReviewAnswer, ReviewStatus, WebhookClient
 from dray.apiserver.authorization import Union
-from dray.apiserver.reader import Reader, many, revision
+from dray.apiserver.reader import Reader, many
 
 if TYPE_CHECKING:
     from dray.apiserver.admission.conditions import Conditions
 
+_CONFIGURATIONS = BY_TYPE[ValidatingWebhookConfiguration]
 DEFAULT_SECONDS = 10
 LONGEST_WARNING = 256
 NEVER_SENT = (ValidatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding)
@@ -76,12 +78,13 @@ class ValidatingWebhooks(Admission):
         self._seen = -1
         self._hooks: tuple[Hook, ...] = ()
 
-    async def validate(self, request: AdmissionRequest) -> None:
-        if request.concerns(*NEVER_SENT) or not self._configured():
-            return
+    def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        if not self._configured() or request.concerns(*NEVER_SENT):
+            return None
         calls = [call for hook in self._hooks if (call := self._concerned(hook, request))]
-        if not calls:
-            return
+        return self._ask_all(calls, request) if calls else None
+
+    async def _ask_all(self, calls: list[Call], request: AdmissionRequest) -> None:
         outcomes = await asyncio.gather(*(self._ask(call, request) for call in calls))
         for error in outcomes:
             if error is not None:
@@ -91,7 +94,7 @@ class ValidatingWebhooks(Admission):
         await self._client.aclose()
 
     def _configured(self) -> bool:
-        seen = revision(self._reader, ValidatingWebhookConfiguration)
+        seen = self._reader.revision(_CONFIGURATIONS)
         if seen != self._seen:
             self._seen = seen
             configurations = many(self._reader, ValidatingWebhookConfiguration)
