@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from dray.api.errors import ServiceUnavailable
 from dray.api.gates import FeatureGates
 from dray.api.types.coordination import Lease
-from dray.api.types.core import Node, Pod
+from dray.api.types.core import ConfigMap, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.apiserver.assembly import Running
 from dray.apiserver.assembly import Settings as ServerSettings
@@ -398,6 +399,25 @@ async def test_a_long_name_is_no_obstacle(node: Agent, cluster: Cluster, root: P
     pod = await cluster.pod(name, "echo $HOSTNAME", restartPolicy="Never")
     await cluster.phase(name, "Succeeded")
     assert lines(root, pod) == ["a" * 62]
+
+
+def started(code: str = "", kind: str = "container") -> float:
+    """How many containers were started, or failed to start with a code."""
+    name = "kubelet_started_containers_errors_total" if code else "kubelet_started_containers_total"
+    labels = {"container_type": kind, **({"code": code} if code else {})}
+    return REGISTRY.get_sample_value(name, labels) or 0
+
+
+async def test_starts_and_failed_starts_are_counted(node: Agent, cluster: Cluster) -> None:
+    before = started(), started(kind="init_container"), started("CreateContainerConfigError", "init_container")
+    prepare = container("prepare", "true", envFrom=[{"configMapRef": {"name": "later"}}])
+    await cluster.pod("p", "true", initContainers=[prepare], restartPolicy="Never")
+    await cluster.until("p", lambda pod: "CreateContainerConfigError" in str(pod.status.initContainerStatuses))
+    assert started("CreateContainerConfigError", "init_container") > before[2]
+    await cluster.client.create(ConfigMap, {"metadata": {"name": "later"}}, namespace=NAMESPACE)
+    await cluster.phase("p", "Succeeded")
+    assert started() == before[0] + 1
+    assert started(kind="init_container") >= before[1] + 2
 
 
 async def test_a_missing_config_map_is_waited_for(node: Agent, cluster: Cluster) -> None:

@@ -1,13 +1,13 @@
-"""The metrics of a node's work with drivers, under the names that dashboards for Kubernetes already know.
+"""The metrics of a node's work with drivers and containers, under the names that dashboards for Kubernetes already know.
 
 Several agents in one process add up. Left out: serving them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter as Tally
 
-from prometheus_client import Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 ANY_DRIVER = "<any>"
 
@@ -17,6 +17,12 @@ OPERATIONS = Histogram(
     ["driver_name", "method_name", "grpc_status_code"],
     buckets=(0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 45.0),
 )
+STARTS = Counter(
+    "kubelet_started_containers", "Containers that the node tried to start, restarts included", ["container_type"]
+)
+START_ERRORS = Counter(
+    "kubelet_started_containers_errors", "Starts of containers that failed, by reason", ["container_type", "code"]
+)
 _IN_USE = Gauge("dra_resource_claims_in_use", "Claims that are prepared on the node, by driver", ["driver_name"])
 
 
@@ -24,11 +30,11 @@ class ClaimsInUse:
     """One agent's share of the gauge."""
 
     def __init__(self) -> None:
-        self._shown: Counter[str] = Counter()
+        self._shown: Tally[str] = Tally()
 
     def show(self, drivers_of_claims: list[set[str]]) -> None:
         """Tell which drivers each claim in use needs."""
-        now = Counter(driver for drivers in drivers_of_claims for driver in drivers)
+        now = Tally(driver for drivers in drivers_of_claims for driver in drivers)
         now[ANY_DRIVER] = len(drivers_of_claims)
         for driver in {*now, *self._shown}:
             _IN_USE.labels(driver).inc(now[driver] - self._shown[driver])

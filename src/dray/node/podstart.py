@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dray.api.types.core import Container, Pod
 from dray.client.backoff import Backoff
-from dray.node import lifecycle
+from dray.node import lifecycle, metrics
 from dray.node.cdi import CdiError
 from dray.node.environment import ConfigProblem, Sources, command_line, environment
 from dray.node.lifecycle import Histories, Waiting
@@ -49,6 +49,7 @@ class Starter:
         if waiting is not None and until > self._node.clock.monotonic():
             return waiting
         container = next(c for c in (*pod.spec.initContainers, *pod.spec.containers) if c.name == name)
+        metrics.STARTS.labels(_type(pod, name)).inc()
         try:
             await self._node.runtime.start(await self._task(pod, container, histories))
         except ConfigProblem as error:
@@ -61,6 +62,7 @@ class Starter:
         return None
 
     def _troubled(self, pod: Pod, name: str, waiting: Waiting) -> Waiting:
+        metrics.START_ERRORS.labels(_type(pod, name), waiting.reason).inc()
         if name not in self._backoffs:
             self._backoffs[name] = Backoff(self._node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)
         self._troubles[name] = waiting, self._node.clock.monotonic() + self._backoffs[name].next_delay()
@@ -96,6 +98,11 @@ class Starter:
         for conflict in conflicts:
             self._node.recorder.warning(pod, "ConflictingDeviceEdits", f"container {name}: {conflict}")
         self._cannot[name] = cannot
+
+
+def _type(pod: Pod, name: str) -> str:
+    """What metrics call a container of this kind."""
+    return "init_container" if any(c.name == name for c in pod.spec.initContainers) else "container"
 
 
 def restarts(pod: Pod) -> dict[str, int]:
