@@ -46,10 +46,6 @@ _GO_NAMES = {
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:\d\d)")
 
 
-class _Unfit(Exception):
-    """The quick walk met something that only the thorough one can explain."""
-
-
 class _WrongType(Exception):
     """A value that cannot stand in its field, in Kubernetes' words."""
 
@@ -121,14 +117,14 @@ def check(resource: Resource, version: str, tree: Any) -> list[str]:
     api_version = resource.api_version(version)
     check_kind(resource, api_version, tree)
     tree["kind"], tree["apiVersion"] = resource.kind, api_version
-    plan = _plan(resource.message(version))
+    plan = _plan_of(resource, version)
     if version == resource.stored:
         try:
             msgspec.convert(tree, resource.type)
             _tidy(plan, tree)
             return []
-        except (msgspec.ValidationError, _Unfit, RecursionError):
-            pass
+        except (msgspec.ValidationError, _WrongType, RecursionError):
+            pass  # what only the thorough walk can explain
     complaints: list[str] = []
     try:
         _walk(plan, tree, "", complaints)
@@ -162,7 +158,7 @@ def part(message: str, type_: type[T], tree: Tree) -> T | None:
         msgspec.convert(tree, type_)
         _tidy(_plan(message), tree)
         return msgspec.convert(tree, type_)
-    except (msgspec.ValidationError, _Unfit):
+    except (msgspec.ValidationError, _WrongType):
         return None
 
 
@@ -185,6 +181,11 @@ class _Plan(msgspec.Struct):
     name: str
     slots: dict[str, _Slot]
     visited: dict[str, _Slot]
+
+
+@cache
+def _plan_of(resource: Resource, version: str) -> _Plan:
+    return _plan(resource.message(version))
 
 
 @cache
@@ -249,35 +250,28 @@ def _visited_messages() -> frozenset[str]:
 
 def _tidy(plan: _Plan, tree: Tree) -> None:
     visited = plan.visited
-    empty: list[str] | None = None
+    empty: list[str] = []
     for name, value in tree.items():
         if value is None:
-            empty = [*(empty or ()), name]
+            empty.append(name)
         elif (slot := visited.get(name)) is None:
             continue
         elif not slot.shape:
             if slot.message:
                 _tidy(_plan(slot.message), value)
-            elif (clean := _tidy_value(slot.type, value)) is not value:
+            elif (clean := _canonical(slot.type, value)) is not value:
                 tree[name] = clean
         elif slot.nullable and not value:
-            empty = [*(empty or ()), name]
+            empty.append(name)
         elif slot.message:
             inner = _plan(slot.message)
             for item in value if slot.shape == "[" else value.values():
                 _tidy(inner, item)
         elif slot.type not in _PLAIN:
             for key, item in list(enumerate(value) if slot.shape == "[" else value.items()):
-                value[key] = _tidy_value(slot.type, item)
-    for name in empty or ():
+                value[key] = _canonical(slot.type, item)
+    for name in empty:
         del tree[name]
-
-
-def _tidy_value(type_: str, value: Any) -> Any:
-    try:
-        return _canonical(type_, value)
-    except _WrongType as error:
-        raise _Unfit from error
 
 
 def _canonical(type_: str, value: Any) -> Any:

@@ -27,7 +27,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 CREATE_ONLY = ("create",)
 
 
-@dataclass(frozen=True, slots=True)  # slots, since it is asked several times in every request
+@dataclass(frozen=True, slots=True, eq=False)  # asked, and looked up by, several times in every request
 class Resource:
     """One resource of the API: its names, versions and stored type."""
 

@@ -64,7 +64,8 @@ class Commits:
                 return await self._cache.commit((op,))
             return await self._commit_together(admission, op, holds)
         finally:
-            await admission.release()
+            if admission.held is not None:
+                await admission.release()
 
     def _holds_of(self, admission: AdmissionRequest, obj: Wire | None) -> list[Op]:
         """Keys of devices that the write of a claim takes or gives back; `obj` is None when the claim goes."""

@@ -44,7 +44,8 @@ def track(request: Request, current: Version | None, tree: Tree) -> None:
     reset = metadata.pop("managedFields", None) == _RESET
     old = stored(current) if current is not None and _had_entries(current) else None
     entries = old["metadata"].pop("managedFields", []) if old else []
-    if not (request.tracked or request.options.field_manager or any(e.get("operation") == "Apply" for e in entries)):
+    applied = any(entry.get("operation") == "Apply" for entry in entries) if entries else False
+    if not (request.tracked or request.options.field_manager or applied):
         if entries:
             metadata["managedFields"] = entries
         return

@@ -8,6 +8,7 @@ is shared with the state before. The answer is the same as that of the long way,
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -92,6 +93,7 @@ def _merged(request: Request, message: str, tree: Tree, patch: Tree) -> Tree:
     return strategic_merge(message, tree, patch)
 
 
+@cache
 def _part(resource: Resource, name: str) -> str:
     return schema.message(resource.message()).fields[name].reference
 

@@ -124,17 +124,16 @@ class Registry:
     async def patch(self, request: Request) -> Answer:
         if request.options.patch_type == APPLY_PATCH:
             return await self._apply(request)
-        patch = request.body
-        original = encode(patch)
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                patch = msgspec.json.decode(original)
+        original = b""
+        for _ in range(_ATTEMPTS):
             current = self._current(request)
             if current is None:
                 raise not_found(request.resource, request.name)
             try:
                 if (obj := partial.patched(request, current, self._gates)) is not None:
                     return await self._replace_part(request, current, obj)
+                patch = msgspec.json.decode(original) if original else request.body
+                original = original or encode(patch)
                 tree, warnings = self.read(request, self._patched(request, current, patch), current)
                 return await self.replace(request, current, tree, warnings)
             except Conflict:

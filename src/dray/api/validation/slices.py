@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TypeVar
 
 from dray.api import names
@@ -12,7 +13,7 @@ from dray.api.semver import Semver
 from dray.api.types import resource
 from dray.api.validation import capacities, devices
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, bounded, named, one_member, required_name, unchanged, unique
+from dray.api.validation.lists import Errors, bounded, each, named, one_member, required_name, unchanged, unique
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.nodes import node_selector
 from dray.api.validation.paths import SPEC, Path
@@ -37,6 +38,7 @@ _NO_DEVICE_PLACE = (
     "ResourceSlice spec"
 )
 _VALUE_FIELDS = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
+_values = attrgetter(*_VALUE_FIELDS)
 _TRUE_OR_UNSET = "must be either unset or set to true"
 _SHOWN_KEY_MAX = devices.DRIVER_MAX + 1 + devices.IDENTIFIER_MAX
 _NODE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
@@ -176,11 +178,13 @@ def _attribute(attribute: resource.DeviceAttribute, path: Path) -> Errors:
         yield from _text(attribute.string, path / "string")
     if attribute.version is not None:
         yield from _version(attribute.version, path / "version")
-    for index, text in enumerate(attribute.strings):
-        yield from _text(text, path / "strings" / index)
-    for index, text in enumerate(attribute.versions):
-        yield from _version(text, path / "versions" / index)
-    yield from one_member({name: getattr(attribute, name) for name in _VALUE_FIELDS}, path)
+    if attribute.strings:
+        yield from each(attribute.strings, path / "strings", _text)
+    if attribute.versions:
+        yield from each(attribute.versions, path / "versions", _version)
+    values = _values(attribute)
+    if values.count(None) + values.count(()) != len(values) - 1:
+        yield from one_member(dict(zip(_VALUE_FIELDS, values, strict=True)), path)
 
 
 def _text(text: str, path: Path) -> Errors:

@@ -58,17 +58,17 @@ class AdmissionRequest(msgspec.Struct, eq=False):
     verb: str = ""  # of an UPDATE: update or patch
     warnings: list[str] = []  # sent to the client
     writes: list[Write] = []
-    _held: AsyncExitStack | None = None  # locks that last until after the commit; most requests have none
+    held: AsyncExitStack | None = None  # locks that last until after the commit; most requests have none
 
     async def hold(self, lock: AbstractAsyncContextManager[Any]) -> None:
         """Enter a lock that lasts until after the commit."""
-        if self._held is None:
-            self._held = AsyncExitStack()
-        await self._held.enter_async_context(lock)
+        if self.held is None:
+            self.held = AsyncExitStack()
+        await self.held.enter_async_context(lock)
 
     async def release(self) -> None:
         """Leave what is held."""
-        held, self._held = self._held, None
+        held, self.held = self.held, None
         if held is not None:
             await held.aclose()
 

@@ -48,22 +48,27 @@ def _object(type_: str, tree: Object, patch: Object) -> Object:
     if directive not in ("merge", "replace"):
         raise PatchRejected(f"unknown directive {DIRECTIVE}: {directive!r}")
     merged = {} if directive == "replace" else _retained(tree, patch)
-    before = dict(merged)
-    for key, value in patch.items():
+    steering = {key: value for key, value in patch.items() if key[:1] == "$" and _steers(key)}
+    before = dict(merged) if steering else merged
+    for key, value in steering.items():
         if key.startswith(DELETE_PREFIX):
             _delete_values(merged, key.removeprefix(DELETE_PREFIX), value)
     for key, value in patch.items():
-        if key in (DIRECTIVE, RETAIN) or key.startswith((DELETE_PREFIX, ORDER_PREFIX)):
+        if key in steering:
             continue
         if value is None:
             merged.pop(key, None)
         else:
             merged[key] = _value(_field(type_, key), merged.get(key), value)
-    for key, value in patch.items():
+    for key, value in steering.items():
         if key.startswith(ORDER_PREFIX):
             name = key.removeprefix(ORDER_PREFIX)
             _set_order(merged, name, _list(key, value), _field(type_, name), before.get(name), patch.get(name))
     return merged
+
+
+def _steers(key: str) -> bool:
+    return key in (DIRECTIVE, RETAIN) or key.startswith((DELETE_PREFIX, ORDER_PREFIX))
 
 
 def _list(what: str, value: Tree) -> Sequence[Any]:
@@ -102,10 +107,11 @@ def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any]) 
     key = field.patch_key
     if not field.reference:
         return _ordered([*old, *(value for value in patch if value not in old)], patch, old, key)
-    plain = [item for item in patch if _directive(item, key) == "merge"]
-    if any(_directive(item, key) == "replace" for item in patch):
+    directives = [_directive(item, key) for item in patch]
+    plain = [item for item, directive in zip(patch, directives, strict=True) if directive == "merge"]
+    if "replace" in directives:
         return [_object(field.element, {}, item) for item in plain]
-    doomed = {_identity(item, key) for item in patch if _directive(item, key) == "delete"}
+    doomed = {_identity(item, key) for item, what in zip(patch, directives, strict=True) if what == "delete"}
     merged = [item for item in old if _identity(item, key) not in doomed]
     places = {_identity(item, key): place for place, item in enumerate(merged)}
     for item in plain:
@@ -166,6 +172,8 @@ def _ordered(items: Sequence[Any], wanted: Sequence[Any], server: Sequence[Any],
     """
     places, before = _places(wanted, key), _places(server, key)
     named = sorted((i for i in items if _identity(i, key) in places), key=lambda i: places[_identity(i, key)])
+    if len(named) == len(items):
+        return named
     others = sorted(
         (i for i in items if _identity(i, key) not in places), key=lambda i: before.get(_identity(i, key), len(before))
     )
