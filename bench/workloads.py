@@ -17,7 +17,6 @@ import msgspec
 import uvloop
 
 from dray.api.gates import FeatureGates
-from dray.api.podclaims import Sharing
 from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
@@ -157,7 +156,7 @@ async def _cluster(nodes: int) -> AsyncIterator[tuple[InProcess, SharedInformers
     running = await Running.open(Settings(gates=GATES))
     client = InProcess(running.api, ADMIN)
     informers = SharedInformers(client)
-    simulated = SimulatedNodes(client, informers, nodes, 0, sharing=Sharing.of(GATES))
+    simulated = SimulatedNodes(client, informers, nodes, 0, gates=GATES)
     await _publish(client)
     parts = (
         ControllerManager(client, gates=GATES, informers=informers).run,

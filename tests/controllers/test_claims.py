@@ -9,7 +9,7 @@ import pytest
 
 from dray.api.errors import Invalid
 from dray.api.podclaims import CLAIM_FINALIZER
-from dray.api.types.core import Event, Namespace, Pod, ResourceQuota
+from dray.api.types.core import Event, Namespace, Node, Pod, ResourceQuota
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.client import Client
 from dray.controllers.claims import ClaimController
@@ -44,11 +44,11 @@ async def pod(client: Client, name: str = "p", *, node: str = "", **claims: str)
     return await client.create(Pod, {"metadata": {"name": name}, "spec": spec}, namespace="ns")
 
 
-async def allocated(client: Client, name: str, *consumers: Pod) -> None:
+async def allocated(client: Client, name: str, *consumers: Pod, **more: Any) -> None:
     """Play the scheduler: finalizer, allocation and reservations."""
     await client.patch(ResourceClaim, name, {"metadata": {"finalizers": [CLAIM_FINALIZER]}}, "ns")
     references = [{"resource": "pods", "name": p.metadata.name, "uid": p.metadata.uid} for p in consumers]
-    status = {"allocation": ALLOCATION, "reservedFor": references}
+    status = {"allocation": {**ALLOCATION, **more}, "reservedFor": references}
     await client.patch(ResourceClaim, name, {"status": status}, "ns", subresource="status")
 
 
@@ -333,6 +333,21 @@ async def test_a_pod_that_was_given_its_node_by_hand_gets_its_reservation(client
     await claim(client, "c", first)
     async with start(ClaimController):
         await pod(client, "second", x="c", node="n")
+        await reservations(client, "c", ["first", "second"])
+
+
+async def test_a_pod_that_was_given_a_node_without_the_devices_gets_none(client: Client, start: Start) -> None:
+    for name in ("n", "far"):
+        await client.create(Node, {"metadata": {"name": name, "labels": {"rack": name}}})
+    first = await pod(client, "first", x="c", node="n")
+    await claim(client)
+    rack = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["n"]}]}]}
+    await allocated(client, "c", first, nodeSelector=rack)
+    async with start(ClaimController):
+        await pod(client, "astray", x="c", node="far")
+        await pod(client, "second", x="c", node="n")
+        await reservations(client, "c", ["first", "second"])
+        await quiet()
         await reservations(client, "c", ["first", "second"])
 
 

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from dray.api.errors import NotFound
 from dray.api.gates import FeatureGates
-from dray.api.podclaims import Sharing
 from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.apiserver.assembly import Running, Settings
@@ -82,7 +81,7 @@ class Cluster:
         if name == CONTROLLERS:
             return ControllerManager(client, gates=gates, informers=informers, root_ca=self.running.root_ca or "CA")
         if name == NODES:
-            return SimulatedNodes(client, informers, self.nodes, self.devices, sharing=Sharing.of(gates))
+            return SimulatedNodes(client, informers, self.nodes, self.devices, gates=gates)
         return Scheduler(client, gates, self.configurations.get(name), informers=informers)
 
     def client_of(self, name: str) -> Client:

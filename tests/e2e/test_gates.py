@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
-from tests.e2e.cluster import CONTROLLERS, SCHEDULER, Cluster, cluster
+from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import alternatives, claim, pod, request, template
 
 OFF = "DynamicResourceAllocation=false"
@@ -27,6 +27,15 @@ async def test_a_scheduler_without_devices_places_pods_that_the_node_then_refuse
         assert (await c.pod("p")).status.phase == "Pending"  # must be deleted by hand, as KEP-4381 says
         await c.delete(Pod, "p")
         await c.gone(Pod, "p")
+
+
+async def test_nodes_without_devices_run_pods_that_nobody_allocated_devices_for() -> None:
+    async with cluster() as c:
+        await c.create(ResourceClaimTemplate, template("t"))
+        await c.restart(SCHEDULER, OFF)
+        await c.restart(NODES, OFF)
+        await c.create(Pod, pod("p", templates=["t"]))
+        await c.runs("p")
 
 
 async def test_controllers_without_devices_make_no_claims_and_make_them_later() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dray.api.gates import FeatureGates
-from dray.api.podclaims import Sharing
 from dray.api.types.core import Event, Namespace, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
@@ -79,9 +78,7 @@ class Cluster:
         elif kind == "scheduler":
             work = Scheduler(self.client, gates, informers=informers).run()
         else:
-            work = self._run_nodes(
-                SimulatedNodes(self.client, informers, self._nodes, 0, sharing=Sharing.of(gates)), informers
-            )
+            work = self._run_nodes(SimulatedNodes(self.client, informers, self._nodes, 0, gates=gates), informers)
         await informers.start()
         self._tasks[part] = asyncio.create_task(work, name=part), informers
         await within(informers.synced())

@@ -114,10 +114,9 @@ def _scheduler(
 def _nodes(
     client: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
 ) -> Callable[[], Awaitable[None]]:
-    from dray.api.podclaims import Sharing
     from dray.sim import SimulatedNodes
 
-    nodes = SimulatedNodes(client, informers, args.nodes, args.devices, sharing=Sharing.of(running.gates))
+    nodes = SimulatedNodes(client, informers, args.nodes, args.devices, gates=running.gates)
 
     async def run() -> None:
         await informers.start()

@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple
 from dray.api import podclaims
 from dray.api.errors import NotFound
 from dray.api.podclaims import Sharing
-from dray.api.types.core import Pod, PodResourceClaim
-from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
+from dray.api.selectors.nodes import node_selector_matches
+from dray.api.types.core import Node, Pod, PodResourceClaim
+from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.client import Controller, Deltas, Informer
 from dray.client.consumers import Consumers
@@ -56,6 +57,7 @@ class ClaimController:
         )
         self._pods = informers.informer(Pod)
         self._claims = informers.informer(ResourceClaim)
+        self._nodes = informers.informer(Node)
         templates = informers.informer(ResourceClaimTemplate)
         self._maker = ClaimMaker(context.client, self._claims, templates, context.recorder)
         self._pods.add_index(BY_TEMPLATE, _templates_used)
@@ -240,6 +242,8 @@ class ClaimController:
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
             if claim is None or claim.status.allocation is None or claim.metadata.deletionTimestamp is not None:
                 continue
+            if not self._is_within_reach(claim.status.allocation, pod.spec.nodeName):
+                continue  # it can never start there
             through = group if use.by_group else None
             if use.generated and not podclaims.is_controlled_by(claim, (through or pod).metadata.uid):
                 continue
@@ -249,6 +253,12 @@ class ClaimController:
             if consumer is not None:
                 reservations = [podclaims.reference_tree(r) for r in claim.status.reservedFor]
                 await self._patch_status(claim, {"reservedFor": [*reservations, consumer]})
+
+    def _is_within_reach(self, allocation: AllocationResult, name: str) -> bool:
+        """Whether a node of this name can use what was allocated."""
+        node = self._nodes.get("", name)
+        labels = node.metadata.labels if node is not None else {}
+        return allocation.nodeSelector is None or node_selector_matches(allocation.nodeSelector, labels, name)
 
     # -- claims
 

@@ -14,6 +14,7 @@ import time
 
 from dray.api import podclaims
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
@@ -44,7 +45,7 @@ class SimulatedNodes:
         count: int,
         devices: int,
         *,
-        sharing: Sharing = Sharing(),  # noqa: B008 (immutable)
+        gates: FeatureGates = FeatureGates(),  # noqa: B008 (immutable)
     ) -> None:
         self._client = client
         self._count = count
@@ -52,8 +53,9 @@ class SimulatedNodes:
         self._numbers = {hardware.node_name(n): n for n in range(count)}
         self._pods = informers.informer(Pod)
         self._claims = informers.informer(ResourceClaim)
-        self._sharing = sharing
-        self._consumers = Consumers(informers, groups=sharing.groups)
+        self._serves_devices = gates.enabled("DynamicResourceAllocation")
+        self._sharing = Sharing.of(gates)
+        self._consumers = Consumers(informers, groups=self._sharing.groups)
         self._recorder = EventRecorder(client, "kubelet")
         self._controller: Controller[Key] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
         self._ends: dict[str, float] = {}  # uid of a pod that runs → when its time is up, in the loop's time
@@ -184,6 +186,8 @@ class SimulatedNodes:
 
     def _not_admitted(self, pod: Pod) -> str:
         """Why a real node would not start this pod yet; empty when it would."""
+        if not self._serves_devices:
+            return ""  # it would not even look
         for use in self._consumers.uses(pod):
             if not use.needed:
                 continue
