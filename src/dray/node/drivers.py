@@ -157,7 +157,13 @@ class Driver:
             raise DriverError(f"DRA driver {self.name}: {method}: the driver has gone") from error
         finally:
             path = f"/{self._messages.DESCRIPTOR.package}.DRAPlugin/{method}"
-            OPERATIONS.labels(self.name, path, code.name).observe(time.perf_counter() - begun)
+            OPERATIONS.labels(self.name, path, _code_name(code)).observe(time.perf_counter() - begun)
+
+
+def _code_name(code: grpc.StatusCode) -> str:
+    """The name of a code as dashboards know it from Go: `Unavailable`, `DeadlineExceeded`."""
+    names = {grpc.StatusCode.OK: "OK", grpc.StatusCode.CANCELLED: "Canceled"}
+    return names.get(code) or code.name.title().replace("_", "")
 
 
 def _is_cancelled(error: BaseException) -> bool:
