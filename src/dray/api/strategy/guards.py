@@ -191,7 +191,10 @@ def drop_disabled(kind: str, tree: Tree, old: Wire | None, gates: FeatureGates) 
     for gate, places in _BY_KIND.get(kind, ()):
         if gate in served:
             continue
-        found = [(holder, name) for holder, name in places(tree) if name in holder]
+        found = []
+        for holder, name in places(tree):  # no comprehension: almost always nothing is found, and it costs a call
+            if name in holder:
+                found.append((holder, name))
         if not found:
             continue
         if before is None:
