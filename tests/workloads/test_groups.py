@@ -330,6 +330,13 @@ async def test_a_group_that_is_made_again_gets_a_claim_of_its_own(cluster: Clust
     assert (await cluster.read(second or "")).status.allocation is not None
 
 
+async def test_a_pod_that_asks_for_what_its_group_does_not_have_is_told(cluster: Cluster) -> None:
+    await cluster.template()
+    await cluster.group("g", claim="t:t")
+    await cluster.pod("p", "g", x="g:other")
+    await cluster.waits("p", 'podgroup "g" has no resource claim "other"')
+
+
 async def conditions(cluster: Cluster, name: str) -> list[tuple[str, str, str]]:
     group = await cluster.client.get(PodGroup, name, "ns")
     return sorted((c.type, c.status, c.reason) for c in group.status.conditions)

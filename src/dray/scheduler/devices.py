@@ -226,7 +226,7 @@ class Devices:
             if not use.needed:
                 continue
             if use.claim is None:
-                raise Refusal(f"waiting for the ResourceClaim of entry {use.entry} to be created from its template")
+                raise Refusal(_why_no_claim(pod, use.entry, state.group))
             claim = self._claims.get(pod.metadata.namespace, use.claim)
             if claim is None:
                 raise Refusal(f'resourceclaim "{use.claim}" not found')
@@ -408,3 +408,12 @@ def single_node(selector: NodeSelector) -> str | None:
     field_ = term.matchFields[0]
     named = field_.key == "metadata.name" and field_.operator == "In" and len(field_.values) == 1
     return field_.values[0] if named else None
+
+
+def _why_no_claim(pod: Pod, name: str, group: PodGroup | None) -> str:
+    """Why an entry of a pod has no claim yet: there is nothing to wait for where its group does not have it."""
+    entry = next(entry for entry in pod.spec.resourceClaims if entry.name == name)
+    wanted = entry.podGroupResourceClaim
+    if group is not None and wanted is not None and podclaims.group_entry(entry, group) is None:
+        return f'podgroup "{group.metadata.name}" has no resource claim "{wanted}"'
+    return f"waiting for the ResourceClaim of entry {name} to be created from its template"
