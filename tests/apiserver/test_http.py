@@ -165,6 +165,15 @@ async def watched(http: HttpAsker, path: str, count: int, **headers: str) -> lis
     return events
 
 
+async def test_work_in_the_process_gets_shorter_turns_while_clients_ask(http: HttpAsker) -> None:
+    server = http.running.api
+    await server.give_way()
+    undisturbed = await server.give_way()
+    await http("GET", CLAIMS)
+    assert await server.give_way() < undisturbed
+    assert await server.give_way() == undisturbed
+
+
 async def test_a_watch_is_a_stream_of_lines(http: HttpAsker) -> None:
     _, created = await http("POST", CLAIMS, claim("a"))
     task = asyncio.ensure_future(watched(http, f"{CLAIMS}?watch=true", 3))

@@ -316,3 +316,11 @@ async def test_a_server_without_v1_is_served_in_v1beta1(server: Running, near: C
         patched = await far.patch(resource.ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "ns")
         assert patched.metadata.labels == {"a": "b"}
     await http.stop()
+
+
+async def test_work_that_can_wait_lets_others_in(client: Client) -> None:
+    others: list[str] = []
+    asyncio.get_running_loop().call_soon(others.append, "one")
+    turn = await client.give_way()
+    assert others == ["one"]
+    assert 0 < turn < 0.1

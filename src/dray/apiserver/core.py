@@ -6,8 +6,10 @@ process callers get the same typed objects that the cache holds. Left out: who t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from time import perf_counter
 from typing import Any
 
 from dray.api.errors import ApiError, ServiceUnavailable, not_found
@@ -27,6 +29,12 @@ from dray.apiserver.watching import Change, Watching
 from dray.store import Closed, StoreError
 
 Review = Callable[[Request], dict[str, Any]]
+
+# Seconds: how long requests from outside keep work of this process waiting, and how long that may then go on. Long turns
+# are cheaper, as what they cause is told in batches; short ones let others in.
+_WAIT_AT_MOST = 0.02
+_TURN = 0.005
+_TURN_AMONG_OTHERS = 0.002
 
 
 class ApiServer:
@@ -49,6 +57,8 @@ class ApiServer:
         self.authorizer = authorizer
         self.request = make_request  # how callers in the process make what `handle` and `watch` take
         self.log_source: LogSource | None = None
+        self.from_outside = 0  # requests that came from other processes so far
+        self._seen_from_outside = 0
         admission = admission or Chain(())
         commits = Commits(storage.cache, admission)
         self._registry = registry = Registry(storage, commits, admission, self.gates)
@@ -78,6 +88,19 @@ class ApiServer:
             return await verb(request)
         except StoreError as error:
             raise unavailable(error) from error
+
+    async def give_way(self) -> float:
+        """Return when requests from outside have been read, or kept the caller long enough; with its seconds of work.
+
+        Who shares the event loop with the server and takes all of it makes every client wait. A client that waits
+        sends nothing, and leaves the loop without work while it thinks about its next request.
+        """
+        before, self._seen_from_outside = self._seen_from_outside, -1
+        ends = perf_counter() + _WAIT_AT_MOST
+        while self._seen_from_outside != self.from_outside and perf_counter() < ends:
+            self._seen_from_outside = self.from_outside
+            await asyncio.sleep(0)
+        return _TURN if self.from_outside == before else _TURN_AMONG_OTHERS
 
     def watch(self, request: Request) -> AsyncGenerator[list[WatchEvent], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""

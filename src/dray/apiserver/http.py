@@ -80,6 +80,7 @@ class HttpApi:
         call = Call(self, scope, receive, send)
         begun = perf_counter()
         self.metrics.in_flight += 1
+        self._server.from_outside += 1
         try:
             await call.answer()
         except ApiError as error:

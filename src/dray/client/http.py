@@ -7,6 +7,7 @@ retry reads themselves. Left out: choosing a configuration (`config`) and readin
 
 from __future__ import annotations
 
+import asyncio
 import math
 import ssl
 import tempfile
@@ -37,6 +38,7 @@ _RETRY_LIMIT_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 # The server ends a watch at its timeout; a connection that is silent for longer than that is dead.
 _STREAM_GRACE_SECONDS = 30.0
+_TURN_SECONDS = 0.005  # of work that can wait, before others in this process want theirs
 
 Query = dict[str, str]
 
@@ -59,6 +61,10 @@ class Http:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    async def give_way(self) -> float:
+        await asyncio.sleep(0)  # the server is elsewhere, and only this process wants its turn
+        return _TURN_SECONDS
 
     async def aclose(self) -> None:
         if self._session is not None:

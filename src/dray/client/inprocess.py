@@ -63,6 +63,8 @@ class Backend(Protocol):
 
     def watch(self, request: Any) -> AsyncIterator[Sequence[Any]]: ...
 
+    async def give_way(self) -> float: ...
+
 
 class InProcess:
     """A `Client` for a server in this process. The server takes trees over: do not touch them after a call."""
@@ -72,6 +74,9 @@ class InProcess:
         self._request = server.request
         self._user = user
         self._user_agent = user_agent
+
+    async def give_way(self) -> float:
+        return await self._server.give_way()
 
     async def aclose(self) -> None:
         """Nothing is held."""

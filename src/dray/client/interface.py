@@ -164,6 +164,10 @@ class Client(Protocol):
         """
         ...
 
+    async def give_way(self) -> float:
+        """Let others go first, for a moment; returns the seconds of work after which it should be asked again."""
+        ...
+
     async def aclose(self) -> None:
         """Give connections back; the client is of no use afterwards."""
         ...

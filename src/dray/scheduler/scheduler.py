@@ -39,7 +39,6 @@ log = logging.getLogger(__name__)
 
 WHY = 5  # the logging level of reasons, below DEBUG: `-v5`
 BINDINGS_IN_FLIGHT = 100
-TURN_SECONDS = 0.005  # attempts in a row before others get their turn: what they cause is then told in batches
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
 SCHEDULER_ERROR = "SchedulerError"  # the condition's reason where waiting alone will not help
@@ -124,19 +123,17 @@ class Scheduler:
                 await self._informers.stop()
 
     async def _loop(self) -> None:
-        turn_ends = 0.0
         while True:
-            waiting = self.queue.pop()
-            if waiting is None:
-                await self._sleep()
-                turn_ends = time.perf_counter() + TURN_SECONDS
-                continue
-            self._attempt(waiting)
-            while len(self._bindings) >= BINDINGS_IN_FLIGHT:
-                await asyncio.wait(self._bindings, return_when=asyncio.FIRST_COMPLETED)
-            if time.perf_counter() >= turn_ends:
-                await asyncio.sleep(0)  # informers and bindings get their turn
-                turn_ends = time.perf_counter() + TURN_SECONDS
+            turn = await self._client.give_way()  # informers, bindings and who else talks to the server get theirs
+            turn_ends = time.perf_counter() + turn
+            while time.perf_counter() < turn_ends:
+                waiting = self.queue.pop()
+                if waiting is None:
+                    await self._sleep()
+                    break
+                self._attempt(waiting)
+                while len(self._bindings) >= BINDINGS_IN_FLIGHT:
+                    await asyncio.wait(self._bindings, return_when=asyncio.FIRST_COMPLETED)
 
     async def _sleep(self) -> None:
         self._wake.clear()
