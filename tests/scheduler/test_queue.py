@@ -81,6 +81,36 @@ def test_an_unschedulable_pod_is_tried_again_after_a_while_without_any_event() -
     assert queue.pop() is waiting
 
 
+def test_pods_that_nobody_helped_are_tried_in_the_order_in_which_they_were_refused_whoever_refused_them() -> None:
+    time = Time()
+    queue = SchedulingQueue(time)
+    for name in "abcd":
+        queue.add(pod(name))
+    for number, waiting in enumerate(iter(queue.pop, None)):
+        queue.refuse(waiting, ["odd" if number % 2 else "even"], "no")
+        time.now += 1
+    queue.remove("uid-a")
+    assert [w.pod.metadata.name for w in queue.refused()] == ["c", "b", "d"]
+    assert queue.counts()["unschedulable"] == 3
+    assert queue.next_wake() == 101.0 + FLUSH_AFTER
+    time.now = 102.0 + FLUSH_AFTER
+    assert [w.pod.metadata.name for w in iter(queue.pop, None)] == ["b", "c"]
+    assert queue.counts()["unschedulable"] == 1
+    assert queue.next_wake() == 103.0 + FLUSH_AFTER
+
+
+def test_a_verdict_on_a_pod_that_was_taken_in_anew_meanwhile_is_too_late() -> None:
+    queue = SchedulingQueue(Time())
+    queue.add(pod("p"))
+    outdated = queue.pop()
+    assert outdated is not None
+    queue.remove("uid-p")
+    queue.add(pod("p"))
+    queue.refuse(outdated, ["X"], "no")
+    assert queue.counts()["unschedulable"] == 0
+    assert queue.pop() is queue.get("uid-p")
+
+
 def test_a_gated_pod_is_not_tried_before_its_gate_is_gone() -> None:
     queue = SchedulingQueue(Time())
     queue.add(pod("p"), gate="claim missing")

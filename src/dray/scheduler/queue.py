@@ -67,8 +67,8 @@ class SchedulingQueue:
     _pods: dict[str, Waiting] = field(default_factory=dict)
     _active: list[tuple[int, float, int, Waiting]] = field(default_factory=list)
     _backoff: list[tuple[float, int, Waiting]] = field(default_factory=list)
-    _parked: dict[str, Waiting] = field(default_factory=dict)
-    _refused: dict[frozenset[str], dict[str, Waiting]] = field(default_factory=dict)  # the parked ones, by plugins
+    # The unschedulable ones by the plugins that refused them, each group in the order of its refusals.
+    _refused: dict[frozenset[str], dict[str, Waiting]] = field(default_factory=dict)
     _gated: dict[str, Waiting] = field(default_factory=dict)
     _tickets: Iterator[int] = field(default_factory=itertools.count)
 
@@ -80,14 +80,14 @@ class SchedulingQueue:
 
     def refused(self) -> Iterable[Waiting]:
         """The pods that wait for something to happen: unschedulable or gated."""
-        return itertools.chain(self._parked.values(), self._gated.values())
+        return itertools.chain(*(group.values() for group in self._refused.values()), self._gated.values())
 
     def counts(self) -> dict[str, int]:
         """How many pods are in each place, by the names of `scheduler_pending_pods`."""
         backoff = sum(1 for _, ticket, w in self._backoff if w.ticket == ticket)
-        parked, gated = len(self._parked), len(self._gated)
+        refused, gated = sum(map(len, self._refused.values())), len(self._gated)
         active = sum(1 for _, _, ticket, w in self._active if w.ticket == ticket)
-        return {"active": active, "backoff": backoff, "unschedulable": parked, "gated": gated}
+        return {"active": active, "backoff": backoff, "unschedulable": refused, "gated": gated}
 
     def add(self, pod: Pod, *, gate: str = "") -> Waiting:
         """Take in a new pod, or the new form of one that is known. `gate` says why it may not be tried yet."""
@@ -122,17 +122,17 @@ class SchedulingQueue:
     def refuse(self, waiting: Waiting, plugins: Iterable[str], message: str) -> None:
         """No node fits for now: wait for an event that changes the verdict of these plugins."""
         waiting.refused_by, waiting.message = frozenset(plugins), message
-        if waiting.key in self._pods:
+        if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, Place.UNSCHEDULABLE)
 
     def retry(self, waiting: Waiting, message: str) -> None:
         """Something failed that may work next time: try again after a backoff."""
         waiting.message = message
-        if waiting.key in self._pods:
+        if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, Place.BACKOFF)
 
     def activate(self, plugins: Set[str] | None = None, may_help: MayHelp = lambda _: True) -> int:
-        """Something happened: try those parked pods again, at once, that one of the plugins refused and it may help."""
+        """Something happened: try those refused pods again, at once, that one of the plugins refused and it may help."""
         groups = [group for by, group in self._refused.items() if plugins is None or by & plugins]
         helped = [waiting for group in groups for waiting in group.values() if may_help(waiting)]
         for waiting in sorted(helped, key=lambda w: w.ticket):
@@ -148,8 +148,8 @@ class SchedulingQueue:
     def next_wake(self) -> float | None:
         """When a pod becomes active by time alone."""
         times = [self._backoff[0][0]] if self._backoff else []
-        if self._parked:
-            times.append(next(iter(self._parked.values())).since + FLUSH_AFTER)
+        if (refused := self._longest_refused()) is not None:
+            times.append(refused.since + FLUSH_AFTER)
         return min(times, default=None)
 
     def _wake(self) -> None:
@@ -158,19 +158,26 @@ class SchedulingQueue:
             _, ticket, waiting = heapq.heappop(self._backoff)
             if waiting.ticket == ticket:
                 self._enter(waiting, Place.ACTIVE)
-        while self._parked:  # in order of parking, so the first that is fresh ends it
-            waiting = next(iter(self._parked.values()))
-            if waiting.since + FLUSH_AFTER > now:
-                break
-            self._enter(waiting, Place.ACTIVE)
+        while (refused := self._longest_refused()) is not None and refused.since + FLUSH_AFTER <= now:
+            self._enter(refused, Place.ACTIVE)
+
+    def _longest_refused(self) -> Waiting | None:
+        """Found among the first of each group; pods are refused by few combinations of plugins."""
+        longest = None
+        for group in self._refused.values():
+            first = next(iter(group.values()))
+            if longest is None or first.ticket < longest.ticket:
+                longest = first
+        return longest
 
     def _leave(self, waiting: Waiting) -> None:
-        if self._parked.pop(waiting.key, None) is not None:
+        if waiting.place is Place.UNSCHEDULABLE:
             group = self._refused[waiting.refused_by]
             del group[waiting.key]
             if not group:
                 del self._refused[waiting.refused_by]
-        self._gated.pop(waiting.key, None)
+        elif waiting.place is Place.GATED:
+            del self._gated[waiting.key]
         waiting.ticket = -1
 
     def _enter(self, waiting: Waiting, place: Place) -> None:
@@ -186,7 +193,6 @@ class SchedulingQueue:
             heapq.heappush(self._backoff, (waiting.ready, waiting.ticket, waiting))
             self.on_change()  # whoever sleeps until the next pod is due sleeps too long now
         elif place is Place.UNSCHEDULABLE:
-            self._parked[waiting.key] = waiting
             self._refused.setdefault(waiting.refused_by, {})[waiting.key] = waiting
         else:
             self._gated[waiting.key] = waiting
