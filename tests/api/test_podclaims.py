@@ -157,3 +157,24 @@ def test_what_is_shared_follows_the_gates() -> None:
 def test_only_a_scheduled_unfinished_pod_may_hold_devices(node: str, phase: str, holds: bool) -> None:
     tree = {"spec": {"nodeName": node}, "status": {"phase": phase}}
     assert podclaims.holds_devices(msgspec.convert(tree, Pod)) is holds
+
+
+@pytest.mark.parametrize(
+    ("kind", "controller", "pod", "group"),
+    [
+        ("Pod", True, "g", None),
+        ("PodGroup", True, None, "g"),
+        ("PodGroup", False, None, None),
+        ("Job", True, None, None),
+    ],
+)
+def test_a_claim_is_made_for_the_pod_or_group_that_controls_it(
+    kind: str, controller: bool, pod: str | None, group: str | None
+) -> None:
+    owner = {"apiVersion": "v1", "kind": kind, "name": "g", "uid": "u", "controller": controller}
+    other = {"apiVersion": "v1", "kind": "Pod", "name": "bystander", "uid": "x"}
+    made = msgspec.convert({"metadata": {"ownerReferences": [other, owner]}}, ResourceClaim)
+    names = [ref and ref.name for ref in (podclaims.made_for(made, "Pod"), podclaims.made_for(made, "PodGroup"))]
+    assert names == [pod, group]
+    assert podclaims.is_made_for_group(made, "g") is (group == "g")
+    assert not podclaims.is_made_for_group(made, "other")

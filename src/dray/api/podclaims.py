@@ -9,12 +9,13 @@ objects. Left out: finding them (`dray.client.consumers`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Pod, PodResourceClaim
+from dray.api.types.meta import OwnerReference
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim
 
@@ -103,9 +104,15 @@ def is_controlled_by(claim: ResourceClaim, uid: str) -> bool:
     return any(ref.controller and ref.uid == uid for ref in claim.metadata.ownerReferences)
 
 
+def made_for(claim: ResourceClaim, kind: Literal["Pod", "PodGroup"]) -> OwnerReference | None:
+    """The pod, or the group, that a claim was generated for."""
+    return next((ref for ref in claim.metadata.ownerReferences if ref.controller and ref.kind == kind), None)
+
+
 def is_made_for_group(claim: ResourceClaim, name: str) -> bool:
     """Whether a claim was generated for a PodGroup of this name, whichever."""
-    return any(ref.controller and ref.kind == "PodGroup" and ref.name == name for ref in claim.metadata.ownerReferences)
+    group = made_for(claim, "PodGroup")
+    return group is not None and group.name == name
 
 
 def pod_reference(pod: Pod) -> dict[str, Any]:

@@ -128,17 +128,18 @@ class ClaimController:
             assert claim is not None
             if new is not None and _claim_matters(old, new) and not self._inquiry.is_in_order(new):
                 self._add("claim", new)
-            if new is None or (old is None and not _is_made_for_pod(new)):  # somebody has lost it, or may wait for it
+            if new is None or (old is None and podclaims.made_for(new, "Pod") is None):
+                # Somebody has lost it, or may wait for it; a pod that it was made for is told by whoever made it.
                 self._tell_owner(claim)
 
     def _tell_owner(self, claim: ResourceClaim) -> None:
         namespace = claim.metadata.namespace
         for pod in self._consumers.of(namespace, claim.metadata.name):
             self._add("pod", pod)
-        for ref in claim.metadata.ownerReferences:
-            if ref.controller and ref.kind == "PodGroup" and self._groups is not None:
-                self._controller.queue.add(Key("group", namespace, ref.name))
-                self._add_members(namespace, ref.name)
+        group = podclaims.made_for(claim, "PodGroup")
+        if group is not None and self._groups is not None:
+            self._controller.queue.add(Key("group", namespace, group.name))
+            self._add_members(namespace, group.name)
 
     def _on_templates(self, deltas: Deltas[ResourceClaimTemplate]) -> None:
         for _, new in deltas:
@@ -289,11 +290,6 @@ def _claim_matters(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     if new.status.reservedFor or new.metadata.deletionTimestamp is not None:
         return True
     return old is None or bool(old.status.reservedFor)
-
-
-def _is_made_for_pod(claim: ResourceClaim) -> bool:
-    """Whether a claim was generated for a pod, which is told of it by whoever made it."""
-    return any(ref.controller and ref.kind == "Pod" for ref in claim.metadata.ownerReferences)
 
 
 def _templates_used(obj: Pod | PodGroup) -> list[str]:

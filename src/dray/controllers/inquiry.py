@@ -42,12 +42,9 @@ class Inquiry:
                 return False
             if self._groups is not None and podclaims.group_name(pod):
                 return False
-        for owner in claim.metadata.ownerReferences:
-            if owner.controller and owner.kind == "Pod":
-                pod = self._known_pod(namespace, owner.name, owner.uid)
-                if pod is None or _will_never_run(pod):
-                    return False
-        return True
+        owner = podclaims.made_for(claim, "Pod")
+        pod = self._known_pod(namespace, owner.name, owner.uid) if owner is not None else None
+        return owner is None or (pod is not None and not _will_never_run(pod))
 
     async def facts(self, claim: ResourceClaim) -> Facts:
         references = claim.status.reservedFor
@@ -151,11 +148,11 @@ class Inquiry:
 
     async def _owner_is_done(self, claim: ResourceClaim) -> bool:
         """Whether the pod that a claim was generated for will not need it any more, or is gone."""
-        for ref in claim.metadata.ownerReferences:
-            if ref.controller and ref.kind == "Pod":
-                pod = await self._current_pod(claim.metadata.namespace, ref.name, ref.uid)
-                return pod is None or _will_never_run(pod)
-        return False
+        owner = podclaims.made_for(claim, "Pod")
+        if owner is None:
+            return False
+        pod = await self._current_pod(claim.metadata.namespace, owner.name, owner.uid)
+        return pod is None or _will_never_run(pod)
 
     def _known_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
         pod = self._pods.get(namespace, name)
