@@ -194,6 +194,21 @@ def test_claims_for_different_devices_are_answered_together() -> None:
     assert list(index.fits(both)) == ["n0", "n2"]
 
 
+def test_an_answer_is_the_same_object_until_it_changes() -> None:
+    index = cluster(2)
+    first = index.fits([ONE])
+    index.take([local(0, 0)])
+    assert index.fits([claim("other", request("r"))]) is first  # one device is left: the node still fits
+    index.take([local(0, 1)])
+    second = index.fits([ONE])
+    assert (list(first), list(second)) == (["n0", "n1"], ["n1"])
+    less = second.without(index.number("n1"))
+    assert (list(less), list(second)) == ([], ["n1"])
+    assert less.score("n1") == second.score("n1")
+    index.release([local(0, 0)])
+    assert list(index.fits([ONE])) == ["n0", "n1"]
+
+
 def test_claims_for_the_same_device_do_not_both_fit() -> None:
     index = cluster(2, devices=2)
     index.take([local(1, 0)])

@@ -13,7 +13,7 @@ Objects come in as the structs of `dray.api.types`; what is to be written goes o
 
 from dray.allocator.allocation import allocate
 from dray.allocator.identity import DeviceId, Features
-from dray.allocator.index import Fits, Index, Question
+from dray.allocator.index import Fits, Index
 from dray.allocator.outcome import Allocated, Failed, GaveUp, Outcome, Unallocatable
 from dray.allocator.reasons import (
     AlternativeReasons,
@@ -39,7 +39,6 @@ __all__ = [
     "Index",
     "Outcome",
     "PoolReasons",
-    "Question",
     "Reasons",
     "RequestReasons",
     "Step",

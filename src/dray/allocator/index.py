@@ -41,14 +41,14 @@ Question = tuple[bytes, ...]  # what claims ask for; the same for claims with eq
 class Fits:
     """Which nodes can serve some claims, as of when it was asked.
 
-    Iterates over the names of the nodes that fit. `nodes`, `failing` and `undecided` are bit sets over node numbers:
+    One answer is one object: whoever asks the same again before it changes gets the same. Iterates over the names of
+    the nodes that fit. `nodes`, `failing` and `undecided` are bit sets over node numbers:
     those that fit, those where the input is wrong (ask `Index.allocate` for the error), and those that ran out of time.
     """
 
     def __init__(
         self,
         inventory: Inventory,
-        question: Question,
         nodes: int,
         failing: int,
         undecided: int,
@@ -56,7 +56,6 @@ class Fits:
     ) -> None:
         self._inventory = inventory
         self._score = score
-        self.question = question
         self.nodes = nodes
         self.failing = failing
         self.undecided = undecided
@@ -73,6 +72,11 @@ class Fits:
 
     def __iter__(self) -> Iterator[str]:
         return self.names(self.nodes)
+
+    def without(self, number: int) -> Fits:
+        """The same answer but for one node, which does not fit."""
+        rest = self.nodes & ~(1 << number)
+        return Fits(self._inventory, rest, self.failing, self.undecided, self._score)
 
     def names(self, nodes: int) -> Iterator[str]:
         """The names of the nodes in a bit set."""
@@ -102,14 +106,14 @@ class _Group:
 class _Entry:
     """All that is known about one plan. On nodes that are `apart`, its claims do not meet and are looked at one by one."""
 
-    def __init__(self, question: Question, plan: Plan, position: int) -> None:
-        self.question = question
+    def __init__(self, plan: Plan, position: int) -> None:
         self.plan = plan
         self.position = position  # in the log of changes
         self.fitting = 0
         self.failing = 0
         self.stale = -1
         self.apart = 0
+        self.answer: Fits | None = None  # the last one given
         self.problems: dict[Layout, Problem | Trouble] = {}
         self.decisions: dict[tuple[Layout, int], Decision] = {}
         self.groups: dict[int, _Group] = {}
@@ -258,16 +262,20 @@ class Index:
         parts = [self._entry([claim]) for claim in claims] if each else []
         entry = self._entry(claims)
         self._refresh(entry, parts, deadline)
-        together, undecided = entry.apart, entry.stale & self._inventory.everyone
+        together, undecided, failing = entry.apart, entry.stale & self._inventory.everyone, entry.failing
         for own in each:
             undecided |= own.undecided & entry.apart
             together &= own.nodes
 
+        fitting, last = entry.fitting & ~entry.apart | together, entry.answer
+        if last is not None and last.nodes == fitting and last.failing == failing and last.undecided == undecided:
+            return last
+
         def score(number: int) -> int:
             return sum(own._score(number) for own in each) if entry.apart >> number & 1 else entry.score(number)
 
-        fitting = entry.fitting & ~entry.apart | together
-        return Fits(self._inventory, entry.question, fitting, entry.failing, undecided, score)
+        entry.answer = Fits(self._inventory, fitting, failing, undecided, score)
+        return entry.answer
 
     def _refresh(self, entry: _Entry, parts: Sequence[_Entry], deadline: float | None) -> None:
         """Settle all nodes that something has happened to."""
@@ -344,7 +352,7 @@ class Index:
         entry = self._entries.pop(key, None)
         if entry is None:
             asked = plan([claim.spec.devices for claim in claims], self._classes.get, self.features)
-            entry = _Entry(key, asked, self._forgotten + len(self._inventory.log))
+            entry = _Entry(asked, self._forgotten + len(self._inventory.log))
             if len(self._entries) >= PLANS_KEPT:
                 del self._entries[next(iter(self._entries))]
         self._entries[key] = entry

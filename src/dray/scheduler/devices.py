@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dray.allocator import Allocated, DeviceId, Failed, Fits, GaveUp, Index, Question, Unallocatable
+from dray.allocator import Allocated, DeviceId, Failed, Fits, GaveUp, Index, Unallocatable
 from dray.api import podclaims
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
@@ -321,7 +321,7 @@ class Devices:
                     self.ledger.promise(claim.metadata.uid, devices)
                 return Promise(state, info.name, outcome), ""
         if state.fits is not None:
-            state.fits.nodes &= ~(1 << info.position)  # that it fits will be news once more
+            state.fits = state.fits.without(info.position)  # that it fits will be news once more
         match outcome:
             case GaveUp():
                 return None, TIMED_OUT
@@ -338,24 +338,14 @@ class Devices:
             return ""
         return f"node {info.name}: {outcome.reason}."
 
-    def news(self) -> Callable[[PodClaims, float], bool]:
-        """A test whether devices can be had on other nodes than when a pod was refused.
-
-        Of the pods that wait, many ask for the same; each question is answered once.
-        """
-        answers: dict[Question, Fits] = {}
-
-        def is_new(refused: PodClaims, timeout: float) -> bool:
-            then = refused.fits
-            if then is None:
-                return False
-            now = answers.get(then.question)
-            if now is None:
-                now = answers[then.question] = self.index.fits(refused.pending, self._deadline(timeout))
-            more = now.nodes & ~then.nodes | now.undecided & ~then.undecided
-            return bool(more) or now.failing != then.failing
-
-        return is_new
+    def is_news(self, refused: PodClaims, timeout: float) -> bool:
+        """Whether devices can be had on other nodes than when a pod was refused."""
+        then = refused.fits
+        if then is None:
+            return False
+        now = self.index.fits(refused.pending, self._deadline(timeout))
+        more = now.nodes & ~then.nodes | now.undecided & ~then.undecided
+        return bool(more) or now.failing != then.failing
 
     def _deadline(self, timeout: float) -> float | None:
         limited = timeout > 0 and self._gates.enabled("DRASchedulerFilterTimeout")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from dray.allocator import Features, Index
+from dray.allocator import Features, Fits, Index
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.gates import FeatureGates
@@ -386,12 +386,21 @@ class Scheduler:
             self._other_devices_may_help()
 
     def _other_devices_may_help(self) -> None:
-        """Devices changed or became free: pods to which nodes can give no more than before go on waiting."""
-        is_new = self.devices.news()
+        """Devices changed or became free: pods to which nodes can give no more than before go on waiting.
+
+        Of thousands that wait, many were refused by the same answer, and are asked about once.
+        """
+        known: dict[Fits | None, bool] = {}
 
         def may_help(waiting: Waiting) -> bool:
             claims = waiting.claims
-            return claims is not None and is_new(claims, self._profiles[claims.pod.spec.schedulerName].filter_timeout)
+            if claims is None:
+                return False
+            helps = known.get(claims.fits)
+            if helps is None:
+                timeout = self._profiles[claims.pod.spec.schedulerName].filter_timeout
+                helps = known[claims.fits] = self.devices.is_news(claims, timeout)
+            return helps
 
         self.queue.activate({NAME}, may_help)
 
