@@ -10,20 +10,20 @@ import pytest
 from dray.api.errors import Expired, Invalid
 from dray.apiserver import watching
 from dray.apiserver.core import ApiServer
-from dray.apiserver.request import WatchEvent
 from dray.apiserver.storage import Storage, decode
+from dray.apiserver.watching import Change
 from dray.store import Cache, MemoryLog, Retention
 from tests.apiserver.asking import CLAIMS, Asker, claim
 from tests.waiting import within
 
 
-async def told(ask: Asker, **options: Any) -> list[WatchEvent]:
+async def told(ask: Asker, **options: Any) -> list[Change]:
     """Everything until the watch ends by itself, which it does at once."""
     options = {"timeout_seconds": 1e-9, **options}
     return [event async for batch in ask.server.watch(ask.request("watch", CLAIMS, **options)) for event in batch]
 
 
-def brief(events: list[WatchEvent]) -> list[tuple[str, str]]:
+def brief(events: list[Change]) -> list[tuple[str, str]]:
     return [(event.type, event.object.metadata.name if event.object else "") for event in events]  # type: ignore[attr-defined]  # claims
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
 from time import perf_counter
 from typing import Any
 
@@ -21,8 +20,8 @@ from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import Deletion
 from dray.apiserver.paths import WrongMethod
 from dray.apiserver.registry import CREATED_BY_UPDATE, Registry
-from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, WatchEvent, make_request
-from dray.apiserver.storage import Storage, last_state
+from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, make_request
+from dray.apiserver.storage import Storage
 from dray.apiserver.subresources import IssueToken, Subresources
 from dray.apiserver.user import MASTERS
 from dray.apiserver.watching import Change, Watching
@@ -102,12 +101,8 @@ class ApiServer:
             await asyncio.sleep(0)
         return _TURN if self.from_outside == before else _TURN_AMONG_OTHERS
 
-    def watch(self, request: Request) -> AsyncGenerator[list[WatchEvent], None]:
+    def watch(self, request: Request) -> AsyncGenerator[list[Change], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""
-        return _typed(self.changes(request))
-
-    def changes(self, request: Request) -> AsyncGenerator[list[Change], None]:
-        """As `watch`, with the states as they are stored, for whoever sends bytes."""
         self.authorize(request)
         return self._watching.changes(request)
 
@@ -177,17 +172,3 @@ def unavailable(error: StoreError) -> ApiError:
     if isinstance(error, Closed):
         return ServiceUnavailable("the server is shutting down", retryAfterSeconds=1)
     return ServiceUnavailable(f"the store cannot answer now: {error}", retryAfterSeconds=1)
-
-
-async def _typed(changes: AsyncGenerator[list[Change], None]) -> AsyncGenerator[list[WatchEvent], None]:
-    async with aclosing(changes) as batches:
-        async for batch in batches:
-            yield [_event(change) for change in batch]
-
-
-def _event(change: Change) -> WatchEvent:
-    version = change.version
-    if version is None:
-        return WatchEvent(change.type, None, change.revision, change.initial_end)
-    obj = last_state(version, change.revision) if change.type == "DELETED" else version.object
-    return WatchEvent(change.type, obj, change.revision)  # type: ignore[arg-type]  # the decoder makes Wire objects only

@@ -255,7 +255,7 @@ class Call:
         form = api._server.storage.form(request.resource, request.version)
         include = include_policy(self._query.get("includeObject", "")) if self._accepted.shape else ""
         stream = Stream(api._printer, form, self._accepted, include)
-        changes = api._server.changes(request)
+        changes = api._server.watch(request)
         api.metrics.watchers += 1
         api.metrics.in_flight -= 1  # a watch is counted by itself
         try:

@@ -135,18 +135,5 @@ class Answer(msgspec.Struct, kw_only=True):
         return [version.object for version in self.versions or ()]  # type: ignore[misc]  # as above
 
 
-class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One change. A BOOKMARK has no object: every change up to `revision` has been told.
-
-    The bookmark that ends the initial events has `initial_end` set. A DELETED object is the last state known to the
-    watcher's selector, with the resourceVersion of the deletion.
-    """
-
-    type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
-    object: Wire | None
-    revision: int
-    initial_end: bool = False
-
-
 LogSource = Callable[[Request, dict[str, str]], Any]
 """(request for pods/log, query) → an asynchronous iterator of bytes; set by whoever knows the nodes."""

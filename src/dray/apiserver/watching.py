@@ -10,14 +10,16 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from typing import cast
 
 import msgspec
 
 from dray.api.errors import Expired, forbidden
+from dray.api.wire import Wire
 from dray.apiserver.listing import Selection, check_match, fresh, prefix_of, revision_of, selection
 from dray.apiserver.queries import OptionsInvalid
 from dray.apiserver.request import Options, Request
+from dray.apiserver.storage import last_state
 from dray.store import Cache, Closed, Event, Lagged, Version, Watch
 from dray.store.errors import Expired as StoreExpired
 
@@ -26,12 +28,24 @@ _SHORTEST_SECONDS = 1800.0  # without a timeout of its own a watch ends after 30
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One event for one watcher. A bookmark has no version. For a deletion `version` is the last state."""
+    """One event for one watcher.
 
-    type: str
+    A BOOKMARK has no version: every change up to `revision` has been told; the one that ends the initial events has
+    `initial_end` set. For DELETED, `version` is the last state known to the watcher's selector.
+    """
+
+    type: str  # ADDED, MODIFIED, DELETED, BOOKMARK
     version: Version | None
     revision: int
     initial_end: bool = False
+
+    @property
+    def object(self) -> Wire | None:
+        """The typed object; a deleted one has the resourceVersion of the deletion."""
+        version = self.version
+        if version is None or self.type != "DELETED":
+            return cast("Wire | None", version and version.object)
+        return last_state(version, self.revision)
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -69,25 +83,41 @@ class Watching:
         self, prefix: str, chosen: Selection, start: Start, options: Options
     ) -> AsyncGenerator[list[Change], None]:
         deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
-        cache, after = self._cache, start.after
         if start.initial:
-            await _reach(cache, start)
-            page = cache.list(prefix)  # nothing is awaited between this and the watch: there is no gap
-            after = page.revision
-        try:
-            watch = cache.watch(chosen.key(prefix) or prefix, after)
-        except StoreExpired as error:
-            raise Expired(f"too old resource version: {after} ({error.oldest})") from error
+            await _reach(self._cache, start)
+        watch, present = self._begin(prefix, chosen, start)
         self._open.add(watch)
+        left = _BOOKMARK_SECONDS
         try:
-            if start.initial and (batch := _present(page.versions, chosen, start, after)):
-                yield batch
-            async with aclosing(_following(watch, chosen, options.allow_bookmarks, deadline)) as batches:
-                async for batch in batches:
+            if present:
+                yield present
+            while left > 0:  # when the time is up, what has happened until then is told yet
+                left = deadline - time.monotonic()
+                events = await watch.next(max(0.0, min(left, _BOOKMARK_SECONDS)))
+                if not events:
+                    if options.allow_bookmarks and left > 0:
+                        yield [Change("BOOKMARK", None, watch.revision)]
+                elif batch := [_plain(event) for event in events] if chosen.everything else _selected(events, chosen):
                     yield batch
+        except (Lagged, Closed):
+            return
+        except StoreExpired as error:
+            raise Expired(f"too old resource version: {error.revision} ({error.oldest})") from error
         finally:
             self._open.discard(watch)
             watch.close()
+
+    def _begin(self, prefix: str, chosen: Selection, start: Start) -> tuple[Watch, list[Change]]:
+        """The watch, and what is told first; nothing is awaited between the two, so there is no gap."""
+        cache, after, present = self._cache, start.after, []
+        if start.initial:
+            page = cache.list(prefix)
+            after = page.revision
+            present = _present(page.versions, chosen, start, after)
+        try:
+            return cache.watch(chosen.key(prefix) or prefix, after), present
+        except StoreExpired as error:
+            raise Expired(f"too old resource version: {after} ({error.oldest})") from error
 
 
 def _check_initial(options: Options) -> None:
@@ -115,26 +145,6 @@ def _present(versions: Sequence[Version], chosen: Selection, start: Start, revis
     if start.announce:
         batch.append(Change("BOOKMARK", None, revision, True))
     return batch
-
-
-async def _following(
-    watch: Watch, chosen: Selection, bookmarks: bool, deadline: float
-) -> AsyncGenerator[list[Change], None]:
-    everything, left = chosen.everything, _BOOKMARK_SECONDS
-    while left > 0:  # when the time is up, what has happened until then is told yet
-        left = deadline - time.monotonic()
-        try:
-            events = await watch.next(max(0.0, min(left, _BOOKMARK_SECONDS)))
-        except (Lagged, Closed):
-            return
-        except StoreExpired as error:
-            raise Expired(f"too old resource version: {error.revision} ({error.oldest})") from error
-        if events:
-            batch = [_plain(event) for event in events] if everything else _selected(events, chosen)
-            if batch:
-                yield batch
-        elif bookmarks and left > 0:
-            yield [Change("BOOKMARK", None, watch.revision)]
 
 
 def _plain(event: Event) -> Change:
