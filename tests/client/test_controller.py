@@ -52,6 +52,28 @@ async def test_errors_of_every_kind_are_retried_and_success_is_not(caplog: pytes
     await _stop(task)
 
 
+async def test_an_error_is_a_warning_only_when_it_is_news(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    script = Script(*(InternalError(text) for text in ("a", "a", "b", "b", "a")), None, InternalError("a"))
+    controller = Controller("repeating", script, clock=clock)
+    task = await _running(controller)
+    caplog.set_level("DEBUG", "dray.client.controller")
+    controller.queue.add("k")
+    await clock.advance(10)
+    controller.queue.add("k")
+    await clock.advance(10)
+    told = [(record.levelname, record.getMessage()[-1]) for record in caplog.records]
+    assert told == [
+        ("WARNING", "a"),
+        ("DEBUG", "a"),
+        ("WARNING", "b"),
+        ("DEBUG", "b"),
+        ("WARNING", "a"),
+        ("WARNING", "a"),  # it had gone well in between
+    ]
+    await _stop(task)
+
+
 async def test_a_reconciler_may_ask_to_look_again_later() -> None:
     clock = ManualClock()
     script = Script(5.0)

@@ -23,7 +23,8 @@ Reconcile = Callable[[K], Awaitable[float | None]]
 class Controller(Generic[K]):
     """A work queue and the workers that empty it.
 
-    A conflict is ordinary (somebody else wrote first) and retried quietly; other errors are logged each time.
+    A conflict is ordinary (somebody else wrote first) and retried quietly; an error that the server answers is logged
+    when it is news for its key, and anything else each time.
     """
 
     def __init__(self, name: str, reconcile: Reconcile[K], *, workers: int = 1, clock: Clock | None = None) -> None:
@@ -31,6 +32,7 @@ class Controller(Generic[K]):
         self.queue: WorkQueue[K] = WorkQueue(name, clock=clock)
         self._reconcile = reconcile
         self._workers = workers
+        self._told: dict[K, str] = {}  # the last error that was logged about a key that fails
 
     async def run(self) -> None:
         """Work until cancelled, or until the queue is closed and empty."""
@@ -55,11 +57,14 @@ class Controller(Generic[K]):
         except Conflict as error:
             log.debug("%s: %s: %s", self.name, key, error)
         except ApiError as error:
-            log.warning("%s: %s: %s", self.name, key, error)
+            is_known = self._told.get(key) == str(error)
+            self._told[key] = str(error)
+            log.log(logging.DEBUG if is_known else logging.WARNING, "%s: %s: %s", self.name, key, error)
         except Exception:
             log.exception("%s: %s failed", self.name, key)
         else:
             self.queue.forget(key)
+            self._told.pop(key, None)
             if again is not None:
                 self.queue.add_after(key, again)
             return
