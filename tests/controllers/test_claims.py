@@ -148,7 +148,9 @@ async def test_a_deleted_claim_is_made_again(client: Client, start: Start) -> No
         await eventually(replaced)
 
 
-async def test_a_missing_template_is_told_and_waited_for(client: Client, start: Start) -> None:
+async def test_a_missing_template_is_told_once_and_waited_for(
+    client: Client, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
     async with start(ClaimController):
         await pod(client, a="t:late")
 
@@ -160,7 +162,13 @@ async def test_a_missing_template_is_told_and_waited_for(client: Client, start: 
                 for e in events
             )
 
+        async def tried_again() -> bool:
+            return any(e.count > 2 for e in (await client.list(Event, "ns")).items)
+
         await eventually(told)
+        await eventually(tried_again)
+        assert len((await client.list(Event, "ns")).items) == 1
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
         await template(client, "late")
         await recorded(client)
 
@@ -348,6 +356,27 @@ async def test_a_pod_that_was_given_a_node_without_the_devices_gets_none(client:
         await pod(client, "second", x="c", node="n")
         await reservations(client, "c", ["first", "second"])
         await quiet()
+        await reservations(client, "c", ["first", "second"])
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_pod_gets_its_reservation_when_its_node_comes_to_reach_the_devices(
+    client: Client, start: Start, is_there: bool
+) -> None:
+    if is_there:
+        await client.create(Node, {"metadata": {"name": "far", "labels": {"rack": "elsewhere"}}})
+    first = await pod(client, "first", x="c", node="n")
+    await claim(client)
+    rack = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["n"]}]}]}
+    await allocated(client, "c", first, nodeSelector=rack)
+    async with start(ClaimController):
+        await pod(client, "second", x="c", node="far")
+        await quiet()
+        await reservations(client, "c", ["first"])
+        if is_there:
+            await client.patch(Node, "far", {"metadata": {"labels": {"rack": "n"}}})
+        else:
+            await client.create(Node, {"metadata": {"name": "far", "labels": {"rack": "n"}}})
         await reservations(client, "c", ["first", "second"])
 
 

@@ -25,6 +25,7 @@ from dray.client.consumers import Consumers
 from dray.controllers.context import Context
 from dray.controllers.inquiry import Inquiry
 from dray.controllers.metrics import ALLOCATED_CLAIMS, CLAIMS
+from dray.controllers.nodes import BY_NODE, node_named
 from dray.controllers.references import BY_CONSUMER, CHECK_SECONDS, consumers_named
 from dray.controllers.templates import ClaimMaker
 from dray.controllers.upkeep import Upkeep, upkeep
@@ -61,6 +62,7 @@ class ClaimController:
         templates = informers.informer(ResourceClaimTemplate)
         self._maker = ClaimMaker(context.client, self._claims, templates, context.recorder)
         self._pods.add_index(BY_TEMPLATE, _templates_used)
+        self._pods.add_index(BY_NODE, node_named)
         self._claims.add_index(BY_CONSUMER, consumers_named)
         self._groups: Informer[PodGroup] | None = None
         if self._sharing.groups:
@@ -69,6 +71,7 @@ class ClaimController:
             self._groups.add_handler(self._on_groups)
         self._pods.add_handler(self._on_pods)
         self._claims.add_handler(self._on_claims)
+        self._nodes.add_handler(self._on_nodes)
         templates.add_handler(self._on_templates)
 
     async def run(self) -> None:
@@ -100,6 +103,14 @@ class ClaimController:
         """Whether all claims of a pod list it, as far as the copies know."""
         claims = [self._claims.get(pod.metadata.namespace, use.claim or "") for use in self._consumers.uses(pod)]
         return all(claim is not None and podclaims.is_reserved_for(claim, pod.metadata.uid) for claim in claims)
+
+    def _on_nodes(self, deltas: Deltas[Node]) -> None:
+        """What was allocated may be in reach of a node now that was not before."""
+        for old, new in deltas:
+            if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
+                for pod in self._pods.by_index(BY_NODE, new.metadata.name):
+                    if pod.spec.resourceClaims and not self._is_reserved(pod):
+                        self._add("pod", pod)
 
     def _look_at_claims_of(self, pod: Pod) -> None:
         namespace, group = pod.metadata.namespace, podclaims.group_name(pod)

@@ -33,6 +33,11 @@ class Key(NamedTuple):
     node: str
 
 
+def node_named(obj: Pod | ResourceSlice) -> list[str]:
+    """The node that an object is bound to; the function of the index `BY_NODE`."""
+    return [obj.spec.nodeName] if obj.spec.nodeName else []
+
+
 class NodeGarbage:
     """Cleans up after nodes."""
 
@@ -47,8 +52,8 @@ class NodeGarbage:
         self._pods = context.informers.informer(Pod)
         self._slices = context.informers.informer(ResourceSlice)
         self._removed: set[str] = set()  # nodes that were seen and are gone: their slices describe nothing
-        self._pods.add_index(BY_NODE, lambda pod: [pod.spec.nodeName] if pod.spec.nodeName else [])
-        self._slices.add_index(BY_NODE, lambda one: [one.spec.nodeName] if one.spec.nodeName else [])
+        self._pods.add_index(BY_NODE, node_named)
+        self._slices.add_index(BY_NODE, node_named)
         self._nodes.add_handler(self._on_nodes)
         self._pods.add_handler(self._on_pods)
 
