@@ -9,7 +9,7 @@ import pytest
 
 from dray.api.errors import Conflict, Forbidden, Invalid
 from dray.api.podclaims import CLAIM_FINALIZER, GROUP_FINALIZER
-from dray.api.types.core import Pod
+from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from tests.client.conftest import listening
@@ -261,6 +261,23 @@ async def test_a_group_is_kept_until_its_pods_are_gone(cluster: Cluster) -> None
     await quiet()
     assert (await cluster.client.get(PodGroup, "g", "ns")).metadata.finalizers == (GROUP_FINALIZER,)
     await cluster.delete("p")
+    await gone(cluster.client, PodGroup, "g", "ns")
+
+
+async def test_a_group_that_is_kept_is_told_once_by_which_pods(cluster: Cluster) -> None:
+    await cluster.group()
+    await cluster.stop("controllers")  # or it might not have seen all pods yet
+    for name in ("a", "b", "c", "d"):
+        await cluster.pod(name, "g", resource="missing")
+    await cluster.client.delete(PodGroup, "g", "ns")
+    await cluster.start("controllers")
+    text = "a (Pending), b (Pending), c (Pending) and others"
+    await cluster.event("WaitingForPods", text, about="g")
+    await cluster.delete("a", "b", "c")
+    await quiet()
+    events = (await cluster.client.list(Event, "ns")).items
+    assert [e.count for e in events if e.reason == "WaitingForPods"] == [1]
+    await cluster.delete("d")
     await gone(cluster.client, PodGroup, "g", "ns")
 
 

@@ -1,15 +1,16 @@
 """PodGroups stay while they have pods, and say how their pods fare and what their policy means here.
 
 The API server gives every group a finalizer; it is taken away when the group is being deleted and no pod of it is left
-that may still run, so that the name of a group means the same group for the whole life of a pod. A condition tells whether
-enough pods have found a node; once they have, it stays. The policy `gang` is stored but not acted on yet, and another
-condition tells so. Left out: the claims of groups (`claims`).
+that may still run, so that the name of a group means the same group for the whole life of a pod. An event tells which
+pods are in the way. A condition tells whether enough pods have found a node; once they have, it stays. The policy `gang`
+is stored but not acted on yet, and another condition tells so. Left out: the claims of groups (`claims`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from dray.api import podclaims
@@ -27,6 +28,7 @@ GANG_CONDITION = "GangScheduling"
 GANG_REASON = "ScheduledAsBasic"
 GANG_MESSAGE = "pods are scheduled one by one, as under the basic policy; minCount is not waited for"
 SCHEDULED_CONDITION = "PodGroupInitiallyScheduled"
+_NAMED = 3  # pods that an event names; a group may have thousands
 
 
 class GroupController:
@@ -35,6 +37,8 @@ class GroupController:
     def __init__(self, context: Context) -> None:
         self._client = context.client
         self._clock = context.clock
+        self._recorder = context.recorder
+        self._told: set[str] = set()  # uids of groups that know which pods are in the way; once is enough
         self._consumers = Consumers(context.informers, groups=True)
         self._controller: Controller[Key] = Controller(
             "pod_group", self._reconcile, workers=WORKERS, clock=context.clock
@@ -47,9 +51,11 @@ class GroupController:
         await self._controller.run()
 
     def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
-        for _, new in deltas:
+        for old, new in deltas:
             if new is not None:
                 self._controller.queue.add(key_of(new))
+            elif old is not None:
+                self._told.discard(old.metadata.uid)
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
         for old, new in deltas:
@@ -72,10 +78,24 @@ class GroupController:
         with suppress(NotFound):  # gone meanwhile
             if group.metadata.deletionTimestamp is None:
                 await self._keep(group)
-            elif GROUP_FINALIZER in group.metadata.finalizers and not await self._has_pods(group):
-                rest = [f for f in group.metadata.finalizers if f != GROUP_FINALIZER]
-                await self._patch(group, {"metadata": {"finalizers": rest}})
+            elif GROUP_FINALIZER in group.metadata.finalizers:
+                await self._let_go(group)
         return None
+
+    async def _let_go(self, group: PodGroup) -> None:
+        if pods := await self._unfinished(group):
+            self._tell(group, pods)
+            return
+        rest = [f for f in group.metadata.finalizers if f != GROUP_FINALIZER]
+        await self._patch(group, {"metadata": {"finalizers": rest}})
+
+    def _tell(self, group: PodGroup, pods: Sequence[Pod]) -> None:
+        if group.metadata.uid not in self._told:
+            self._told.add(group.metadata.uid)
+            names = ", ".join(f"{pod.metadata.name} ({pod.status.phase})" for pod in pods[:_NAMED])
+            others = " and others" if len(pods) > _NAMED else ""
+            text = f"the group is deleted when its pods have finished or are deleted: {names}{others}"
+            self._recorder.record(group, "WaitingForPods", text)
 
     async def _keep(self, group: PodGroup) -> None:
         if GROUP_FINALIZER not in group.metadata.finalizers:
@@ -110,13 +130,13 @@ class GroupController:
         elif (refusal := next(refusals, None)) is not None:
             yield SCHEDULED_CONDITION, "False", refusal.reason or "Unschedulable", refusal.message
 
-    async def _has_pods(self, group: PodGroup) -> bool:
-        """Whether a pod of the group may still run; the server is asked before the group may go."""
+    async def _unfinished(self, group: PodGroup) -> Sequence[Pod]:
+        """The first pods of the group that may still run; the server is asked before the group may go."""
         name, namespace = group.metadata.name, group.metadata.namespace
-        if any(not podclaims.is_finished(pod) for pod in self._consumers.members(namespace, name)):
-            return True
+        if pods := _first_unfinished(self._consumers.members(namespace, name)):
+            return pods
         pods = (await self._client.list(Pod, namespace)).items
-        return any(podclaims.group_name(pod) == name and not podclaims.is_finished(pod) for pod in pods)
+        return _first_unfinished(pod for pod in pods if podclaims.group_name(pod) == name)
 
     async def _patch(self, group: PodGroup, patch: dict[str, Any], subresource: str = "") -> PodGroup:
         meta = group.metadata
@@ -124,6 +144,10 @@ class GroupController:
         kind = PatchKind.STRATEGIC if subresource else PatchKind.MERGE
         patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid, "resourceVersion": meta.resourceVersion}
         return await self._client.patch(PodGroup, meta.name, patch, meta.namespace, kind=kind, subresource=subresource)
+
+
+def _first_unfinished(pods: Iterable[Pod]) -> Sequence[Pod]:
+    return [*islice((pod for pod in pods if not podclaims.is_finished(pod)), _NAMED + 1)]
 
 
 def _is_scheduled(group: PodGroup) -> bool:
