@@ -1,15 +1,15 @@
-"""Kubernetes' protobuf bodies: four magic bytes, an envelope that names the kind, and the object.
+"""Kubernetes' protobuf: four magic bytes, an envelope that names the kind, and the object; and the frames of a watch.
 
-Go drivers and Kubernetes' own tests send objects this way. They become the same JSON trees that JSON bodies are, so
-everything behind works on one form. What Go writes and JSON leaves out is left out: a zero that is no pointer's. Fields
-without a number (the KEPs' own) and the kinds made of them travel as JSON only. Left out: streams of watch events.
+Go drivers and Kubernetes' own tests speak it. What they send becomes the same JSON trees that JSON bodies are, and what
+they are sent is made from those, so everything behind works on one form. What Go writes and JSON leaves out is left out:
+a zero that is no pointer's. Fields without a number (the KEPs' own) and the kinds made of them travel as JSON only.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, TypeAlias
@@ -20,13 +20,13 @@ from google.protobuf.message import Message as ProtoMessage
 
 from dray.api import schema
 from dray.api.errors import BadRequest, NotAcceptable, UnsupportedMediaType
-from dray.api.protobuf_types import META, VIA, list_name, message_class
+from dray.api.protobuf_types import META, PARTIAL, VIA, list_name, message_class, messages
 
 MAGIC = b"k8s\0"
 
 Tree: TypeAlias = dict[str, Any]
-Read: TypeAlias = Callable[[Any], Any]
-Write: TypeAlias = Callable[[Any, Any], None]  # (empty protobuf message, JSON value)
+Read: TypeAlias = Callable[[Any], Any]  # from what protobuf holds to a JSON value
+Shape: TypeAlias = Callable[[Any], Any]  # from a JSON value to what the constructor of a message takes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_ONLY = ("resource.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha1")  # the KEPs number no fields
@@ -44,7 +44,7 @@ def decode(body: bytes, api_version: str = "", kind: str = "") -> Tree:
     if envelope.contentEncoding:
         raise BadRequest(f"content encoding {envelope.contentEncoding!r} of a protobuf body is not supported")
     name = _message_name(api_version, kind)
-    if api_version in _JSON_ONLY:
+    if not has_form(api_version):
         raise UnsupportedMediaType(f"{api_version} has no protobuf form; send application/json")
     if name is None:
         raise BadRequest(f'no kind "{kind}" is registered for version "{api_version}" in protobuf')
@@ -63,22 +63,25 @@ def decode_message(name: str, data: bytes) -> Tree:
 
 
 def encode(tree: Tree) -> bytes:
-    """An object or list as a protobuf body."""
+    """An object or list as a protobuf body; members that protobuf does not know are left out."""
     api_version, kind = tree.get("apiVersion", ""), tree.get("kind", "")
     name = _message_name(api_version, kind)
     if name is None:
         raise NotAcceptable(f'{kind} of "{api_version}" has no protobuf form; ask for application/json')
-    envelope: Any = message_class("Unknown")()
-    envelope.typeMeta.apiVersion, envelope.typeMeta.kind = api_version, kind
-    envelope.raw = encode_message(name, tree)
-    return MAGIC + bytes(envelope.SerializeToString())
+    raw = message_class(name)(**_shape(_plan(name), tree)).SerializeToString()
+    envelope = message_class("Unknown")(typeMeta={"apiVersion": api_version, "kind": kind}, raw=raw)
+    return MAGIC + envelope.SerializeToString()
 
 
-def encode_message(name: str, tree: Tree) -> bytes:
-    """One message without an envelope; members that protobuf does not know are left out."""
-    message = message_class(name)()
-    _write(_plan(name), message, tree)
-    return bytes(message.SerializeToString())
+def encode_event(type_: str, body: bytes) -> bytes:
+    """A frame of a watch: its length and an event without an envelope, around a body with one."""
+    event = message_class("WatchEvent")(type=type_, object={"raw": body}).SerializeToString()
+    return len(event).to_bytes(4, "big") + event
+
+
+def has_form(api_version: str) -> bool:
+    """Whether the objects of a version can be written in protobuf."""
+    return api_version not in _JSON_ONLY
 
 
 def _parse(message: ProtoMessage, data: bytes, what: str) -> None:
@@ -95,9 +98,11 @@ def _kinds() -> dict[tuple[str, str], str]:
     for name, message in schema.table().items():
         for group, version, kind in message.kinds:
             api_version = f"{group}/{version}" if group else version
-            if api_version not in _JSON_ONLY:
+            if has_form(api_version):
                 found[api_version, kind] = name
                 found[api_version, f"{kind}List"] = list_name(name)
+    found["meta.k8s.io/v1", "PartialObjectMetadata"] = PARTIAL
+    found["meta.k8s.io/v1", "PartialObjectMetadataList"] = list_name(PARTIAL)
     return found
 
 
@@ -109,37 +114,34 @@ class _Slot(msgspec.Struct, frozen=True):
     """How one field travels. `keep`: a zero value is told apart from nothing."""
 
     read: Read
-    write: Write | None  # None: a plain value that is assigned as it is
-    form: str  # "", "[", "{", or "via"
+    shape: Shape | None  # None: the same in both
+    form: str  # "", "[" or "{"
     keep: bool
 
 
-_Plan: TypeAlias = dict[str, _Slot]
+class _Plan(msgspec.Struct, frozen=True):
+    """How the fields of one message travel, and those that protobuf nests and JSON does not."""
+
+    slots: dict[str, _Slot]
+    nested: dict[str, _Plan]
 
 
 @cache
 def _plan(name: str) -> _Plan:
-    if name.endswith("List") and name not in schema.table():
-        members = {
-            "metadata": schema.Field(type=f"ref:{META}ListMeta", number=1, pointer=True),
-            "items": schema.Field(type=f"[ref:{name.removesuffix('List')}", number=2),
-        }
-        return _level(members, ())
-    return _level(schema.message(name).fields, ())
+    return _level(messages()[name], ())
 
 
-def _level(fields: dict[str, schema.Field], prefix: tuple[int, ...]) -> _Plan:
+def _level(fields: Mapping[str, schema.Field], prefix: tuple[int, ...]) -> _Plan:
     """The fields at one depth of nesting, by their protobuf names."""
     depth = len(prefix)
-    plan: _Plan = {}
+    plan = _Plan({}, {})
     for name, field in fields.items():
         if not field.number or field.via[:depth] != prefix:
             continue
         if len(field.via) == depth:
-            plan[name] = _slot(field)
-        elif f"{VIA}{field.via[depth]}" not in plan:
-            inner = _level(fields, field.via[: depth + 1])
-            plan[f"{VIA}{field.via[depth]}"] = _Slot(_reader(inner), _writer(inner), "via", False)
+            plan.slots[name] = _slot(field)
+        elif (inner := f"{VIA}{field.via[depth]}") not in plan.nested:
+            plan.nested[inner] = _level(fields, field.via[: depth + 1])
     return plan
 
 
@@ -150,69 +152,49 @@ def _slot(field: schema.Field) -> _Slot:
     if element.startswith("ref:"):
         inner = element[4:]
         read: Read = lambda message: _read(_plan(inner), message)  # noqa: E731  # plans are made late: lists of kinds
-        write: Write | None = lambda message, tree: _write(_plan(inner), message, tree)  # noqa: E731
-        return _Slot(read, write, form, keep)
-    return _Slot(_READ.get(element, _same), _WRITE.get(element), form, keep)
-
-
-def _reader(plan: _Plan) -> Read:
-    return lambda message: _read(plan, message)
-
-
-def _writer(plan: _Plan) -> Write:
-    return lambda message, tree: _write(plan, message, tree)
+        shape: Shape = lambda tree: _shape(_plan(inner), tree)  # noqa: E731
+        return _Slot(read, shape, form, keep)
+    return _Slot(_READ.get(element, _same), _SHAPE.get(element), form, keep)
 
 
 def _read(plan: _Plan, message: Any) -> Tree:
     tree: Tree = {}
     for descriptor, value in message.ListFields():
         name = descriptor.name
-        slot = plan[name]
+        if name in plan.nested:
+            tree |= _read(plan.nested[name], value)
+            continue
+        slot = plan.slots[name]
         read = slot.read
         if slot.form == "[":
             tree[name] = [read(element) for element in value]
         elif slot.form == "{":
             tree[name] = {key: read(value[key]) for key in value}
-        elif slot.form == "via":
-            tree |= read(value)
         elif (found := read(value)) or (slot.keep and found is not None):
             tree[name] = found
     return tree
 
 
-def _write(plan: _Plan, message: Any, tree: Tree) -> None:
-    for name, slot in plan.items():
-        if slot.form == "via":
-            assert slot.write is not None
-            slot.write(getattr(message, name), tree)
-        elif (value := tree.get(name)) is not None:
-            _write_field(message, name, slot, value)
-
-
-def _write_field(message: Any, name: str, slot: _Slot, value: Any) -> None:
-    write = slot.write
-    target = getattr(message, name)
-    if slot.form == "[":
-        if write is None:
-            target.extend(value)
+def _shape(plan: _Plan, tree: Tree) -> Tree:
+    shaped: Tree = {}
+    slots = plan.slots
+    for name, value in tree.items():
+        slot = slots.get(name)
+        if slot is None or value is None:
+            continue
+        shape = slot.shape
+        if shape is None:
+            shaped[name] = value
+        elif slot.form == "[":
+            shaped[name] = [shape(element) for element in value]
+        elif slot.form == "{":
+            shaped[name] = {key: shape(element) for key, element in value.items()}
         else:
-            for element in value:
-                write(target.add(), element)
-    elif slot.form == "{":
-        for key, element in value.items():
-            if write is None:
-                target[key] = element
-            elif write is _write_bytes:
-                target[key] = _decoded(element)
-            else:
-                write(target[key], element)
-    elif write is None:
-        setattr(message, name, value)
-    elif write is _write_bytes:
-        setattr(message, name, _decoded(value))
-    else:
-        target.SetInParent()
-        write(target, value)
+            shaped[name] = shape(value)
+    for name, inner in plan.nested.items():
+        if found := _shape(inner, tree):
+            shaped[name] = found
+    return shaped
 
 
 def _same(value: Any) -> Any:
@@ -233,15 +215,9 @@ def _read_microtime(message: Any) -> str | None:
     return seconds and f"{seconds[:-1]}.{message.nanos // 1000:06}Z"
 
 
-def _write_time(message: Any, text: str) -> None:
-    moment = datetime.fromisoformat(text)
-    since = moment.astimezone(UTC) - _EPOCH
-    message.seconds = since.days * 86400 + since.seconds
-    message.nanos = since.microseconds * 1000
-
-
-def _write_quantity(message: Any, text: Any) -> None:
-    message.string = str(text)
+def _shape_time(text: str) -> Tree:
+    since = datetime.fromisoformat(text).astimezone(UTC) - _EPOCH
+    return {"seconds": since.days * 86400 + since.seconds, "nanos": since.microseconds * 1000}
 
 
 def _read_intstr(message: Any) -> int | str:
@@ -249,30 +225,15 @@ def _read_intstr(message: Any) -> int | str:
     return value
 
 
-def _write_intstr(message: Any, value: int | str) -> None:
-    if isinstance(value, str):
-        message.type, message.strVal = 1, value
-    else:
-        message.type, message.intVal = 0, value
+def _shape_intstr(value: int | str) -> Tree:
+    return {"type": 1, "strVal": value} if isinstance(value, str) else {"type": 0, "intVal": value}
 
 
 def _read_raw(message: Any) -> Any:
     return msgspec.json.decode(message.raw) if message.raw else None
 
 
-def _write_raw(message: Any, value: Any) -> None:
-    message.raw = msgspec.json.encode(value)
-
-
-def _write_strings(message: Any, values: list[str]) -> None:
-    message.items.extend(values)
-
-
-def _write_bytes(message: Any, text: str) -> None:
-    raise AssertionError("bytes are assigned, not written into a message")
-
-
-def _decoded(text: str) -> bytes:
+def _shape_bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
@@ -288,12 +249,12 @@ _READ: dict[str, Read] = {
     "[str": lambda message: list(message.items),
     "bytes": lambda value: base64.b64encode(value).decode(),
 }
-_WRITE: dict[str, Write] = {
-    "time": _write_time,
-    "microtime": _write_time,
-    "quantity": _write_quantity,
-    "intstr": _write_intstr,
-    "raw": _write_raw,
-    "[str": _write_strings,
-    "bytes": _write_bytes,
+_SHAPE: dict[str, Shape] = {
+    "time": _shape_time,
+    "microtime": _shape_time,
+    "quantity": lambda value: {"string": str(value)},
+    "intstr": _shape_intstr,
+    "raw": lambda value: {"raw": msgspec.json.encode(value)},
+    "[str": lambda values: {"items": values},
+    "bytes": _shape_bytes,
 }

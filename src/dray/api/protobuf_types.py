@@ -2,13 +2,13 @@
 
 The field numbers are in the schema table, so no generated code is needed: the descriptors are put together here and the
 protobuf library does the rest. Every field has presence, which tells a pointer to zero from nothing; lists are written
-unpacked, as Kubernetes' proto2 does; text must be UTF-8, which proto2 would not check. JSON inlines some messages that protobuf nests (`via`); such a nested message is called `via_NUMBER` here.
-Fields without a number exist in JSON only.
+unpacked, as Kubernetes' proto2 does; text must be UTF-8, which proto2 would not check. JSON inlines some messages that
+protobuf nests (`via`); such a nested message is called `via_NUMBER` here. Fields without a number exist in JSON only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -18,6 +18,7 @@ from dray.api import schema
 
 PACKAGE = "dray"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+PARTIAL = f"{META}PartialObjectMetadata"
 VIA = "via_"
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -48,6 +49,7 @@ _ENVELOPE: dict[str, dict[str, tuple[str, int]]] = {
         "contentEncoding": ("str", 3),
         "contentType": ("str", 4),
     },
+    "WatchEvent": {"type": ("str", 1), "object": ("raw", 2)},
 }
 
 
@@ -69,6 +71,17 @@ def list_name(name: str) -> str:
 
 
 @cache
+def messages() -> Mapping[str, Mapping[str, schema.Field]]:
+    """The fields of every message that holds an object, a part of one, or a list of them."""
+    found: dict[str, Mapping[str, schema.Field]] = {name: m.fields for name, m in schema.table().items()}
+    found[PARTIAL] = {"metadata": schema.Field(f"ref:{META}ObjectMeta", 1)}
+    for name in [PARTIAL, *(name for name, message in schema.table().items() if message.kinds)]:
+        metadata = schema.Field(f"ref:{META}ListMeta", 1, pointer=True)
+        found[list_name(name)] = {"metadata": metadata, "items": schema.Field(f"[ref:{name}", 2)}
+    return found
+
+
+@cache
 def _classes() -> dict[str, type[ProtoMessage]]:
     file = descriptor_pb2.FileDescriptorProto(
         name="dray.proto", package=PACKAGE, syntax="editions", edition=descriptor_pb2.EDITION_2023
@@ -78,11 +91,8 @@ def _classes() -> dict[str, type[ProtoMessage]]:
         _plain(file.message_type.add(name=type_name(type_)), fields)
     for name, fields in _ENVELOPE.items():
         _plain(file.message_type.add(name=name), fields)
-    for name, message in schema.table().items():
-        _message(file.message_type.add(name=name.replace(".", "_")), message.fields.items())
-        if message.kinds:
-            listed = file.message_type.add(name=list_name(name).replace(".", "_"))
-            _plain(listed, {"metadata": (f"ref:{META}ListMeta", 1), "items": (f"[ref:{name}", 2)})
+    for name, members in messages().items():
+        _message(file.message_type.add(name=name.replace(".", "_")), members.items())
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClassesForFiles(["dray.proto"], pool)
