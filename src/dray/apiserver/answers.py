@@ -1,6 +1,7 @@
-"""Answers as bytes: objects, lists, tables, metadata only, watch events; JSON, indented JSON or YAML.
+"""Answers as bytes: objects, lists, tables, metadata only, watch events; JSON, indented JSON, YAML or protobuf.
 
-What the store holds is joined, not encoded again. Encoded watch events are shared by all watchers of a version.
+What the store holds is joined, not encoded again; only YAML and protobuf are made from it. Encoded watch events are
+shared by all watchers of a version.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dray.api.conversion import home
 from dray.api.errors import ApiError
 from dray.api.wire import Wire
 from dray.apiserver import tables
+from dray.apiserver.bodies import JSON, PROTOBUF
 from dray.apiserver.negotiation import Accepted
 from dray.apiserver.request import Answer, Request
 from dray.apiserver.storage import Form, Storage, encode, last_state
@@ -30,7 +32,7 @@ class Printer:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._events: dict[tuple[str, int, str, Form], bytes] = {}
+        self._events: dict[tuple[str, int, str, Form, str], bytes] = {}
 
     def answer(self, request: Request, answer: Answer, accepted: Accepted, include: str) -> bytes:
         """The body of an answer in the form that was asked for."""
@@ -43,34 +45,34 @@ class Printer:
             return self._storage.whole(form, answer.version)
         return self._list(form, answer)
 
-    def event(self, form: Form, change: Change) -> bytes:
-        """One line of a watch."""
+    def event(self, form: Form, change: Change, media: str) -> bytes:
+        """One event of a watch."""
         version = change.version
         if version is None:
-            return encode({"type": change.type, "object": _bookmark(form, change)}) + b"\n"
-        key = (version.key, change.revision, change.type, form)
-        line = self._events.get(key)
-        if line is None:
-            line = b'{"type":"%b","object":%b}\n' % (
-                change.type.encode(),
-                self._storage.whole(form, version, change.revision),
-            )
-            self._events[key] = line
+            return _event(media, change.type, encode(_bookmark(form, change)))
+        key = (version.key, change.revision, change.type, form, media)
+        event = self._events.get(key)
+        if event is None:
+            event = _event(media, change.type, self._storage.whole(form, version, change.revision))
+            self._events[key] = event
             if len(self._events) > _SHARED:
                 del self._events[next(iter(self._events))]
-        return line
+        return event
 
     def shaped_event(self, form: Form, change: Change, accepted: Accepted, include: str, first: bool) -> bytes:
-        """One line of a watch that asked for tables or metadata."""
+        """One event of a watch that asked for tables or metadata."""
         version = change.version
         if version is None:
-            return self.event(form, change)
+            shaped: Any = _bookmark(form, change)
+            if accepted.shape != "Table":
+                shaped |= {"kind": "PartialObjectMetadata", "apiVersion": tables.META_V1}
+            return _event(accepted.media, change.type, encode(shaped))
         obj = last_state(version, change.revision) if change.type == "DELETED" else cast(Wire, version.object)
         if accepted.shape == "Table":
-            shaped: Any = self._table(form, [obj], [version], include, {"resourceVersion": str(change.revision)}, first)
+            shaped = self._table(form, [obj], [version], include, {"resourceVersion": str(change.revision)}, first)
         else:
             shaped = tables.partial(obj)
-        return encode({"type": change.type, "object": shaped}) + b"\n"
+        return _event(accepted.media, change.type, encode(shaped))
 
     def _list(self, form: Form, answer: Answer) -> bytes:
         item = self._storage.item
@@ -123,18 +125,29 @@ def _bookmark(form: Form, change: Change) -> dict[str, Any]:
     return {"kind": resource.kind, "apiVersion": resource.api_version(form.version), "metadata": metadata}
 
 
-def error_event(error: ApiError) -> bytes:
-    """The last line of a watch that cannot go on."""
-    return encode({"type": "ERROR", "object": error.status()}) + b"\n"
+def error_event(error: ApiError, media: str) -> bytes:
+    """The last event of a watch that cannot go on."""
+    return _event(media, "ERROR", encode(error.status()))
 
 
-def written(body: bytes, accepted: Accepted, pretty: bool) -> tuple[bytes, bytes]:
+def _event(media: str, type_: str, body: bytes) -> bytes:
+    """What a watch sends about an object that is given in JSON: a line, or in protobuf a frame."""
+    if media != PROTOBUF:
+        return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+    from dray.api import protobuf  # large, and only Go clients need it
+
+    return protobuf.encode_event(type_, protobuf.encode(msgspec.json.decode(body)))
+
+
+def written(body: bytes, media: str, pretty: bool) -> tuple[bytes, bytes]:
     """The body in its final form, and its content type."""
-    if accepted.yaml:
-        import yaml
+    if media == JSON:
+        return (msgspec.json.format(body, indent=2) + b"\n" if pretty else body), b"application/json"
+    tree = msgspec.json.decode(body)
+    if media == PROTOBUF:
+        from dray.api import protobuf
 
-        text = yaml.safe_dump(msgspec.json.decode(body), default_flow_style=False, sort_keys=False)
-        return text.encode(), b"application/yaml"
-    if pretty:
-        body = msgspec.json.format(body, indent=2) + b"\n"
-    return body, b"application/json"
+        return protobuf.encode(tree), PROTOBUF.encode()
+    import yaml
+
+    return yaml.safe_dump(tree, default_flow_style=False, sort_keys=False).encode(), b"application/yaml"

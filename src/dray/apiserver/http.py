@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from dray.api.errors import ApiError, BadRequest, InternalError, Timeout, TooLarge, TooManyRequests
+from dray.api.errors import ApiError, BadRequest, InternalError, NotAcceptable, Timeout, TooLarge, TooManyRequests
 from dray.api.strategy import deprecation
 from dray.apiserver.answers import Printer, written
 from dray.apiserver.authentication import Authenticator
-from dray.apiserver.bodies import read_body, read_patch
+from dray.apiserver.bodies import JSON, PROTOBUF, read_body, read_patch
 from dray.apiserver.core import ApiServer
 from dray.apiserver.documents import HEALTH, Document, Documents
 from dray.apiserver.metrics import Metrics
-from dray.apiserver.negotiation import PLAIN, Accepted, accepted
+from dray.apiserver.negotiation import PLAIN, accepted
 from dray.apiserver.paths import CONNECTED, Routes, Target, UnknownGroup
 from dray.apiserver.queries import Query, boolean, options_of, parse_query
 from dray.apiserver.request import Options, Request
@@ -42,6 +42,8 @@ Headers = list[tuple[bytes, bytes]]
 LARGEST_BODY = 3 << 20  # as Kubernetes
 _BODY_SECONDS = 60.0  # a client that takes longer to send its body is not sending
 _LARGE_YAML = 32 << 10
+_LARGE = 128 << 10  # of JSON, which takes 5 ms to write as protobuf
+_STREAMED = {PROTOBUF: f"{PROTOBUF};stream=watch".encode()}
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _WITH_BODY = ("create", "update", "patch")
 
@@ -131,6 +133,8 @@ class Call:
         self.label = ("watch" if watching else target.verb, target.resource.group, target.resource.plural)
         if target.subresource != "log" and target.subresource not in CONNECTED:
             self._accepted = accepted(header)
+            if self._accepted.media == PROTOBUF and not self._accepted.shape:
+                self._accepted = accepted(header, _has_protobuf(target))
         if warning := deprecation(target.resource, target.version):
             self._warnings.append(warning)
         request = Request(
@@ -259,7 +263,7 @@ class Call:
         api.metrics.watchers += 1
         api.metrics.in_flight -= 1  # a watch is counted by itself
         try:
-            await self.begin(200, b"application/json")
+            await self.begin(200, _STREAMED.get(self._accepted.media, b"application/json"))
             await stream.run(changes, self._receive, self._send)
         finally:
             api.metrics.in_flight += 1
@@ -280,7 +284,11 @@ class Call:
     # Writing
 
     async def reply_json(self, code: int, body: bytes) -> None:
-        body, content_type = written(body, self._accepted, self._pretty())
+        media = self._accepted.media
+        if media == JSON or len(body) < _LARGE:
+            body, content_type = written(body, media, self._pretty())
+        else:
+            body, content_type = await asyncio.to_thread(written, body, media, False)  # others should not wait
         await self.reply(code, body, content_type)
 
     def _pretty(self) -> bool:
@@ -312,8 +320,15 @@ class Call:
             headers.append((b"retry-after", b"%d" % seconds))
         if error.code == 401:
             headers.append((b"www-authenticate", b'Bearer realm="dray"'))
-        body, content_type = written(encode(error.status()), Accepted(self._accepted.media), self._pretty())
+        body, content_type = written(encode(error.status()), self._error_media(), self._pretty())
         await self.reply(error.code, body, content_type, headers)
+
+    def _error_media(self) -> str:
+        """The form of an error, which may be known before that of the answer; JSON for those who accept nothing."""
+        try:
+            return accepted(self._header(b"accept")).media
+        except NotAcceptable:
+            return JSON
 
 
 async def _apart(content_type: str, data: bytes, read: Callable[..., Any], *arguments: Any) -> Any:
@@ -321,6 +336,12 @@ async def _apart(content_type: str, data: bytes, read: Callable[..., Any], *argu
     if len(data) > _LARGE_YAML and "yaml" in content_type:
         return await asyncio.to_thread(read, *arguments)
     return read(*arguments)
+
+
+def _has_protobuf(target: Target) -> bool:
+    from dray.api import protobuf  # large, and only Go clients need it
+
+    return protobuf.has_form(target.resource.api_version(target.version))
 
 
 def _too_large(limit: int) -> TooLarge:
