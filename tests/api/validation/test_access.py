@@ -88,7 +88,13 @@ WEBHOOK = {
             ADMISSION,
             "ValidatingWebhookConfiguration",
             {"webhooks": [WEBHOOK, WEBHOOK]},
-            [("webhooks[1].name", "Invalid")],
+            [("webhooks[1].name", "Duplicate")],
+        ),
+        (
+            ADMISSION,
+            "ValidatingWebhookConfiguration",
+            {"webhooks": [{**WEBHOOK, "name": ""}] * 2},
+            [("webhooks[0].name", "Required"), ("webhooks[1].name", "Required")],
         ),
         (
             ADMISSION,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from dray.api import names
-from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import admissionregistration, authentication, authorization, rbac
 from dray.api.validation.context import Context
 from dray.api.validation.expressions import Expressions, match_conditions, texts
@@ -134,8 +134,8 @@ def _webhooks(configuration: admissionregistration.ValidatingWebhookConfiguratio
     for index, webhook in enumerate(configuration.webhooks):
         path = Path("webhooks") / index
         yield from _webhook(webhook, path)
-        if webhook.name in seen:
-            yield invalid(path / "name", webhook.name, "must be unique")
+        if webhook.name and webhook.name in seen:
+            yield duplicate(path / "name", webhook.name)
         seen.add(webhook.name)
 
 
