@@ -45,6 +45,11 @@ def test_objects_count_by_name_and_by_group() -> None:
     assert texts(usage_of(deployments, deployments.type())) == {"count/deployments.apps": "1"}
 
 
+def test_what_is_not_kept_counts_for_nothing() -> None:
+    assert resource_of("count/bindings") is None
+    assert resource_of("count/pods") is PODS
+
+
 def test_pod_needs_the_larger_of_starting_and_running() -> None:
     running = [container("a", cpu="1", memory="1Gi"), container("b", cpu="500m")]
     assert texts(usage_of(PODS, pod(containers=running)))["requests.cpu"] == "1500m"

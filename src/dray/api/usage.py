@@ -59,7 +59,8 @@ def resource_of(name: str) -> Resource | None:
     """Whose objects count for a quota resource; None if no served resource does."""
     if name.startswith("count/"):
         plural, _, group = name.removeprefix("count/").partition(".")
-        return BY_NAME.get((group, plural))
+        found = BY_NAME.get((group, plural))
+        return found if found is not None and "list" in found.verbs else None  # what is not kept is not counted
     if name.endswith(DEVICES_SUFFIX):
         return BY_TYPE[ResourceClaim]
     if name.startswith("services."):
