@@ -105,6 +105,18 @@ async def test_a_scale_is_based_on_a_version_too(ask: Asker) -> None:
         await ask("update", DEPLOYMENTS, "d", stale, subresource="scale")
 
 
+@pytest.mark.parametrize("verb", ["update", "patch"])
+async def test_a_scale_may_say_which_object_is_meant(ask: Asker, verb: str) -> None:
+    made = await ask.create(DEPLOYMENTS, deployment(1))
+    scale = {"metadata": {"uid": "other"}, "spec": {"replicas": 2}}
+    text = f'deployments.apps "d": Precondition failed: UID in precondition: other, UID in object meta: {made.metadata.uid}'
+    with pytest.raises(Conflict, match=text):
+        await ask(verb, DEPLOYMENTS, "d", scale, subresource="scale")
+    assert (await ask.get(DEPLOYMENTS, "d")).spec.replicas == 1
+    await ask(verb, DEPLOYMENTS, "d", {**scale, "metadata": {"uid": made.metadata.uid}}, subresource="scale")
+    assert (await ask.get(DEPLOYMENTS, "d")).spec.replicas == 2
+
+
 @pytest.mark.parametrize(
     ("scale", "error", "text"),
     [

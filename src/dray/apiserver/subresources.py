@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, not_found, required, unsupported
-from dray.api.resources import BY_TYPE, Resource
+from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, conflict, not_found, required, unsupported
+from dray.api.resources import BY_TYPE
 from dray.api.types import authentication, core, policy
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.commits import Commits
@@ -114,8 +114,8 @@ class Subresources:
     async def _bind(self, request: Request, current: Version, binding: core.Binding) -> Answer:
         pod = cast(core.Pod, current.object)
         _check_binding(pod, binding)
-        admission = _posted(request, PODS, "binding", _placed(binding, pod.metadata.namespace, pod.metadata.name))
-        await self._admission.validate(admission)
+        admission = _posted(request, _placed(binding, pod.metadata.namespace, pod.metadata.name))
+        await self._admit(admission)
         await self._commits.write(admission, current.key, _bound(pod, binding), expected=current.revision)
         return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
 
@@ -124,7 +124,7 @@ class Subresources:
     async def _evict(self, request: Request) -> Answer:
         """Delete a pod on behalf of somebody who would rather not disturb; nothing here says that it disturbs.
 
-        Admission is asked twice: about the eviction, and about the deletion that it comes to.
+        Admission is asked about the eviction, and not about the deletion that it comes to.
         """
         body = request.body if request.body is not None else {}
         eviction = _convert(body, policy.Eviction)
@@ -132,29 +132,32 @@ class Subresources:
             raise BadRequest(f"name in URL does not match name in Eviction object: expected {request.name}")
         options = delete_options(request.options, body.get("deleteOptions"))
         request = replace(request, options=options)
-        warnings = await self._admit(
-            _posted(request, PODS, "eviction", _placed(eviction, request.namespace, request.name))
-        )
-        deleted = await self._deletion.delete(replace(request, verb="delete", subresource="", body=None))
-        return Answer(code=201, tree=dict(_SUCCESS), warnings=[*warnings, *deleted.warnings])
-
-    async def _admit(self, admission: AdmissionRequest) -> list[str]:
-        """Ask admission about what is stored nowhere; its warnings."""
-        await self._admission.validate(admission)
+        admission = _posted(request, _placed(eviction, request.namespace, request.name))
+        await self._admit(admission)
         await admission.release()
-        return admission.warnings
+        await self._deletion.delete(replace(request, verb="delete", subresource="", body=None), is_admitted=True)
+        return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
+
+    async def _admit(self, admission: AdmissionRequest) -> None:
+        """Ask admission about what was posted; it has no tree, since nothing may change it."""
+        await self._admission.admit(admission)
+        await self._admission.validate(admission)
 
     # deployments/scale, replicasets/scale and replicationcontrollers/scale
 
     async def _scale(self, request: Request) -> Answer:
-        tree = msgspec.to_builtins(scale_of(self._found(request).object))
+        current = scale_of(self._found(request).object)
+        tree = msgspec.to_builtins(current)
         if request.verb == "get":
             return Answer(tree=tree)
         body = request.body
         if request.verb == "patch":
             body = json_patch(tree, body) if request.options.patch_type == JSON_PATCH else merge_patch(tree, body)
-        scale = read_scale(body, request.name)
-        metadata = {"resourceVersion": scale.metadata.resourceVersion or None}
+        scale, uid = read_scale(body, request.name), current.metadata.uid
+        if scale.metadata.uid not in ("", uid):
+            text = f"Precondition failed: UID in precondition: {scale.metadata.uid}, UID in object meta: {uid}"
+            raise conflict(request.resource, request.name, text)
+        metadata = {"uid": scale.metadata.uid or None, "resourceVersion": scale.metadata.resourceVersion or None}
         patch = {"metadata": metadata, "spec": {"replicas": scale.spec.replicas}}
         written = await self._registry.patch(
             replace(request, verb="patch", version="", body=patch, options=_merge(request.options))
@@ -168,20 +171,23 @@ class Subresources:
             raise NotImplementedYet("this server issues no service account tokens")
         body = request.body if isinstance(request.body, dict) else {}
         wanted = _placed(_convert(body, authentication.TokenRequest), request.namespace, request.name)
-        warnings = await self._admit(_posted(request, request.resource, "token", wanted))
-        return Answer(code=201, tree=self._issue_token(request.namespace, request.name, body), warnings=warnings)
+        admission = _posted(request, wanted)
+        await self._admit(admission)
+        await admission.release()
+        tree = self._issue_token(request.namespace, request.name, body)
+        return Answer(code=201, tree=tree, warnings=admission.warnings)
 
 
-def _posted(request: Request, resource: Resource, subresource: str, obj: T) -> AdmissionRequest:
+def _posted(request: Request, obj: T) -> AdmissionRequest:
     """The creation of something that is stored nowhere, as admission sees it."""
     metadata = obj.metadata
     return AdmissionRequest(
         request.user,
         "CREATE",
-        resource,
+        request.resource,
         metadata.namespace,
         metadata.name,
-        subresource,
+        request.subresource,
         object=obj,
         dry_run=request.options.dry_run,
     )

@@ -99,15 +99,15 @@ async def test_conditions_see_a_scale_too(http: HttpAsker, hook: Hook) -> None:
 # Eviction
 
 
-async def test_an_eviction_is_judged_before_the_deletion(http: HttpAsker, hook: Hook) -> None:
+async def test_an_eviction_is_judged_and_not_the_deletion(http: HttpAsker, hook: Hook) -> None:
     await created(http, f"{CORE}/pods", pod("p"))
     await watched(http, hook, "pods", "pods/eviction")
     hook.answer = lambda request: {"allowed": True, "warnings": [request["operation"]]}
     body = {"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 3}}
     async with http.send("POST", f"{CORE}/pods/p/eviction", body) as response:
         assert response.status == 201
-        assert response.headers.getall("Warning") == ['299 - "CREATE"', '299 - "DELETE"']
-    evicted, deleted = hook.requests
+        assert response.headers.getall("Warning") == ['299 - "CREATE"']
+    (evicted,) = hook.requests
     kind = {"group": "policy", "version": "v1", "kind": "Eviction"}
     assert (evicted["operation"], evicted["subResource"], evicted["name"]) == ("CREATE", "eviction", "p")
     assert (evicted["kind"], evicted["resource"]) == (kind, PODS)
@@ -115,8 +115,7 @@ async def test_an_eviction_is_judged_before_the_deletion(http: HttpAsker, hook: 
     assert evicted["object"]["metadata"] == {"name": "p", "namespace": "default"}
     assert evicted["object"]["deleteOptions"]["gracePeriodSeconds"] == 3
     assert "oldObject" not in evicted
-    assert (deleted["operation"], deleted["kind"]["kind"], "subResource" in deleted) == ("DELETE", "Pod", False)
-    assert deleted["oldObject"]["kind"] == "Pod"
+    assert (await http("GET", f"{CORE}/pods/p"))[0] == 404
 
 
 async def test_an_eviction_that_is_refused_deletes_nothing(http: HttpAsker) -> None:
@@ -132,17 +131,22 @@ async def test_an_eviction_that_is_refused_deletes_nothing(http: HttpAsker) -> N
 # Binding
 
 
-@pytest.mark.parametrize("path", ["pods/p/binding", "bindings"])
-async def test_a_webhook_sees_the_binding_of_a_pod(http: HttpAsker, hook: Hook, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "resource", "subresource"), [("pods/p/binding", "pods", "binding"), ("bindings", "bindings", None)]
+)
+async def test_a_webhook_sees_the_binding_of_a_pod(
+    http: HttpAsker, hook: Hook, path: str, resource: str, subresource: str | None
+) -> None:
     await created(http, f"{CORE}/pods", pod("p"))
-    await watched(http, hook, "pods/binding")
+    await watched(http, hook, "pods/binding", "bindings")
     hook.answer = lambda request: {"allowed": request["object"]["target"]["name"] != "full"}
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "full"}}
     assert (await http("POST", f"{CORE}/{path}", binding))[0] == 400
     await created(http, f"{CORE}/{path}", {**binding, "target": {"kind": "Node", "name": "n1"}})
     seen = hook.requests[-1]
-    assert (seen["operation"], seen["subResource"], seen["name"]) == ("CREATE", "binding", "p")
-    assert (seen["kind"], seen["resource"]) == ({"group": "", "version": "v1", "kind": "Binding"}, PODS)
+    assert (seen["operation"], seen.get("subResource"), seen["name"]) == ("CREATE", subresource, "p")
+    assert seen["kind"] == {"group": "", "version": "v1", "kind": "Binding"}
+    assert seen["resource"] == {**PODS, "resource": resource}
     assert (seen["object"]["apiVersion"], seen["object"]["kind"]) == ("v1", "Binding")
     assert seen["object"]["metadata"] == {"name": "p", "namespace": "default"}
     assert seen["object"]["target"] == {"kind": "Node", "name": "n1"}
@@ -161,3 +165,27 @@ async def test_a_webhook_sees_what_token_is_asked_for(http: HttpAsker, hook: Hoo
     assert seen["resource"]["resource"] == "serviceaccounts"
     assert seen["object"]["spec"]["expirationSeconds"] == 600
     assert seen["object"]["metadata"] == {"name": "default", "namespace": "default"}
+
+
+# Namespaces
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("pods/p/eviction", {}),
+        ("pods/p/binding", {"target": {"kind": "Node", "name": "n1"}}),
+        ("bindings", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}),
+        ("serviceaccounts/default/token", {}),
+    ],
+)
+async def test_nothing_is_posted_to_subresources_in_a_namespace_that_goes(
+    http: HttpAsker, path: str, body: Tree
+) -> None:
+    namespace = "/api/v1/namespaces/going"
+    await created(http, "/api/v1/namespaces", {"metadata": {"name": "going"}})
+    await created(http, f"{namespace}/pods", pod("p"))
+    await http("DELETE", namespace)
+    code, refusal = await http("POST", f"{namespace}/{path}", body)
+    assert (code, refusal["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
+    assert "nodeName" not in (await http("GET", f"{namespace}/pods/p"))[1]["spec"]

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from dray.api.errors import Forbidden
+from dray.api.errors import Forbidden, NotFound
 from dray.api.types.authentication import BoundObjectReference, TokenRequest, TokenRequestSpec
 from dray.api.types.core import Binding, ObjectReference
+from dray.api.types.policy import Eviction
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
 from dray.apiserver.authorization import Union
@@ -70,10 +71,25 @@ async def test_node_changes_neither_labels_nor_claims_of_a_pod(plugin: NodeRestr
         await update(plugin, old, claimed, user=NODE, subresource="status")
 
 
-async def test_node_deletes_and_evicts_its_own_pods_only(plugin: NodeRestriction) -> None:
+async def test_node_deletes_its_own_pods_only(plugin: NodeRestriction) -> None:
     await delete(plugin, pod("p", node="n1"), user=NODE)
     with pytest.raises(Forbidden, match=r'node "n1" can only delete pods with spec.nodeName set to itself'):
         await delete(plugin, pod("p", node="n2"), user=NODE)
+
+
+async def test_node_evicts_its_own_pods_only() -> None:
+    chain = Chain([NodeRestriction(Objects(pod("own", node="n1"), pod("other", node="n2")))])
+
+    async def evict(name: str) -> None:
+        asked = about("CREATE", pod(name), user=NODE, subresource="eviction")
+        asked.object = Eviction()
+        await chain.validate(asked)
+
+    await evict("own")
+    with pytest.raises(Forbidden, match=r"node n1 can only evict pods with spec.nodeName set to itself"):
+        await evict("other")
+    with pytest.raises(NotFound, match='pods "missing" not found'):
+        await evict("missing")
 
 
 async def test_node_creates_mirror_pods_only(plugin: NodeRestriction) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from dray.api.errors import not_found
 from dray.api.types.authentication import TokenRequest
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod, ServiceAccount
@@ -39,7 +40,10 @@ class NodeRestriction(Admission):
         if not node:
             return
         if request.concerns(Pod):
-            _check_pod(request, node)
+            if request.subresource == "eviction":
+                self._check_eviction(request, node)
+            else:
+                _check_pod(request, node)
         elif request.concerns(Node):
             _check_node(request, node)
         elif request.concerns(ResourceSlice):
@@ -48,6 +52,13 @@ class NodeRestriction(Admission):
             _check_lease(request, node)
         elif request.concerns(ServiceAccount) and request.subresource == "token":
             self._check_token(request, node)
+
+    def _check_eviction(self, request: AdmissionRequest, node: str) -> None:
+        pod = one(self._reader, Pod, request.namespace, request.name)
+        if pod is None:
+            raise not_found(request.resource, request.name)
+        if pod.spec.nodeName != node:
+            raise request.forbidden(f"node {node} can only evict pods with spec.nodeName set to itself")
 
     def _check_token(self, request: AdmissionRequest, node: str) -> None:
         """A node asks for tokens on behalf of its pods only, so the token must be bound to one."""
