@@ -26,6 +26,8 @@ REQUESTS = 500  # of each client
 PODS = 5000
 WATCHERS = 50
 WRITES = 300
+JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 HELLO = """
 import asyncio, sys
@@ -124,18 +126,18 @@ class Connection:
         )
         return self
 
-    async def ask(self, method: str, path: str, body: Any = None, media: str = "application/json") -> bytes:
-        self.send(method, path, body, media)
+    async def ask(self, method: str, path: str, body: Any = None, media: str = JSON, accept: str = JSON) -> bytes:
+        self.send(method, path, body, media, accept)
         head = await self._reader.readuntil(b"\r\n\r\n")
         assert head[9:10] == b"2", head + await self._reader.read(500)
         start = head.index(b"content-length: ") + 16
         return await self._reader.readexactly(int(head[start : head.index(b"\r", start)]))
 
-    def send(self, method: str, path: str, body: Any = None, media: str = "application/json") -> None:
+    def send(self, method: str, path: str, body: Any = None, media: str = JSON, accept: str = JSON) -> None:
         data = json.dumps(body).encode() if body is not None else b""
         self._writer.write(
             f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {self._server.token}\r\n"
-            f"accept: application/json\r\ncontent-type: {media}\r\ncontent-length: {len(data)}\r\n\r\n".encode()
+            f"accept: {accept}\r\ncontent-type: {media}\r\ncontent-length: {len(data)}\r\n\r\n".encode()
             + data
         )
 
@@ -181,11 +183,12 @@ async def _rates(server: Server, hello_port: int) -> None:
     print(f"hello: {hello:,.0f}/s, the bare HTTP server with {CLIENTS} clients")
     post = await _rate(server, server.port, lambda n, i: ("POST", CLAIMS, _claim(f"c{n}-{i}")))
     get = await _rate(server, server.port, lambda n, i: ("GET", f"{CLAIMS}/c{n}-{i}"))
+    numbered = await _rate(server, server.port, lambda n, i: ("GET", f"{CLAIMS}/c{n}-{i}", None, JSON, PROTOBUF))
     merge = "application/merge-patch+json"
     patch = await _rate(
         server, server.port, lambda n, i: ("PATCH", f"{CLAIMS}/c{n}-{i}", {"metadata": {"labels": {"a": "b"}}}, merge)
     )
-    for name, rate in (("GET", get), ("POST", post), ("PATCH", patch)):
+    for name, rate in (("GET", get), ("GET in protobuf", numbered), ("POST", post), ("PATCH", patch)):
         print(f"{name}: {rate:,.0f}/s, {rate / hello:.0%} of hello")
     await _list(server)
     await _fan_out(server)
@@ -206,6 +209,10 @@ async def _list(server: Server) -> None:
     print(
         f"list of {PODS:,} pods: {seconds * 1000:.0f} ms, {len(body) / 1e6:.1f} MB; a tenth by label: {narrow * 1000:.0f} ms"
     )
+    begun = time.perf_counter()
+    body = await connection.ask("GET", "/api/v1/pods", accept=PROTOBUF)
+    seconds = time.perf_counter() - begun
+    print(f"the same list in protobuf: {seconds * 1000:.0f} ms, {len(body) / 1e6:.1f} MB")
     connection.close()
 
 

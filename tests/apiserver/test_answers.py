@@ -221,13 +221,15 @@ async def test_a_client_of_metadata_gets_nothing_else(http: HttpAsker) -> None:
     assert events[1][1] | kind == events[1][1]
 
 
-async def test_json_is_answered_where_both_are_welcome_and_for_tables(http: HttpAsker) -> None:
+async def test_json_is_answered_where_both_are_welcome_for_tables_and_by_discovery(http: HttpAsker) -> None:
     await created(http, CLAIMS, claim("a"))
     for accept in (f"{PROTOBUF},application/json", f"{PROTOBUF}, */*", f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1,*/*"):
         code, found = await http("GET", f"{CLAIMS}/a", accept=accept)
         assert (code, found["kind"]) == (200, "ResourceClaim")
     code, status = await http("GET", CLAIMS, accept=f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1")
     assert (code, status["reason"]) == (406, "NotAcceptable")
+    code, resources = await http("GET", f"{DRA}/v1", accept=PROTOBUF)
+    assert (code, resources["kind"]) == (200, "APIResourceList")
 
 
 async def test_versions_without_numbers_are_json_only(keys: Keys) -> None:

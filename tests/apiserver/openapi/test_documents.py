@@ -114,6 +114,15 @@ def test_operations_have_names_that_are_unique_and_speak(documents):
     assert f"{pods}/{{name}}/exec" not in v2
 
 
+def test_answers_are_in_protobuf_where_fields_have_numbers(documents):
+    protobuf = "application/vnd.kubernetes.protobuf"
+    for version, known in (("v1beta1", True), ("v1alpha1", False)):
+        path = f"/apis/scheduling.k8s.io/{version}/namespaces/{{namespace}}/podgroups"
+        v3 = documents[f"apis/scheduling.k8s.io/{version}"]["paths"][path]["get"]
+        assert (protobuf in documents["v2"]["paths"][path]["get"]["produces"]) is known
+        assert (protobuf in v3["responses"]["200"]["content"]) is known
+
+
 def test_device_kinds_are_described_and_others_are_not(documents):
     found = definitions(documents["apis/resource.k8s.io/v1"])
     claim = found["io.k8s.api.resource.v1.ResourceClaim"]

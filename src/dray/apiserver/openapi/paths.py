@@ -6,12 +6,14 @@ make clients of them. Subresources that open streams are left out, since OpenAPI
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
+from dray.api import protobuf
 from dray.api.resources import Resource
+from dray.apiserver.bodies import JSON, PROTOBUF, YAML
 from dray.apiserver.discovery import subresource
 from dray.apiserver.openapi.schemas import GVK, META, PATCH, Dialect, reference
 
@@ -24,7 +26,7 @@ PATCH_TYPES = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
-PRODUCES = ("application/json", "application/yaml")
+PRODUCES = (JSON, YAML)
 
 _WRITE = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string"}
 _LIST = {
@@ -163,10 +165,11 @@ def _operation(action: Action, target: Target, dialect: Dialect) -> Json:
     _add_body(operation, action, target, dialect)
     answer = reference(_answer(action, target), dialect)
     codes = {"200": "OK", "201": "Created"} if action.method in ("post", "put", "patch") else {"200": "OK"}
-    operation["responses"] = {code: _response(text, answer, dialect) for code, text in codes.items()}
+    media = (*PRODUCES, PROTOBUF) if protobuf.has_form(f"{group}/{version}") else PRODUCES
+    operation["responses"] = {code: _response(text, answer, media, dialect) for code, text in codes.items()}
     operation["responses"]["401"] = {"description": "Unauthorized"}
     if dialect is Dialect.V2:
-        operation["produces"] = list(PRODUCES)
+        operation["produces"] = list(media)
         operation["schemes"] = ["https"]
     return operation
 
@@ -177,10 +180,10 @@ def _answer(action: Action, target: Target) -> str:
     return f"{META}Status" if action.body == "options" else target.message
 
 
-def _response(text: str, answer: Json, dialect: Dialect) -> Json:
+def _response(text: str, answer: Json, media: Sequence[str], dialect: Dialect) -> Json:
     if dialect is Dialect.V2:
         return {"description": text, "schema": answer}
-    return {"description": text, "content": {media: {"schema": answer} for media in PRODUCES}}
+    return {"description": text, "content": {kind: {"schema": answer} for kind in media}}
 
 
 def _add_body(operation: Json, action: Action, target: Target, dialect: Dialect) -> None:
