@@ -81,6 +81,23 @@ async def test_two_containers_with_different_requests_get_different_devices(
     assert [lines(root, pod, name) for name in ("one", "two")] == [[uid] for uid in uids]
 
 
+async def test_a_request_that_the_claim_does_not_have_is_named_and_the_container_runs_without(
+    node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
+    await cluster.claim("c")
+    uses = [{"name": "c", "request": "gpu"}, {"name": "c", "request": "nic"}]
+    containers = [
+        container(name, "echo ${GPU:-none}", resources={"claims": [use]})
+        for name, use in zip(("one", "two"), uses, strict=True)
+    ]
+    pod = await cluster.pod("p", claims=("c",), containers=containers, restartPolicy="Never")
+    await cluster.phase("p", "Succeeded")
+    assert lines(root, pod, "two") == ["none"]
+    text = "container two: claim c (ResourceClaim c) has no request nic, so that the container gets no device for it"
+    assert await cluster.event("p", "RequestNotInClaim") == text
+    assert [reason for reason, _ in await cluster.events("p")].count("RequestNotInClaim") == 1
+
+
 async def test_a_shared_claim_is_unprepared_after_the_second_pod(
     node: Agent, cluster: Cluster, driver: Driver, root: Path
 ) -> None:

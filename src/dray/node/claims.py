@@ -40,11 +40,12 @@ class Granted(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """A claim that a pod uses, through these entries, with devices of these drivers."""
+    """A claim that a pod uses, through these entries, with devices of these drivers for these requests."""
 
     identity: ClaimId
     entries: tuple[str, ...]
     drivers: tuple[str, ...]
+    requests: frozenset[str]
 
 
 class Claims:
@@ -92,10 +93,13 @@ class Claims:
 
     # Preparing
 
-    async def prepare(self, pod: Pod) -> None:
-        """Prepare what is not prepared yet, one call a driver; `ClaimsError` when something is missing or fails."""
+    async def prepare(self, pod: Pod) -> list[str]:
+        """Prepare what is not prepared yet, one call a driver; `ClaimsError` when something is missing or fails.
+
+        The answer says of which requests containers get nothing, because their claims have none of that name.
+        """
         if self.is_prepared(pod):
-            return
+            return []
         wanted = await self._verified(pod)
         async with self._holding(w.identity.uid for w in wanted):
             self._begin(pod, wanted)
@@ -104,6 +108,7 @@ class Claims:
             answers = await asyncio.gather(*(self._prepare(driver, ids) for driver, ids in todo.items()))
             self._note(dict(zip(todo, answers, strict=True)))
         _raise([text for answer in answers for text in answer.values() if isinstance(text, str)])
+        return _unknown_requests(pod, wanted)
 
     def _begin(self, pod: Pod, wanted: Sequence[_Wanted]) -> None:
         """Write down that drivers are about to be asked; refused before that, a pod leaves nothing behind."""
@@ -155,7 +160,12 @@ class Claims:
         except ApiError as error:
             raise ClaimsError(str(error)) from error
         return [
-            _Wanted(ClaimId(c.metadata.namespace, c.metadata.name, c.metadata.uid), tuple(entries), _drivers(c))
+            _Wanted(
+                ClaimId(c.metadata.namespace, c.metadata.name, c.metadata.uid),
+                tuple(entries),
+                _drivers(c),
+                frozenset(request.name for request in c.spec.devices.requests or ()),
+            )
             for c, entries in found.values()
         ]
 
@@ -276,6 +286,17 @@ def _is_made_for(claim: ResourceClaim, pod: Pod, use: podclaims.Use) -> bool:
 def _drivers(claim: ResourceClaim) -> tuple[str, ...]:
     assert claim.status.allocation is not None
     return tuple(dict.fromkeys(result.driver for result in claim.status.allocation.devices.results))
+
+
+def _unknown_requests(pod: Pod, wanted: Iterable[_Wanted]) -> list[str]:
+    claims = {entry: want for want in wanted for entry in want.entries}
+    return [
+        f"container {container.name}: claim {used.name} (ResourceClaim {claim.identity.name}) has no request "
+        f"{used.request}, so that the container gets no device for it"
+        for container in (*pod.spec.initContainers, *pod.spec.containers)
+        for used in container.resources.claims
+        if used.request and (claim := claims.get(used.name)) is not None and used.request not in claim.requests
+    ]
 
 
 def _unprepared_shares(claims: Iterable[PreparedClaim]) -> dict[str, list[ClaimId]]:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 PREPARE_FAILED = "FailedPrepareDynamicResources"
 UNPREPARE_FAILED = "FailedUnprepareDynamicResources"
+REQUEST_MISSING = "RequestNotInClaim"
 DISABLED = "DevicesDisabled"
 _OFF = "DynamicResourceAllocation is turned off on this node"
 
@@ -54,11 +55,13 @@ class PodClaims:
         if self.next_try > 0:
             return CREATING
         try:
-            await self._node.claims.prepare(pod)
+            lacking = await self._node.claims.prepare(pod)
         except ClaimsError as error:
             self._failed(pod, PREPARE_FAILED, f"Failed to prepare dynamic resources: {error}")
             return CREATING
         self._backoff.reset()
+        for text in lacking:
+            self._node.recorder.warning(pod, REQUEST_MISSING, text)
         return None
 
     def _without_devices(self, pod: Pod, new: bool) -> Waiting | None:
