@@ -76,6 +76,7 @@ HEADERS = [
     ("Accept", "text/html"),
     ("Accept", "application/json;as=Table;v=v9;g=x"),
     ("Accept", ";;;,,,==="),
+    ("Accept", "application/vnd.kubernetes.protobuf"),
     ("Content-Type", "application/vnd.kubernetes.protobuf"),
     ("Content-Type", "application/yaml"),
     ("Content-Type", "\x80\xff"),
