@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dray.store import Cache, Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable
+from dray.store import Cache, Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable, scribe
 from dray.store.journal import SCHEMA_VERSION
-from tests.waiting import eventually
+from tests.waiting import eventually, within
 
 WRITER = Path(__file__).with_name("sqlite_writer.py")
 
@@ -262,6 +262,69 @@ async def test_the_log_goes_on_when_the_process_that_writes_is_killed(tmp_path: 
     await log.close()
     assert await state(path) == published
     assert scribes(path) == []
+
+
+async def test_closing_tells_that_the_last_commit_failed_and_does_not_let_it_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    head = await log.commit([Op("pods/a", b"1")])
+    [victim] = scribes(path)
+    os.kill(victim, signal.SIGSTOP)
+    commit = asyncio.create_task(log.commit([Op("pods/b", b"2")]))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(log.close())
+    await asyncio.sleep(0)
+    with sqlite3.connect(path) as database:  # as if the scribe had written it, and could not say so
+        database.execute("INSERT INTO log VALUES (?, 'pods/b', '2', ?, NULL)", (scribe.number(head + 1), head + 1))
+    database.close()
+    os.kill(victim, signal.SIGKILL)
+    with pytest.raises(Unavailable, match="the last commits are not in the database: the process that writes it ended"):
+        await within(closing)
+    with pytest.raises(Unavailable):
+        await within(commit)
+    assert scribes(path) == []
+    assert await state(path) == {"pods/a": b"1"}
+
+
+async def test_closing_waits_for_a_successor_that_writes_what_was_begun(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    [victim] = scribes(path)
+    os.kill(victim, signal.SIGKILL)
+    await eventually(lambda: "the process that writes it ended" in caplog.text)
+    commit = asyncio.create_task(log.commit([Op("pods/b", b"2")]))
+    await asyncio.sleep(0)
+    await within(log.close())
+    await within(commit)
+    assert await state(path) == {"pods/b": b"2"}
+    assert scribes(path) == []
+
+
+async def test_a_checkpoint_that_fails_is_told_and_writing_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "store.db"
+    log = await SqliteLog.open(path)
+    await log.commit([Op("pods/0", b"")])
+    path.rename(tmp_path / "aside")
+    path.mkdir()  # nobody can open the file any more; who has it open writes on
+    written = 0
+
+    async def told() -> bool:
+        nonlocal written
+        written += 1
+        await log.commit([Op(f"pods/{written}", bytes(1 << 20))])
+        return "write-ahead log" in caplog.text
+
+    await eventually(told)
+    assert f"the write-ahead log of {path} grows: checkpoint: unable to open database file" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    path.rmdir()
+    (tmp_path / "aside").rename(path)
+    await log.close()
+    assert len(await state(path)) == written + 1
 
 
 async def test_a_second_process_is_kept_out(tmp_path: Path) -> None:

@@ -65,10 +65,12 @@ def serve(prog: str, args: argparse.Namespace, parts: Parts | None = None) -> in
     """Run until a signal; returns the exit status."""
     import uvloop
 
+    from dray.store import StoreError
+
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(args, parts))
-    except StartError as error:
+    except (StartError, StoreError) as error:  # one at the end says what could not be written any more
         print(f"{prog}: {error}", file=sys.stderr)
         return 1
 

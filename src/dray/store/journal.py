@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dray.store.errors import Unreadable
 from dray.store.log import Version
-from dray.store.scribe import POSITION_BITS, connect
+from dray.store.scribe import POSITION_BITS, connect, undo_after
 
 SCHEMA_VERSION = 1
 MAX_OPS = 1 << POSITION_BITS
@@ -57,6 +57,10 @@ class Journal:
 
     def compacted(self) -> int:
         return int(self._database.execute("SELECT revision FROM compacted").fetchone()[0])
+
+    def undo_after(self, revision: int) -> None:
+        """Delete what a scribe that is gone wrote without being able to say so. Raises sqlite3.Error."""
+        undo_after(self._database, revision)
 
     def close(self) -> None:
         self._database.close()

@@ -5,7 +5,7 @@ far more time than the writing itself. It needs the standard library alone and i
 hundredths of a second. It ends when the other side does: it writes what it was given, and goes.
 
 The two talk over a socket, one group of commits at a time. Messages are marshalled, as both ends are the same
-interpreter: a `Group` there, None or what went wrong back. Left out: what the rows mean, and when to forget which.
+interpreter: a `Group` there, an `Answer` back. Left out: what the rows mean, and when to forget which.
 """
 
 import marshal
@@ -25,6 +25,9 @@ Row = tuple[int, str, bytes | None, int, float | None]
 
 Group = tuple[list[Row], list[tuple[int, str]], int]
 """Rows to append; revisions and keys of rows to delete; the revision up to which those are all there were to delete."""
+
+Answer = tuple[str | None, str]
+"""What went wrong with the group, None if it is on the disk; what goes wrong besides, such as a checkpoint, or empty."""
 
 POSITION_BITS = 16
 LENGTH = struct.Struct("=I")  # before each message
@@ -46,6 +49,11 @@ def connect(path: str | Path) -> sqlite3.Connection:
     return database
 
 
+def undo_after(database: sqlite3.Connection, revision: int) -> None:
+    """Delete what a writer wrote without being able to say so."""
+    database.execute("DELETE FROM log WHERE id >= ?", (number(revision + 1),))
+
+
 def message(content: Any) -> bytes:
     encoded = marshal.dumps(content)
     return LENGTH.pack(len(encoded)) + encoded
@@ -54,19 +62,16 @@ def message(content: Any) -> bytes:
 class Writer:
     def __init__(self, path: str) -> None:
         self._path = path
-        self._database = connect(path)
+        self.database = connect(path)
+        self._trouble = ""  # with checkpoints; not told yet
         self._checkpoint: threading.Thread | None = None
         self._unsaved = 0  # bytes in the write-ahead log since the last checkpoint
         with suppress(FileNotFoundError):
             self._unsaved = Path(f"{path}-wal").stat().st_size  # a process that was killed left them
 
-    def undo_after(self, revision: int) -> None:
-        """Delete what an earlier writer wrote without being able to say so."""
-        self._database.execute("DELETE FROM log WHERE id >= ?", (number(revision + 1),))
-
     def write(self, rows: Sequence[Row], forgotten: Sequence[tuple[int, str]], compacted: int) -> None:
         """Append rows and delete forgotten ones in one transaction that is on the disk when this returns."""
-        database = self._database
+        database = self.database
         database.execute("BEGIN IMMEDIATE")
         try:
             database.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
@@ -88,7 +93,7 @@ class Writer:
         if self._checkpoint is not None:
             if not self._checkpoint.is_alive():
                 self._checkpoint = None
-                _checkpoint(self._database)
+                self._save_to(self.database)
         elif self._unsaved > _CHECKPOINT_BYTES:
             self._unsaved = 0
             self._checkpoint = threading.Thread(target=self._checkpoint_beside)
@@ -97,17 +102,29 @@ class Writer:
     def close(self) -> None:
         if self._checkpoint is not None:
             self._checkpoint.join()
-        self._database.close()
+        self.database.close()
+
+    def trouble(self) -> str:
+        """What went wrong with checkpoints since this was asked last."""
+        trouble, self._trouble = self._trouble, ""
+        return trouble
 
     def _checkpoint_beside(self) -> None:
-        with suppress(sqlite3.Error), closing(connect(self._path)) as database:
-            _checkpoint(database)
+        try:
+            with closing(connect(self._path)) as database:
+                self._save_to(database)
+        except sqlite3.Error as error:
+            self._trouble = str(error)
 
+    def _save_to(self, database: sqlite3.Connection) -> None:
+        """Move what the write-ahead log holds into the database, without stopping writers.
 
-def _checkpoint(database: sqlite3.Connection) -> None:
-    """Move what the write-ahead log holds into the database, without stopping writers. Failing is harmless."""
-    with suppress(sqlite3.Error):
-        database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        Nothing is lost if that fails: the log grows, and the next checkpoint tries again.
+        """
+        try:
+            database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            self._trouble = str(error)
 
 
 def _serve(connection: socket.socket, writer: Writer) -> None:
@@ -118,11 +135,12 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
             body = stream.read(length)
             if len(body) < length:
                 return
-            answer = None
+            refusal = None
             try:
                 writer.write(*marshal.loads(body))
             except Exception as error:  # whatever it is, the other side waits for an answer
-                answer = str(error)
+                refusal = str(error)
+            answer: Answer = refusal, writer.trouble()
             connection.sendall(message(answer))
             writer.save()
 
@@ -130,10 +148,10 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
 def main() -> None:
     """Arguments: the file, and the revision after which to delete everything, -1 for nothing. The socket is stdin."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who ends us all: the other side decides when there is nothing left
-    path, undo_after = sys.argv[1], int(sys.argv[2])
+    path, head = sys.argv[1], int(sys.argv[2])
     with closing(Writer(path)) as writer, socket.socket(fileno=0) as connection, suppress(ConnectionError):
-        if undo_after >= 0:
-            writer.undo_after(undo_after)
+        if head >= 0:
+            undo_after(writer.database, head)
         _serve(connection, writer)
 
 

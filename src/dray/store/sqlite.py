@@ -10,6 +10,7 @@ import asyncio
 import logging
 import marshal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ from dray.store.errors import Closed, Conflict, TooLarge, Unavailable, Unreadabl
 from dray.store.journal import MAX_OPS, Journal
 from dray.store.log import Op, Version
 from dray.store.memory import MemoryLog
-from dray.store.scribe import LENGTH, Group, Row, message, number
+from dray.store.scribe import LENGTH, Answer, Group, Row, message, number
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class SqliteLog(MemoryLog):
         self._forgetting = 0  # how many of them the scribe has
         self._compacted = 0
         self._is_called = False
+        self._unfinished = ""  # why what was begun before closing is not on the disk
         self._idle = asyncio.Event()
 
     @classmethod
@@ -126,19 +128,33 @@ class SqliteLog(MemoryLog):
         self._compacted = self._state.floor
 
     async def close(self) -> None:
-        """Finish what was begun, then close the file."""
+        """Finish what was begun, then close the file. Raises Unavailable if what was begun is not on the disk."""
         if self._closed:
             return
         await super().close()
         self._call()
         await self._idle.wait()
+        while self._replacement is not None and not self._replacement.done():
+            await self._replacement
+        if self._scribe is None:
+            await self._undo()
         await self._release()
+        if self._unfinished:
+            raise Unavailable(f"the last commits are not in the database: {self._unfinished}")
+
+    async def _undo(self) -> None:
+        """What a scribe had that has no successor: what failed does not come back."""
+        try:
+            await asyncio.to_thread(self._journal.undo_after, self._state.head)
+        except sqlite3.Error as error:
+            logger.error("commits that failed may be in %s: %s", self._journal.path, error)
 
     async def _release(self) -> None:
         if self._replacement is not None:
             self._replacement.cancel()
         if self._scribe is not None:
             await self._scribe.stop()
+            self._scribe = None
         await asyncio.to_thread(self._journal.close)
 
     # Groups of commits: the scribe has one at a time.
@@ -171,8 +187,11 @@ class SqliteLog(MemoryLog):
             self._acknowledge(group)
             self._idle.set()
 
-    def _answered(self, reason: str | None) -> None:
-        """The group is on the disk: publish it, then acknowledge it. Or it is not, for this reason."""
+    def _answered(self, answer: Answer) -> None:
+        """The group is on the disk: publish it, then acknowledge it. Or it is not, for some reason."""
+        reason, trouble = answer
+        if trouble:
+            logger.warning("the write-ahead log of %s grows: checkpoint: %s", self._journal.path, trouble)
         if reason is not None:
             self._failed(reason)
             return
@@ -203,6 +222,8 @@ class SqliteLog(MemoryLog):
         self._writing = None
         self._waiting.clear()
         self._state.unstage()
+        if self._closed and any(pending.rows for pending in group):
+            self._unfinished = reason
         for pending in group:
             if not pending.future.done():
                 pending.future.set_exception(Unavailable(f"cannot write to the database: {reason}"))
@@ -224,6 +245,8 @@ class SqliteLog(MemoryLog):
     async def _replace(self, lost: "Scribe") -> None:
         await lost.stop()
         while self._scribe is None:
+            if self._closed and self._idle.is_set():
+                return  # nobody waits for a successor
             await asyncio.sleep(_RETRY_SECONDS)
             try:
                 await self._start_scribe(undo_after=self._state.head)
@@ -238,7 +261,7 @@ class Scribe(asyncio.Protocol):
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        answered: Callable[[str | None], None],
+        answered: Callable[[Answer], None],
         lost: Callable[[], None],
     ) -> None:
         self._process = process
@@ -253,7 +276,7 @@ class Scribe(asyncio.Protocol):
         cls,
         journal: Journal,
         undo_after: int,
-        answered: Callable[[str | None], None],
+        answered: Callable[[Answer], None],
         lost: Callable[[], None],
     ) -> "Scribe":
         """Start the process, which first deletes all later than `undo_after`, unless that is -1. Raises OSError."""
@@ -277,9 +300,9 @@ class Scribe(asyncio.Protocol):
         self._received += data
         content = memoryview(self._received)[LENGTH.size :]
         if len(content) and len(content) == LENGTH.unpack_from(self._received)[0]:  # there is one answer at a time
-            reason = marshal.loads(content)
+            answer = marshal.loads(content)
             self._received = b""
-            self._answered(reason)
+            self._answered(answer)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._is_stopped:
