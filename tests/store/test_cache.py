@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dray.store import (
     Cache,
@@ -120,6 +122,33 @@ async def test_a_deleted_key_is_gone_from_lists_and_may_come_back(cache: Cache) 
     assert (len(page.versions), page.remaining) == (2, 0)
     await put(cache, "pods/b")
     assert keys(cache, "pods/") == ["pods/a", "pods/b", "pods/c"]
+
+
+async def test_what_was_deleted_is_not_counted(cache: Cache) -> None:
+    await cache.commit([Op(f"pods/{n}", b"") for n in range(9)])
+    assert cache.count("") == 9
+    await cache.commit([Op("pods/7", None)])
+    assert (cache.count("pods/"), cache.count("")) == (8, 8)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=40), min_size=1, max_size=4), st.data())
+async def test_pages_say_how_many_follow_whatever_comes_and_goes(
+    rounds: list[list[tuple[bool, int]]], data: st.DataObject
+) -> None:
+    log = MemoryLog()
+    cache = await Cache.open(log)
+    states: dict[int, list[str]] = {}
+    for changes in rounds:
+        for exists, n in changes:
+            await cache.commit([Op(f"pods/{n:02}", b"" if exists else None)])
+        states[cache.revision] = keys(cache, "pods/")
+    for revision, expected in states.items():
+        limit = data.draw(st.integers(1, 31))
+        shown = cache.list("pods/", revision=revision, limit=limit)
+        assert ([v.key for v in shown.versions], shown.remaining) == (expected[:limit], len(expected[limit:]))
+    await cache.close()
+    await log.close()
 
 
 async def test_pages_of_a_list_show_one_snapshot(cache: Cache) -> None:

@@ -8,7 +8,8 @@ demand, what readers share. Left out: selectors, resource versions in requests, 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -39,11 +40,11 @@ class Cache:
     def __init__(
         self,
         log: Log,
-        decode: Decode = undecoded,
+        decode: Decode,
         *,
-        retention: Retention | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        watch_limit: int = 10_000,
+        retention: Retention | None,
+        clock: Callable[[], float],
+        watch_limit: int,
     ) -> None:
         self.revision = 0
         self._log = log
@@ -138,7 +139,7 @@ class Cache:
 
     def count(self, prefix: str) -> int:
         keys = self._range(prefix, "")
-        return len(keys) if self._exact(prefix) else sum(key in self._latest for key in keys)
+        return len(keys) - self._removed(prefix, "")
 
     async def read(self, *, consistent: bool = True, timeout: float = 10.0) -> int:
         """Wait until the cache has everything that was acknowledged anywhere before the call; returns its revision.
@@ -311,32 +312,35 @@ class Cache:
         keys = self._collections.get(prefix[: prefix.index("/") + 1])
         return keys.range(prefix, after) if keys is not None else []
 
-    def _exact(self, prefix: str) -> bool:
+    def _removed(self, prefix: str, after: str) -> int:
+        """How many keys of that range are removed ones."""
+        if not prefix:
+            return sum(keys.removed("", after) for keys in self._collections.values())
         keys = self._collections.get(prefix[: prefix.find("/") + 1])
-        return keys is None or keys.exact
+        return keys.removed(prefix, after) if keys is not None else 0
 
     def _list_latest(self, prefix: str, after: str, limit: int | None) -> Page:
         keys = self._range(prefix, after)
         get = self._latest.get
         if limit is None:
             return Page([version for version in map(get, keys) if version is not None], self.revision)
-        alive = (version for version in map(get, keys) if version is not None)
-        return _page(alive, len(keys), limit, self.revision)
+        versions = list(islice((version for version in map(get, keys) if version is not None), limit))
+        remaining = self._following(versions[-1].key, prefix, keys, {}) if versions and limit == len(versions) else 0
+        return Page(versions, self.revision, remaining)
 
     def _list_at(self, revision: int, prefix: str, after: str, limit: int | None) -> Page:
         before = self._history.changed_since(revision, prefix)
-        keys = self._range(prefix, after)
+        now = then = self._range(prefix, after)
         if gone := [key for key, version in before.items() if version and key not in self._latest and key > after]:
-            keys = sorted({*keys, *gone})
+            then = sorted({*now, *gone})
         get = self._latest.get
-        states = (before[key] if key in before else get(key) for key in keys)
-        alive = (version for version in states if version is not None)
-        return _page(alive, len(keys), len(keys) if limit is None else limit, revision)
+        states = (before[key] if key in before else get(key) for key in then)
+        versions = list(islice((version for version in states if version is not None), limit))
+        remaining = self._following(versions[-1].key, prefix, now, before) if versions and limit == len(versions) else 0
+        return Page(versions, revision, remaining)
 
-
-def _page(alive: Iterator[Version], candidates: int, limit: int, revision: int) -> Page:
-    """A page of what is alive. `candidates` may count some that are not: whether any follow is looked up, not guessed."""
-    versions = list(islice(alive, limit))
-    if next(alive, None) is None:
-        return Page(versions, revision)
-    return Page(versions, revision, max(candidates - len(versions), 1))
+    def _following(self, last: str, prefix: str, keys: Sequence[str], before: dict[str, Version | None]) -> int:
+        """How many follow the last key of a page: those of `keys` that are alive, but for what they were `before`."""
+        alive = len(keys) - bisect_right(keys, last) - self._removed(prefix, last)
+        changed = ((key, old) for key, old in before.items() if key > last)
+        return alive + sum((old is not None) - (key in self._latest) for key, old in changed)

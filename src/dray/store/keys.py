@@ -25,10 +25,9 @@ class SortedKeys:
     def remove(self, key: str) -> None:
         self._dead.add(key)
 
-    @property
-    def exact(self) -> bool:
-        """Whether ranges contain no removed keys."""
-        return not self._dead
+    def removed(self, prefix: str, after: str = "") -> int:
+        """How many keys of that range are removed ones."""
+        return sum(key > after and key.startswith(prefix) for key in self._dead)
 
     def range(self, prefix: str, after: str = "") -> list[str]:
         """The keys that start with `prefix` (which ends with a slash, or is empty) and are greater than `after`."""

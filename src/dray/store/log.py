@@ -62,7 +62,7 @@ class Version(Struct, gc=False, eq=False):
 
 
 class Page(Struct):
-    """Versions in key order as of `revision`. `remaining`: about how many follow, 0 only if none does."""
+    """Versions in key order as of `revision`. `remaining`: how many follow; of a log: about, and 0 only if none does."""
 
     versions: list[Version]
     revision: int
