@@ -69,6 +69,17 @@ async def test_pages_follow_each_other(five: Asker) -> None:
     assert first.remaining == 3
 
 
+async def test_a_page_says_how_many_follow_unless_a_selector_chose_them(five: Asker) -> None:
+    first = await five("list", CLAIMS, limit=1)
+    for name in ("c1", "c2"):
+        await five("delete", CLAIMS, name)
+    await five.create(CLAIMS, claim("c5"))
+    assert (await five("list", CLAIMS, limit=1)).remaining == 3
+    assert (await five("list", CLAIMS, limit=1, continue_token=first.continue_token)).remaining == 3
+    assert (await five("list", CLAIMS, limit=4)).remaining is None
+    assert (await five("list", CLAIMS, limit=1, label_selector="parity=even")).remaining is None
+
+
 async def test_all_pages_show_the_revision_of_the_first(five: Asker) -> None:
     first = await five("list", CLAIMS, limit=2)
     await five("delete", CLAIMS, "c3")
