@@ -10,7 +10,7 @@ import pytest
 from dray.api.errors import ServiceUnavailable
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Namespace
-from dray.client import Client, LeaderElection, LostLeadership, ManualClock, Terms
+from dray.client import Client, LeaderElection, LostLeadership, ManualClock
 from dray.client.clock import settle
 
 
@@ -154,8 +154,3 @@ async def test_work_that_ends_releases_the_lease_and_its_error_is_raised(near: C
         await election.run(work)
     await settle()
     assert (await lease(near)).spec.holderIdentity is None
-
-
-def test_terms_that_would_allow_two_leaders_are_refused() -> None:
-    with pytest.raises(ValueError, match="lease duration must exceed the renew deadline"):
-        Terms(lease_duration=10, renew_deadline=10)

@@ -10,7 +10,7 @@ from dray.client.events import EventRecorder
 from dray.client.informer import Delta, Deltas, Informer, Key, key_of
 from dray.client.inprocess import InProcess
 from dray.client.interface import Batch, Client, Object, Page, Patch, PatchKind, Tree, WatchEvent, resource_of, type_of
-from dray.client.leader import LeaderElection, LostLeadership, Terms
+from dray.client.leader import LeaderElection, LostLeadership
 from dray.client.shared import SharedInformers
 from dray.client.workqueue import QueueClosed, WorkQueue
 
@@ -35,7 +35,6 @@ __all__ = [
     "QueueClosed",
     "SharedInformers",
     "SystemClock",
-    "Terms",
     "Tree",
     "WatchEvent",
     "WorkQueue",

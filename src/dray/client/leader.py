@@ -1,7 +1,7 @@
 """One of several processes leads: the one whose name stands in a Lease and who renews it in time.
 
-The holder must stop before others may start: it gives up when it could not renew for `renew_deadline`, and others wait
-`lease_duration` after the last renewal that they saw, measured on their own clock, so that clocks need not agree.
+The holder must stop before others may start: it gives up when it could not renew for `RENEW_SECONDS`, and others wait
+`LEASE_SECONDS` after the last renewal that they saw, measured on their own clock, so that clocks need not agree.
 Left out: fencing of writes; resourceVersions do that.
 """
 
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dray.api.errors import ApiError, NotFound
@@ -21,21 +19,11 @@ from dray.client.interface import Client, Tree
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class Terms:
-    """The times of an election, in seconds; Kubernetes' own by default."""
-
-    lease_duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
-
-    def __post_init__(self) -> None:
-        if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
-            raise ValueError(
-                "leader election: lease duration must exceed the renew deadline, and that the retry period, got "
-                f"{self.lease_duration}, {self.renew_deadline}, {self.retry_period}"
-            )
+NAMESPACE = "kube-system"
+# As in Kubernetes. Each must be shorter than the one before, or two could lead at once.
+LEASE_SECONDS = 15
+RENEW_SECONDS = 10.0
+RETRY_SECONDS = 2.0
 
 
 class LostLeadership(Exception):
@@ -45,21 +33,10 @@ class LostLeadership(Exception):
 class LeaderElection:
     """One candidate for one lease."""
 
-    def __init__(
-        self,
-        client: Client,
-        name: str,
-        identity: str,
-        *,
-        namespace: str = "kube-system",
-        terms: Terms | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, client: Client, name: str, identity: str, *, clock: Clock | None = None) -> None:
         self.identity = identity
         self._client = client
         self._name = name
-        self._namespace = namespace
-        self._terms = terms or Terms()
         self._clock = clock or SystemClock()
         self._seen: Lease | None = None
         self._seen_at = 0.0
@@ -98,8 +75,8 @@ class LeaderElection:
 
     async def acquire(self) -> None:
         """Wait until the lease is ours."""
-        while not await self._try(self._terms.renew_deadline):
-            await self._clock.sleep(self._terms.retry_period)
+        while not await self._try(RENEW_SECONDS):
+            await self._clock.sleep(RETRY_SECONDS)
         self._leading = True
         log.info("%s leads %s", self.identity, self._name)
 
@@ -115,14 +92,14 @@ class LeaderElection:
     async def _renew(self) -> None:
         renewed = self._clock.monotonic()
         while True:
-            await self._clock.sleep(self._terms.retry_period)
+            await self._clock.sleep(RETRY_SECONDS)
             attempted = self._clock.monotonic()
-            if await self._try(renewed + self._terms.renew_deadline - attempted):
+            if await self._try(renewed + RENEW_SECONDS - attempted):
                 renewed = attempted
             elif self.leader != self.identity:
                 raise LostLeadership(f"lease {self._name} is held by {self.leader or 'nobody'}")
-            elif self._clock.monotonic() - renewed >= self._terms.renew_deadline:
-                raise LostLeadership(f"lease {self._name} was not renewed for {self._terms.renew_deadline:g} s")
+            elif self._clock.monotonic() - renewed >= RENEW_SECONDS:
+                raise LostLeadership(f"lease {self._name} was not renewed for {RENEW_SECONDS:g} s")
 
     async def _try(self, seconds: float) -> bool:
         """Take or renew the lease if that is allowed; an error or no answer in time counts as no."""
@@ -140,10 +117,10 @@ class LeaderElection:
 
     async def _take(self) -> bool:
         try:
-            self._observe(await self._client.get(Lease, self._name, self._namespace))
+            self._observe(await self._client.get(Lease, self._name, NAMESPACE))
             if self.leader not in ("", self.identity) and self._clock.monotonic() < self._expiry():
                 return False
-            await self._write(self.identity, math.ceil(self._terms.lease_duration))
+            await self._write(self.identity, LEASE_SECONDS)
         except NotFound:
             self._seen = None
             await self._create()
@@ -156,19 +133,19 @@ class LeaderElection:
 
     def _expiry(self) -> float:
         promised = self._seen.spec.leaseDurationSeconds if self._seen else None
-        return self._seen_at + (promised or self._terms.lease_duration)
+        return self._seen_at + (promised or LEASE_SECONDS)
 
     async def _create(self) -> None:
         now = micro_timestamp(self._clock.time())
         spec = {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": math.ceil(self._terms.lease_duration),
+            "leaseDurationSeconds": LEASE_SECONDS,
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": 0,
         }
-        tree: Tree = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
-        self._observe(await self._client.create(Lease, tree, namespace=self._namespace))
+        tree: Tree = {"metadata": {"name": self._name, "namespace": NAMESPACE}, "spec": spec}
+        self._observe(await self._client.create(Lease, tree, namespace=NAMESPACE))
 
     async def _write(self, holder: str, seconds: int) -> None:
         """Write the lease as it was last seen, with a new holder or renewal; `Conflict` if it changed since."""
@@ -179,7 +156,7 @@ class LeaderElection:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = (self._seen.spec.leaseTransitions or 0) + bool(holder)
         patch: Tree = {"metadata": {"resourceVersion": self._seen.metadata.resourceVersion}, "spec": spec}
-        self._observe(await self._client.patch(Lease, self._name, patch, self._namespace))
+        self._observe(await self._client.patch(Lease, self._name, patch, NAMESPACE))
 
 
 async def _stop(task: asyncio.Future[Any]) -> None:
