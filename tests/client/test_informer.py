@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dray.api.errors import Expired, NotFound, ServiceUnavailable
-from dray.api.types.core import ConfigMap
+from dray.api.types.core import ConfigMap, Pod
 from dray.client import Batch, Delta, Deltas, Informer, ManualClock, Page, SharedInformers, WatchEvent
 from dray.client.clock import settle
 from tests.client.scripted import ScriptedClient, bookmark, config_map, event
@@ -234,11 +234,11 @@ async def test_list_can_be_narrowed_to_a_namespace(client: ScriptedClient, infor
         assert [obj.metadata.name for obj in informer.list("other")] == ["b"]
 
 
-async def test_shared_informers_are_one_a_selection_and_stop_together(client: ScriptedClient) -> None:
+async def test_shared_informers_are_one_a_type_and_stop_together(client: ScriptedClient) -> None:
     informers = SharedInformers(client)
-    all_of_them, few = informers.informer(ConfigMap), informers.informer(ConfigMap, labels="a=b")
-    assert informers.informer(ConfigMap) is all_of_them
-    assert few is not all_of_them
+    maps, pods = informers.informer(ConfigMap), informers.informer(Pod)
+    assert informers.informer(ConfigMap) is maps
+    assert informers.informer(Pod) is pods
     client.lists.extend([Page((), "1"), Page((), "1")])
     await informers.start()
     await informers.start()

@@ -12,11 +12,9 @@ from dray.client.clock import Clock
 from dray.client.informer import Informer
 from dray.client.interface import Client, T
 
-_Scope = tuple[type[Any], str, str, str]
-
 
 class SharedInformers:
-    """Gives out informers; whoever asks twice for the same objects gets the same one.
+    """Gives out informers; whoever asks twice for the same type gets the same one.
 
     Ask for informers, add indexes and handlers, then `start`. What is asked for later runs after the next `start`.
     """
@@ -24,23 +22,20 @@ class SharedInformers:
     def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
         self.client = client
         self._clock = clock
-        self._informers: dict[_Scope, Informer[Any]] = {}
-        self._tasks: dict[_Scope, asyncio.Task[None]] = {}
+        self._informers: dict[type[Any], Informer[Any]] = {}
+        self._tasks: dict[type[Any], asyncio.Task[None]] = {}
 
-    def informer(self, type_: type[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Informer[T]:
-        """The informer of a type and selection."""
-        scope = (type_, namespace, labels, fields)
-        if scope not in self._informers:
-            self._informers[scope] = Informer(
-                self.client, type_, namespace, labels=labels, fields=fields, clock=self._clock
-            )
-        return cast("Informer[T]", self._informers[scope])
+    def informer(self, type_: type[T]) -> Informer[T]:
+        """The informer of all objects of a type."""
+        if type_ not in self._informers:
+            self._informers[type_] = Informer(self.client, type_, clock=self._clock)
+        return cast("Informer[T]", self._informers[type_])
 
     async def start(self) -> None:
         """Run what does not run yet."""
-        for scope, informer in self._informers.items():
-            if scope not in self._tasks:
-                self._tasks[scope] = asyncio.create_task(informer.run(), name=f"informer {scope[0].__name__}")
+        for type_, informer in self._informers.items():
+            if type_ not in self._tasks:
+                self._tasks[type_] = asyncio.create_task(informer.run(), name=f"informer {type_.__name__}")
 
     async def synced(self) -> None:
         """Wait until every informer has delivered its first list."""
