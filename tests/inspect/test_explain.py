@@ -44,7 +44,6 @@ class Situation(NamedTuple):
 
 
 CLUSTER = (node("n1"), node("n2"), class_(), gpus("n1"), gpus("n2"))
-OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pod-p", "controller": True}]}
 FROM_TEMPLATE = {"name": "t", "resourceClaimTemplateName": "t"}
 FULL_N1 = held("x1", "gpu-0", "gpu-1")
 FULL_N2 = held("x2", "gpu-0", "gpu-1", node="n2", by=("trainer",))

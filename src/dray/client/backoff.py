@@ -12,7 +12,7 @@ from dray.client.clock import Clock
 
 
 class Backoff:
-    """Delays that grow with every failure in a row and start over after a success."""
+    """Delays that double with every failure in a row and start over after a success."""
 
     def __init__(
         self,
@@ -20,13 +20,11 @@ class Backoff:
         *,
         initial: float = 0.05,
         limit: float = 30.0,
-        factor: float = 2.0,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._clock = clock
         self._initial = initial
         self._limit = limit
-        self._factor = factor
         self._jitter = jitter
         self._next = initial
 
@@ -36,7 +34,7 @@ class Backoff:
     def next_delay(self) -> float:
         """Between the current step and one and a half times it."""
         delay = self._next * (1 + self._jitter() / 2)
-        self._next = min(self._next * self._factor, self._limit)
+        self._next = min(self._next * 2, self._limit)
         return delay
 
     async def pause(self) -> float:

@@ -83,7 +83,7 @@ def from_kubeconfig(path: str, context: str = "") -> Config:
     chosen, _ = _find(files, "context", current)
     cluster, cluster_dir = _find(files, "cluster", chosen.get("cluster", ""))
     user, user_dir = _find(files, "user", chosen["user"]) if chosen.get("user") else ({}, cluster_dir)
-    config = _Reader(cluster, cluster_dir, user, user_dir)
+    config = _Reader(cluster, user, user_dir)
     credentials = _plugin(present, current) if any(k in user for k in _PLUGIN_KEYS) else config.credentials()
     return Config(
         server=config.server(),
@@ -140,8 +140,8 @@ def _find(files: list[_Kubeconfig], kind: str, name: str) -> tuple[Tree, Path]:
 class _Reader:
     """The cluster and user entries of the chosen context."""
 
-    def __init__(self, cluster: Tree, cluster_dir: Path, user: Tree, user_dir: Path) -> None:
-        self._cluster, self._cluster_dir, self._user, self._user_dir = cluster, cluster_dir, user, user_dir
+    def __init__(self, cluster: Tree, user: Tree, user_dir: Path) -> None:
+        self._cluster, self._user, self._user_dir = cluster, user, user_dir
 
     def server(self) -> str:
         server = self._cluster.get("server")

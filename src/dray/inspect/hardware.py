@@ -34,7 +34,6 @@ class Verdict(NamedTuple):
 
     passed: list[Published]
     error: str = ""
-    failed_on: DeviceId | None = None
 
 
 class Hardware:
@@ -106,7 +105,7 @@ def matching(devices: Iterable[Published], expressions: Iterable[str]) -> Verdic
             if all(selector.matches(one.view) for selector in selectors):
                 passed.append(one)
         except EvaluationError as error:
-            return Verdict(passed, str(error), one.id)
+            return Verdict(passed, str(error))
     return Verdict(passed)
 
 

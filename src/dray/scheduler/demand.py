@@ -14,7 +14,6 @@ from dray.api.quantity import Quantity
 from dray.api.types.core import Container, Pod, PodSpec
 
 CPU = "cpu"
-PODS = "pods"
 DEFAULT_CPU = 100  # millicores, what a container without a request counts for in scores, as in Kubernetes
 DEFAULT_MEMORY = 200 * 1024 * 1024
 

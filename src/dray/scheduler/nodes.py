@@ -26,7 +26,6 @@ class PlacedPod:
 
     pod: Pod
     demand: Demand
-    anti_affine: bool  # it refuses neighbours, so it matters to every pod that comes
 
 
 @dataclass(slots=True, eq=False)
@@ -205,7 +204,7 @@ class NodeTable:
             and affinity.podAntiAffinity
             and affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
         )
-        placed = PlacedPod(pod, demand or demand_of(pod), refuses)
+        placed = PlacedPod(pod, demand or demand_of(pod))
         info.pods[pod.metadata.uid] = placed
         info.put(placed, 1)
         self._placed[pod.metadata.uid] = (placed, info)

@@ -37,7 +37,6 @@ class Waiting:
     """One pod in the queue and what is known of its attempts."""
 
     pod: Pod
-    arrived: float
     place: Place = Place.ACTIVE
     attempts: int = 0
     refused_by: frozenset[str] = frozenset()  # plugins whose verdict must change for the pod to fit
@@ -93,7 +92,7 @@ class SchedulingQueue:
         """Take in a new pod, or the new form of one that is known. `gate` says why it may not be tried yet."""
         waiting = self._pods.get(pod.metadata.uid)
         if waiting is None:
-            waiting = self._pods[pod.metadata.uid] = Waiting(pod, self.now())
+            waiting = self._pods[pod.metadata.uid] = Waiting(pod)
             self._enter(waiting, Place.GATED if gate else Place.ACTIVE)
         waiting.pod = pod
         if gate and waiting.place is not Place.TRYING:

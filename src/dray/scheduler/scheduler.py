@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from dray.allocator import Features, Fits, Index
@@ -57,7 +57,6 @@ class Scheduler:
         configuration: Configuration | None = None,
         *,
         informers: SharedInformers | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._gates = gates
@@ -69,7 +68,7 @@ class Scheduler:
         self._bindings: set[asyncio.Task[None]] = set()
         self._telling: dict[str, asyncio.Task[None]] = {}  # pod uid → its condition on the way to the server
         self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
-        self.queue = SchedulingQueue(clock, self._wake.set)
+        self.queue = SchedulingQueue(time.monotonic, self._wake.set)
         self._figures = Figures(self.queue)
         self.table = NodeTable()
         self._pods = self._informers.informer(Pod)

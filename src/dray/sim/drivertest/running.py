@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from asyncio import get_running_loop
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,8 +15,6 @@ from dray.sim.drivertest.kubelet import CallFailed
 from dray.sim.drivertest.report import Outcome, Report, Result
 from dray.sim.drivertest.setting import Failed, Patience, Places, Setting, Skipped
 from dray.sim.drivertest.subject import Subject
-
-log = logging.getLogger(__name__)
 
 
 async def run(
