@@ -321,8 +321,3 @@ RESOURCES: tuple[Resource, ...] = (
 BY_TYPE: dict[type[Wire], Resource] = {r.type: r for r in RESOURCES}
 BY_NAME: dict[tuple[str, str], Resource] = {(r.group, r.plural): r for r in RESOURCES}
 BY_KIND: dict[tuple[str, str], Resource] = {(r.group, r.kind): r for r in RESOURCES}
-
-
-def resource_of(type_: type[Wire]) -> Resource:
-    """The row of a stored type."""
-    return BY_TYPE[type_]

@@ -52,19 +52,11 @@ class TokenInvalid(Exception):
 class Tokens:
     """Issues and verifies the tokens of one cluster."""
 
-    def __init__(
-        self,
-        reader: Reader,
-        signing_key: bytes,
-        *,
-        issuer: str = ISSUER,
-        audiences: Sequence[str] = (ISSUER,),
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    audiences = (ISSUER,)
+
+    def __init__(self, reader: Reader, signing_key: bytes, *, clock: Callable[[], float] = time.time) -> None:
         self._reader = reader
         self._signing_key = signing_key
-        self._issuer = issuer
-        self.audiences = tuple(audiences)
         self._clock = clock
         self._verified: dict[str, Claims] = {}
 
@@ -166,7 +158,7 @@ class Tokens:
         account, pod, node = ({"name": bound[0], "uid": bound[1]} if bound else None for bound in _bindings(claims))
         bound_to = {"namespace": claims.namespace, "serviceaccount": account, "pod": pod, "node": node}
         payload = {
-            "iss": self._issuer,
+            "iss": ISSUER,
             "sub": service_account_user(claims.namespace, claims.account[0]).name,
             "aud": list(claims.audiences),
             "iat": now,
@@ -193,7 +185,7 @@ class Tokens:
                 token,
                 self._private_key.public_key(),
                 algorithms=["ES256"],
-                issuer=self._issuer,
+                issuer=ISSUER,
                 options={
                     "verify_aud": False,
                     "verify_exp": False,

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Self
 
@@ -48,11 +48,10 @@ class Lease(Struct):
 class EtcdLog:
     """Made by `EtcdLog.open`."""
 
-    def __init__(self, client: Client, prefix: str = "/dray/", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: Client, prefix: str) -> None:
         self._client = client
         self._prefix = prefix.encode()
         self._end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
-        self._clock = clock
         self._leases: dict[int, Lease] = {}
         self._tails: list[Tail] = []
         self._wanted = 0
@@ -126,10 +125,10 @@ class EtcdLog:
     async def _lease(self, ttl: float) -> int:
         seconds = math.ceil(ttl)
         lease = self._leases.get(seconds)
-        if lease is None or self._clock() > lease.until or lease.keys >= _LEASE_KEYS:
+        if lease is None or time.monotonic() > lease.until or lease.keys >= _LEASE_KEYS:
             slack = math.ceil(seconds * _LEASE_SLACK)
             answer, _ = await self._client.call(LEASE_GRANT, pb.LeaseGrantRequest(ttl=seconds + slack))
-            lease = self._leases[seconds] = Lease(answer.id, self._clock() + slack)
+            lease = self._leases[seconds] = Lease(answer.id, time.monotonic() + slack)
         lease.keys += 1
         return lease.id
 

@@ -12,7 +12,6 @@ from dray.apiserver.certificates import Keys
 from tests.apiserver.asking import PODS, Asker, HttpAsker, claim, created, pod, serving
 from tests.apiserver.reading import slice_
 
-Tree = dict[str, Any]
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POLICIES = f"{ADMISSION}/validatingadmissionpolicies"
 BINDINGS = f"{ADMISSION}/validatingadmissionpolicybindings"

@@ -19,57 +19,55 @@ _checked = attrgetter("labels", "annotations", "ownerReferences", "finalizers")
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
-def metadata(
-    value: meta.ObjectMeta, namespaced: bool, name_check: Check = names.subdomain, path: Path = METADATA
-) -> Errors:
+def metadata(value: meta.ObjectMeta, namespaced: bool, name_check: Check = names.subdomain) -> Errors:
     """The metadata of a new object."""
     if value.generateName:
         for text in names.prefixed(name_check, value.generateName):
-            yield invalid(path / "generateName", value.generateName, text)
+            yield invalid(METADATA / "generateName", value.generateName, text)
     if value.name:
         for text in name_check(value.name):
-            yield invalid(path / "name", value.name, text)
+            yield invalid(METADATA / "name", value.name, text)
     else:
-        yield required(path / "name", "name or generateName is required")
-    yield from _namespace(value.namespace, namespaced, path)
+        yield required(METADATA / "name", "name or generateName is required")
+    yield from _namespace(value.namespace, namespaced)
     if value.labels:
-        yield from check_labels(value.labels, path / "labels")
+        yield from check_labels(value.labels, METADATA / "labels")
     if value.annotations:
-        yield from check_annotations(value.annotations, path / "annotations")
+        yield from check_annotations(value.annotations, METADATA / "annotations")
     if value.ownerReferences:
-        yield from _owners(value.ownerReferences, path / "ownerReferences")
+        yield from _owners(value.ownerReferences, METADATA / "ownerReferences")
     if value.finalizers:
-        yield from _finalizers(value.finalizers, path / "finalizers")
+        yield from _finalizers(value.finalizers, METADATA / "finalizers")
 
 
-def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path = METADATA) -> Errors:
+def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
     """The metadata of an object that exists: what may not change, and whether what changed is right."""
     if old.deletionTimestamp:
         added = sorted(set(value.finalizers) - set(old.finalizers))
         if added:
             listed = ", ".join(f'"{name}"' for name in added)
             text = "no new finalizers can be added if the object is being deleted, found new finalizers"
-            yield forbidden(path / "finalizers", f"{text} []string{{{listed}}}")
+            yield forbidden(METADATA / "finalizers", f"{text} []string{{{listed}}}")
     if (new := _fixed(value)) != (known := _fixed(old)):
         for name, after, before in zip(_FIXED, new, known, strict=True):
             if after != before:
-                yield invalid(path / name, after, IMMUTABLE)
+                yield invalid(METADATA / name, after, IMMUTABLE)
     if value.generation < old.generation:
-        yield invalid(path / "generation", value.generation, "must not be decremented")
+        yield invalid(METADATA / "generation", value.generation, "must not be decremented")
     if _checked(value) != _checked(old):
-        yield from _changes(value, old, path)
+        yield from _changes(value, old)
 
 
-def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta, path: Path) -> Errors:
+def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
     """What was right before still is, so only what is new is looked at."""
     if value.labels != old.labels:
-        yield from check_labels(value.labels, path / "labels")
+        yield from check_labels(value.labels, METADATA / "labels")
     if value.annotations != old.annotations:
-        yield from check_annotations(value.annotations, path / "annotations")
+        yield from check_annotations(value.annotations, METADATA / "annotations")
     if value.ownerReferences != old.ownerReferences:
-        yield from _owners(value.ownerReferences, path / "ownerReferences")
+        yield from _owners(value.ownerReferences, METADATA / "ownerReferences")
     if value.finalizers != old.finalizers:
-        yield from _finalizers(value.finalizers, path / "finalizers")
+        yield from _finalizers(value.finalizers, METADATA / "finalizers")
 
 
 def template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:
@@ -116,15 +114,15 @@ def check_annotations(value: Mapping[str, str], path: Path) -> Errors:
         yield too_long(path, ANNOTATIONS_MAX)
 
 
-def _namespace(value: str, namespaced: bool, path: Path) -> Errors:
+def _namespace(value: str, namespaced: bool) -> Errors:
     if not namespaced:
         if value:
-            yield forbidden(path / "namespace", "not allowed on this type")
+            yield forbidden(METADATA / "namespace", "not allowed on this type")
     elif not value:
-        yield required(path / "namespace")
+        yield required(METADATA / "namespace")
     else:
         for text in names.label(value):
-            yield invalid(path / "namespace", value, text)
+            yield invalid(METADATA / "namespace", value, text)
 
 
 def _owners(owners: tuple[meta.OwnerReference, ...], path: Path) -> Errors:

@@ -9,6 +9,7 @@ from dray.apiserver.admission import Admission, AdmissionRequest
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
+SECONDS = 300
 
 
 class DefaultTolerationSeconds(Admission):
@@ -16,9 +17,6 @@ class DefaultTolerationSeconds(Admission):
 
     name = "DefaultTolerationSeconds"
     types = (Pod,)
-
-    def __init__(self, not_ready: int = 300, unreachable: int = 300) -> None:
-        self._seconds = {NOT_READY: not_ready, UNREACHABLE: unreachable}
 
     def admit(self, request: AdmissionRequest) -> None:
         if request.operation == "DELETE" or not request.concerns(Pod) or request.subresource or request.tree is None:
@@ -28,8 +26,8 @@ class DefaultTolerationSeconds(Admission):
             return
         given = spec.get("tolerations") or []
         missing = [
-            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
-            for key, seconds in self._seconds.items()
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}
+            for key in (NOT_READY, UNREACHABLE)
             if not any(_tolerates(toleration, key) for toleration in given)
         ]
         if missing:

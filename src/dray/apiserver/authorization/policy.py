@@ -28,11 +28,10 @@ AUTHORIZATION = "authorization.k8s.io"
 Rule = dict[str, Any]
 
 
-def rule(verbs: tuple[str, ...], group: str | tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Rule:
+def rule(verbs: tuple[str, ...], group: str | tuple[str, ...], *resources: str) -> Rule:
     """A rule about resources of one group, or of several."""
     groups = [group] if isinstance(group, str) else list(group)
-    row: Rule = {"verbs": list(verbs), "apiGroups": groups, "resources": list(resources)}
-    return {**row, "resourceNames": list(names)} if names else row
+    return {"verbs": list(verbs), "apiGroups": groups, "resources": list(resources)}
 
 
 def paths(*urls: str) -> Rule:
