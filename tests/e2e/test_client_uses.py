@@ -6,7 +6,6 @@ of a ReplicaSet; all against `dray up --nodes 3` in a process of its own.
 
 from __future__ import annotations
 
-import itertools
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -27,7 +26,6 @@ dynamic: Any = pytest.importorskip("kubernetes.dynamic")
 pytestmark = pytest.mark.xdist_group("e2e up")
 MERGE, STRATEGIC, JSON = (f"application/{kind}+json" for kind in ("merge-patch", "strategic-merge-patch", "json-patch"))
 RESOURCE = "resource.k8s.io/v1"
-_numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
@@ -29,8 +28,6 @@ from dray.controllers.nodes import BY_NODE, node_named
 from dray.controllers.references import BY_CONSUMER, CHECK_SECONDS, consumers_named
 from dray.controllers.templates import ClaimMaker
 from dray.controllers.upkeep import Upkeep, upkeep
-
-log = logging.getLogger(__name__)
 
 WORKERS = 16
 BY_TEMPLATE = "by template"

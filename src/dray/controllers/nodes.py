@@ -41,10 +41,9 @@ def node_named(obj: Pod | ResourceSlice) -> list[str]:
 class NodeGarbage:
     """Cleans up after nodes."""
 
-    def __init__(self, context: Context, *, quarantine: float = QUARANTINE_SECONDS) -> None:
+    def __init__(self, context: Context) -> None:
         self._client = context.client
         self._clock = context.clock
-        self._quarantine = quarantine
         self._controller: Controller[Key] = Controller(
             "node_garbage", self._reconcile, workers=WORKERS, clock=context.clock
         )
@@ -65,7 +64,7 @@ class NodeGarbage:
             name = delta.object.metadata.name
             if delta.new is None:
                 self._removed.add(name)
-                self._controller.queue.add_after(Key("absent", name), self._quarantine)
+                self._controller.queue.add_after(Key("absent", name), QUARANTINE_SECONDS)
             else:
                 self._removed.discard(name)
                 if out_of_service(delta.new) is not None:
@@ -78,7 +77,7 @@ class NodeGarbage:
             node = self._nodes.get("", new.spec.nodeName)
             if node is None:
                 if old is None or not old.spec.nodeName:
-                    self._controller.queue.add_after(Key("absent", new.spec.nodeName), self._quarantine)
+                    self._controller.queue.add_after(Key("absent", new.spec.nodeName), QUARANTINE_SECONDS)
             elif node.spec.taints and out_of_service(node) is not None:
                 self._controller.queue.add(Key("tainted", new.spec.nodeName))
 

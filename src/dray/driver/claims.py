@@ -13,7 +13,6 @@ from typing import Any
 from dray.api.types.resource import DeviceAllocationConfiguration, DeviceRequestAllocationResult, ResourceClaim
 
 FROM_CLASS = "FromClass"
-FROM_CLAIM = "FromClaim"
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class ClaimReference:
 class DeviceConfig:
     """Parameters that were written for this driver, and by whom."""
 
-    source: str  # FROM_CLASS or FROM_CLAIM
+    source: str  # FromClass or FromClaim
     parameters: Any
 
     @property

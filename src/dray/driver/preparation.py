@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from dray.api.errors import ApiError, NotFound
 from dray.api.types.resource import ResourceClaim
-from dray.client import Client, Clock, SystemClock
+from dray.client import Client, SystemClock
 from dray.client.backoff import Backoff
 from dray.driver.cdi import CdiDirectory, CdiError
 from dray.driver.claims import AllocatedClaim, ClaimReference, allocated
@@ -37,14 +37,11 @@ class ClaimNotFound(PrepareError):
 class Preparation:
     """The claims of one driver on one node."""
 
-    def __init__(
-        self, driver: Driver, client: Client, prepared: PreparedClaims, cdi: CdiDirectory, *, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, driver: Driver, client: Client, prepared: PreparedClaims, cdi: CdiDirectory) -> None:
         self._driver = driver
         self._client = client
         self._prepared = prepared
         self._cdi = cdi
-        self._clock = clock or SystemClock()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._running: set[asyncio.Task[object]] = set()
 
@@ -65,7 +62,7 @@ class Preparation:
 
     async def clean(self) -> None:
         """Unprepare what is left of claims that ended while no driver ran."""
-        backoff = Backoff(self._clock)
+        backoff = Backoff(SystemClock())
         pending = [entry.reference for entry in self._prepared]
         while pending:
             pending = [claim for claim in pending if not await self._clean(claim)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,8 +33,6 @@ from dray.node.runtime import Runtime
 from dray.node.runtimes import open_runtime
 from dray.node.slices import Slices
 from dray.node.surroundings import Surroundings
-
-log = logging.getLogger(__name__)
 
 SYSTEM_CDI_DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 

@@ -30,13 +30,10 @@ class BwrapWrapper:
     name = "bwrap"
     mounts_volumes = True
 
-    def __init__(self, program: str = "bwrap") -> None:
-        self._program = program
-
     def unavailable(self) -> str:
-        program = shutil.which(self._program)
+        program = shutil.which("bwrap")
         if program is None:
-            return f"{self._program} is not installed"
+            return "bwrap is not installed"
         trial = [program, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "true"]
         try:
             done = subprocess.run(trial, capture_output=True, timeout=_TRIAL_SECONDS, check=False)
@@ -48,7 +45,7 @@ class BwrapWrapper:
         return [*_partly(task.edits), *rare(task.edits), *hooks(task.edits)]
 
     def launch(self, task: Task, directory: Path) -> Launch:
-        program = shutil.which(self._program) or self._program
+        program = shutil.which("bwrap") or "bwrap"
         arguments = [*_root(task), *_mounts(task), *_devices(task.edits)]
         options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--hostname", task.hostname]
         argv = [program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]

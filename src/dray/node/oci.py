@@ -56,24 +56,21 @@ class OciWrapper:
     name = "oci"
     mounts_volumes = True
 
-    def __init__(self, program: str = "runc") -> None:
-        self._program = program
-
     def unavailable(self) -> str:
-        if shutil.which(self._program) is None:
-            return f"{self._program} is not installed"
+        if shutil.which("runc") is None:
+            return "runc is not installed"
         if os.geteuid() != 0:
-            return f"{self._program} needs root"
+            return "runc needs root"
         task = Task(Key("trial", "trial", os.getpid()), ("true",))
         with tempfile.TemporaryDirectory(prefix="dray-oci-") as directory:
             launch = self.launch(task, Path(directory))
             try:
                 done = subprocess.run(launch.argv, capture_output=True, timeout=_TRIAL_SECONDS, check=False)
             except (OSError, subprocess.TimeoutExpired) as error:
-                return f"{self._program} does not work here: {error}"
+                return f"runc does not work here: {error}"
             finally:
                 self.clean(Path(directory))
-        return "" if done.returncode == 0 else f"{self._program} does not work here: {done.stderr.decode().strip()}"
+        return "" if done.returncode == 0 else f"runc does not work here: {done.stderr.decode().strip()}"
 
     def cannot(self, task: Task) -> list[str]:
         # runc before 1.4 does not know of network devices, and ignores what it does not know.
@@ -100,7 +97,7 @@ class OciWrapper:
             subprocess.run(delete, capture_output=True, timeout=_TRIAL_SECONDS, check=False)
 
     def _runc(self, directory: Path) -> list[str]:
-        return [shutil.which(self._program) or self._program, "--root", str(directory / "state")]
+        return [shutil.which("runc") or "runc", "--root", str(directory / "state")]
 
 
 def _name(directory: Path) -> str:

@@ -12,7 +12,7 @@ from dray.node.fake import FakeRuntime
 from dray.node.oci import OciWrapper
 from dray.node.process import ProcessWrapper
 from dray.node.runtime import Runtime
-from dray.node.supervised import Supervised, Wrapper
+from dray.node.supervised import Supervised
 
 AUTO = "auto"
 _WRAPPERS: dict[str, type[ProcessWrapper] | type[BwrapWrapper] | type[OciWrapper]] = {
@@ -34,14 +34,10 @@ def unavailable(name: str) -> str:
 
 def open_runtime(name: str, root: Path) -> Runtime:
     """A runtime by name; `auto` is bwrap where it works, else process."""
-    if name == "fake":
-        return FakeRuntime()
     if name == AUTO:
-        wrapper: Wrapper = BwrapWrapper()
-        return Supervised(root, wrapper if not wrapper.unavailable() else ProcessWrapper())
-    if name not in _WRAPPERS:
+        return Supervised(root, ProcessWrapper() if unavailable("bwrap") else BwrapWrapper())
+    if name not in NAMES:
         raise RuntimeUnavailable(f"runtime {name!r}: expected one of {', '.join((AUTO, *NAMES))}")
-    wrapper = _WRAPPERS[name]()
-    if why := wrapper.unavailable():
+    if why := unavailable(name):
         raise RuntimeUnavailable(f"runtime {name}: {why}")
-    return Supervised(root, wrapper)
+    return FakeRuntime() if name == "fake" else Supervised(root, _WRAPPERS[name]())

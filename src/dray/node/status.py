@@ -135,8 +135,3 @@ def _condition(before: PodCondition | None, type_: str, met: bool, reason: str, 
     tree: Tree = {"type": type_, "status": status, "lastTransitionTime": since or timestamp(now)}
     # Empty texts are written out: a patch without them would leave old ones standing.
     return tree | {"reason": reason or None, "message": message or None}
-
-
-def refused(reason: str, message: str) -> Tree:
-    """The status of a pod that the node will never run."""
-    return {"phase": "Failed", "reason": reason, "message": message}

@@ -33,11 +33,11 @@ _BY_POOL = "claims by pool"
 class PoolStatusController:
     """Turns requests into answers."""
 
-    def __init__(self, context: Context, *, per_second: float = CALLS_PER_SECOND, at_once: int = CALLS_AT_ONCE) -> None:
+    def __init__(self, context: Context) -> None:
         self._client = context.client_for(ACCOUNT)
         self._own_client = self._client is not context.client
         self._clock = context.clock
-        self._pace = Pace(per_second, at_once, context.clock)
+        self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE, context.clock)
         self._controller: Controller[str] = Controller(
             "resourcepoolstatusrequest", self._reconcile, workers=1, clock=context.clock
         )

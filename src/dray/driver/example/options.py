@@ -12,8 +12,6 @@ import msgspec
 
 from dray.driver import DeviceConfig, PrepareError
 
-API_VERSION = "gpu.example.com/v1"
-
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters; what is not said stays as it was."""
