@@ -28,6 +28,7 @@ from dray.client.codec import Codec
 from dray.client.config import Config, ConfigError
 from dray.client.errors import from_answer
 from dray.client.interface import Batch, Object, Page, Patch, PatchKind, T, Tree, resource_of
+from dray.client.tls import as_kubernetes
 from dray.client.versions import Versions
 
 _JSON = "application/json"
@@ -342,7 +343,7 @@ def _tls(config: Config) -> ssl.SSLContext | bool:
     if not config.server.startswith("https"):
         return True
     try:
-        context = ssl.create_default_context(cadata=config.ca.decode() if config.ca else None)
+        context = as_kubernetes(ssl.create_default_context(cadata=config.ca.decode() if config.ca else None))
         if config.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

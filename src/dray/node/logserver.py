@@ -20,6 +20,7 @@ from aiohttp import web
 
 from dray.api.types.core import Pod
 from dray.client import Clock
+from dray.client.tls import as_kubernetes
 from dray.node.logs import BadOption, LogOptions, read_log
 from dray.node.runtime import Attempt, Runtime
 
@@ -115,7 +116,7 @@ def _tls(root: Path, address: str, authority: str) -> ssl.SSLContext:
     if not (certificate.exists() and key.exists()):
         certificate.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_self_signed(certificate, key, address)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority)
+    context = as_kubernetes(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority))
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(certificate, key)
     return context

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from dray.store.errors import Unreadable
@@ -36,15 +37,14 @@ class Journal:
             self.lock = _lock(path)
         except OSError as error:
             raise Unreadable(f"cannot open {path}: {error.strerror or error}") from error
-        try:
-            self._database = connect(path)
-            _prepare(self._database, path)
-        except sqlite3.Error as error:
-            os.close(self.lock)
-            raise Unreadable(f"{path} is not a readable database: {error}") from error
-        except Unreadable:
-            os.close(self.lock)
-            raise
+        with ExitStack() as undo:
+            undo.callback(os.close, self.lock)
+            try:
+                self._database = undo.enter_context(closing(connect(path)))
+                _prepare(self._database, path)
+            except sqlite3.Error as error:
+                raise Unreadable(f"{path} is not a readable database: {error}") from error
+            undo.pop_all()
 
     def read(self) -> Iterator[tuple[Version, float | None]]:
         """Every version with the time at which it expires, oldest first."""

@@ -42,10 +42,12 @@ def number(revision: int, position: int = 0) -> int:
 
 def connect(path: str | Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    database.execute("PRAGMA page_size = 16384")
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
-    database.execute("PRAGMA wal_autocheckpoint = 0")
+    try:
+        for setting in ("page_size = 16384", "journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"):
+            database.execute(f"PRAGMA {setting}")
+    except BaseException:
+        database.close()
+        raise
     return database
 
 
