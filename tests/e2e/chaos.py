@@ -20,8 +20,8 @@ from dray.api.errors import AlreadyExists, Conflict, NotFound, ServiceUnavailabl
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.client import Client
+from dray.node.played import EXIT_CODE, SECONDS
 from dray.sim.hardware import CLASS, DRIVER, node_name, slice_trees
-from dray.sim.lifecycle import EXIT_CODE, SECONDS
 from tests.e2e.objects import NAMESPACE, Tree, alternatives, claim, pod, request, template
 
 ROOT = "resource.kubernetes.io/pcieRoot"

@@ -10,8 +10,8 @@ from dray.api.types.apps import DaemonSet, Deployment
 from dray.api.types.batch import Job
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate
+from dray.node.played import SECONDS
 from dray.sim.hardware import DRIVER, node_tree
-from dray.sim.lifecycle import SECONDS
 from tests.e2e.audit import devices_of
 from tests.e2e.cluster import Cluster, cluster
 from tests.e2e.objects import claim, device_class, on_node, pod, request, template

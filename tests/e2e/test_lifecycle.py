@@ -9,8 +9,8 @@ import pytest
 from dray.api.podclaims import CLAIM_FINALIZER, POD_CLAIM_ANNOTATION
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from dray.node.played import EXIT_CODE, SECONDS
 from dray.sim.hardware import DRIVER
-from dray.sim.lifecycle import EXIT_CODE, SECONDS
 from tests.e2e.audit import devices_of
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import claim, on_node, pod, request, template

@@ -20,8 +20,9 @@ import pytest
 from dray.node import runtimes, shim
 from dray.node.bwrap import BwrapWrapper
 from dray.node.cdi import DeviceNode, Edits, Hook, Mount
-from dray.node.fake import EXIT_CODE, SECONDS, FakeRuntime
+from dray.node.fake import FakeRuntime
 from dray.node.oci import OciWrapper
+from dray.node.played import EXIT_CODE, SECONDS
 from dray.node.process import ProcessWrapper
 from dray.node.runtime import Attempt, Key, Runtime, StartError, Task
 from dray.node.runtime import Mount as Volume

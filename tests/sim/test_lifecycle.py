@@ -14,32 +14,10 @@ from tests.e2e.objects import pod as tree
 NOW = "2024-01-01T00:00:00Z"
 
 
-def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
-    made = tree("p", annotations=annotations, **spec)
+def pod(**spec: Any) -> Pod:
+    made = tree("p", **spec)
     made["metadata"]["uid"] = "0a0b0c00-0000-0000-0000-000000000000"
     return msgspec.convert(made, Pod)
-
-
-def test_without_annotations_a_pod_runs_on() -> None:
-    assert lifecycle.run_seconds(pod()) is None
-    assert lifecycle.exit_code(pod()) == 0
-
-
-def test_annotations_say_how_long_and_how_it_ends() -> None:
-    annotated = pod({lifecycle.SECONDS: "1.5", lifecycle.EXIT_CODE: "3"})
-    assert (lifecycle.run_seconds(annotated), lifecycle.exit_code(annotated)) == (1.5, 3)
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-1", "inf", "nan", "1e12"])
-def test_seconds_that_are_none_are_refused_by_name(text: str) -> None:
-    with pytest.raises(lifecycle.BadAnnotation, match=f"annotation {lifecycle.SECONDS}: expected seconds"):
-        lifecycle.run_seconds(pod({lifecycle.SECONDS: text}))
-
-
-@pytest.mark.parametrize("text", ["", "-1", "256", "1.0", "one", "²"])
-def test_exit_codes_that_are_none_are_refused_by_name(text: str) -> None:
-    with pytest.raises(lifecycle.BadAnnotation, match=f"annotation {lifecycle.EXIT_CODE}: expected 0 to 255"):
-        lifecycle.exit_code(pod({lifecycle.EXIT_CODE: text}))
 
 
 def test_a_running_pod_is_ready_with_all_containers() -> None:

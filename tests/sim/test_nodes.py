@@ -9,8 +9,8 @@ import pytest
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceSlice
+from dray.node.played import EXIT_CODE, SECONDS
 from dray.sim.hardware import CLASS
-from dray.sim.lifecycle import EXIT_CODE, SECONDS
 from dray.sim.nodes import RESTART_SECONDS
 from tests.e2e.cluster import NODES, cluster
 from tests.e2e.objects import pod

@@ -1,7 +1,6 @@
 """Runtime `fake`: containers that exist in the API only, for nodes by the thousand and for tests of everything else.
 
-A container runs until it is stopped, or for the seconds that its pod's annotation says, and ends with the exit code of
-another. Nothing is executed and nothing is written, so nothing outlives the agent.
+A container runs and ends as its pod's annotations say (`played`). Nothing is executed and nothing is written, so nothing outlives the agent.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dray.client import Clock, SystemClock
+from dray.node.played import BadAnnotation, exit_code, run_seconds
 from dray.node.runtime import Attempt, Key, StartError, Task
 
-SECONDS = "sim.dray.dev/seconds"
-EXIT_CODE = "sim.dray.dev/exit-code"
 _STOPPED = 143  # as if SIGTERM had ended it
 
 
@@ -40,7 +38,10 @@ class FakeRuntime:
         attempts = self._known.setdefault(key.pod, {})
         if key in attempts:
             return attempts[key]
-        seconds, code = _seconds(task), _exit_code(task)
+        try:
+            seconds, code = run_seconds(task.annotations), exit_code(task.annotations)
+        except BadAnnotation as error:
+            raise StartError(str(error)) from error
         attempts[key] = Attempt(key, self._clock.time(), task.quick_ends)
         self._ended[key] = asyncio.Event()
         self.tasks[key] = task
@@ -75,23 +76,3 @@ class FakeRuntime:
             reason = "Error" if code else "Completed"
             attempts[key] = dataclasses.replace(attempt, finished=self._clock.time(), exit_code=code, reason=reason)
             self._ended[key].set()
-
-
-def _seconds(task: Task) -> float | None:
-    text = task.annotations.get(SECONDS)
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 1e9:
-        raise StartError(f"annotation {SECONDS}: expected seconds, got {text!r}")
-    return seconds
-
-
-def _exit_code(task: Task) -> int:
-    text = task.annotations.get(EXIT_CODE, "0")
-    if not text.isdigit() or int(text) > 255:
-        raise StartError(f"annotation {EXIT_CODE}: expected 0 to 255, got {text!r}")
-    return int(text)

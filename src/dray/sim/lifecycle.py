@@ -1,6 +1,6 @@
 """What a simulated node reports about a pod: running, then finished when its time is up. Pure.
 
-A pod says in annotations how long it runs and with which exit code it ends; without them it runs until it is deleted.
+A pod says in annotations how long it runs and with which exit code it ends (`dray.node.played`).
 """
 
 from __future__ import annotations
@@ -8,34 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.types.core import Container, Pod
-
-SECONDS = "sim.dray.dev/seconds"
-EXIT_CODE = "sim.dray.dev/exit-code"
-
-
-class BadAnnotation(ValueError):
-    """The annotation does not say what it should; the text names it."""
-
-
-def run_seconds(pod: Pod) -> float | None:
-    """How long the pod runs; None means until it is deleted."""
-    text = pod.metadata.annotations.get(SECONDS)
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 1e9:
-        raise BadAnnotation(f"annotation {SECONDS}: expected seconds, got {text!r}")
-    return seconds
-
-
-def exit_code(pod: Pod) -> int:
-    text = pod.metadata.annotations.get(EXIT_CODE, "0")
-    if not (text.isascii() and text.isdigit()) or int(text) > 255:
-        raise BadAnnotation(f"annotation {EXIT_CODE}: expected 0 to 255, got {text!r}")
-    return int(text)
 
 
 def running(pod: Pod, now: str, node_address: str, restarts: int = 0) -> dict[str, Any]:

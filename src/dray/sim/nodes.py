@@ -23,6 +23,7 @@ from dray.client import Client, Controller, Deltas, PatchKind, SharedInformers
 from dray.client.clock import micro_timestamp, timestamp
 from dray.client.consumers import Consumers
 from dray.client.events import EventRecorder
+from dray.node.played import BadAnnotation, exit_code, run_seconds
 from dray.sim import hardware, lifecycle
 
 log = logging.getLogger(__name__)
@@ -134,9 +135,9 @@ class SimulatedNodes:
         if podclaims.is_finished(pod):
             return None
         try:
-            lifecycle.run_seconds(pod)
-            lifecycle.exit_code(pod)
-        except lifecycle.BadAnnotation as error:
+            run_seconds(pod.metadata.annotations)
+            exit_code(pod.metadata.annotations)
+        except BadAnnotation as error:
             await self._report(pod, lifecycle.refused("BadAnnotation", str(error)))
             return None
         if pod.metadata.uid in self._ends:
@@ -159,7 +160,7 @@ class SimulatedNodes:
                 pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {problem}"
             )
             return None
-        seconds = lifecycle.run_seconds(pod)
+        seconds = run_seconds(pod.metadata.annotations)
         self._ends[pod.metadata.uid] = asyncio.get_running_loop().time() + (math.inf if seconds is None else seconds)
         if pod.status.phase != "Running":
             await self._report(pod, lifecycle.running(pod, _now(), self._address(pod)))
@@ -167,14 +168,14 @@ class SimulatedNodes:
 
     async def _advance(self, pod: Pod) -> float | None:
         """Let time pass for a pod that runs: finish or restart it when its time is up."""
-        seconds = lifecycle.run_seconds(pod)
+        seconds = run_seconds(pod.metadata.annotations)
         if seconds is None:
             return None
         now = asyncio.get_running_loop().time()
         left = self._ends[pod.metadata.uid] - now
         if left > 0:
             return left
-        code = lifecycle.exit_code(pod)
+        code = exit_code(pod.metadata.annotations)
         if lifecycle.restarts_after(pod, code):
             restarts = 1 + max((s.restartCount for s in pod.status.containerStatuses), default=0)
             again = max(RESTART_SECONDS, seconds)

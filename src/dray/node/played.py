@@ -1,0 +1,36 @@
+"""How long a container that nobody executes runs, and how it ends: annotations of its pod say so. Pure.
+
+Runtime `fake` and simulated nodes read the same ones. Without them a container runs until it is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SECONDS = "sim.dray.dev/seconds"
+EXIT_CODE = "sim.dray.dev/exit-code"
+
+
+class BadAnnotation(ValueError):
+    """The annotation does not say what it should; the text names it."""
+
+
+def run_seconds(annotations: Mapping[str, str]) -> float | None:
+    """How long it runs; None means until it is stopped."""
+    text = annotations.get(SECONDS)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise BadAnnotation(f"annotation {SECONDS}: expected seconds, got {text!r}")
+    return seconds
+
+
+def exit_code(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(EXIT_CODE, "0")
+    if not (text.isascii() and text.isdigit()) or int(text) > 255:
+        raise BadAnnotation(f"annotation {EXIT_CODE}: expected 0 to 255, got {text!r}")
+    return int(text)
