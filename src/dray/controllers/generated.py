@@ -15,6 +15,7 @@ from dray.api import podclaims
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
+from dray.controllers.ownership import controller_reference
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes, as generated names are everywhere
 SUFFIX = 5
@@ -45,14 +46,6 @@ def annotation_for(owner: Pod | PodGroup) -> str:
 def claim_tree(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> dict[str, Any]:
     """The claim for an entry of a pod or group, as it is created."""
     meta = template.spec.metadata
-    reference = {
-        "apiVersion": owner.apiVersion,
-        "kind": owner.kind,
-        "name": owner.metadata.name,
-        "uid": owner.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -64,7 +57,7 @@ def claim_tree(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplat
             "annotations": {**meta.annotations, annotation_for(owner): entry},
             # The scheduler would add it at allocation, with a write of its own.
             "finalizers": [podclaims.CLAIM_FINALIZER],
-            "ownerReferences": [reference],
+            "ownerReferences": [controller_reference(owner)],
         },
         "spec": msgspec.to_builtins(template.spec.spec),
     }

@@ -104,6 +104,18 @@ def decide_owned(meta: ObjectMeta, owners: Sequence[Owner], dependents: Sequence
     return Delete(_own_policy(meta))
 
 
+def controller_reference(owner: Object) -> Tree:
+    """The owner reference of what `owner` controls."""
+    return {
+        "apiVersion": owner.apiVersion,
+        "kind": owner.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
 def owners_tree(owners: Sequence[OwnerReference]) -> list[Tree]:
     """Owner references as they are written."""
     trees = []

@@ -16,7 +16,8 @@ from dray.api.selectors import LabelSelector
 from dray.api.types.meta import ObjectMeta, OwnerReference
 from dray.client import Client, Informer, Object, PatchKind
 from dray.client.interface import T, Tree
-from dray.controllers.workloads.pods import controller_reference, is_deleting
+from dray.controllers.ownership import controller_reference
+from dray.controllers.workloads.pods import is_deleting
 from dray.controllers.workloads.writes import OwnWrites
 
 BY_CONTROLLER = "controller"

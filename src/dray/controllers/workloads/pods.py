@@ -15,6 +15,7 @@ from dray.api.types.core import Pod, PodTemplateSpec
 from dray.api.wire import Wire
 from dray.client.clock import parse_timestamp
 from dray.client.interface import Object, Tree
+from dray.controllers.ownership import controller_reference
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _FINISHED = ("Succeeded", "Failed")
@@ -128,18 +129,6 @@ def tree_of(wire: Wire) -> Tree:
     """A typed object as a tree of dicts and lists that whoever gets it may change."""
     tree: Tree = msgspec.json.decode(msgspec.json.encode(wire))
     return tree
-
-
-def controller_reference(owner: Object) -> Tree:
-    """The owner reference of what `owner` controls."""
-    return {
-        "apiVersion": owner.apiVersion,
-        "kind": owner.kind,
-        "name": owner.metadata.name,
-        "uid": owner.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def _deletion_cost(pod: Pod) -> int:

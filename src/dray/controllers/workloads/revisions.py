@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import PodTemplateSpec
 from dray.client import Tree
-from dray.controllers.workloads.pods import controller_reference, creation_time, tree_of
+from dray.controllers.ownership import controller_reference
+from dray.controllers.workloads.pods import creation_time, tree_of
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
