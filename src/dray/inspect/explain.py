@@ -32,17 +32,7 @@ def explain_pod(snapshot: Snapshot, namespace: str, name: str) -> Explanation:
     if pod is None:
         _must_read(snapshot, Pod)
         raise NotThere(_absent("pod", name, (p for p in snapshot.all(Pod) if p.metadata.namespace == namespace)))
-    found = PodCase(snapshot, pod).finding()
-    return Explanation(
-        kind="pod",
-        namespace=namespace,
-        name=name,
-        waits=found.waits,
-        cause=found.cause,
-        nodes=found.nodes,
-        holders=found.holders,
-        notes=tuple(_notes(snapshot)),
-    )
+    return _explanation("pod", namespace, name, PodCase(snapshot, pod).finding(), snapshot)
 
 
 def explain_claim(snapshot: Snapshot, namespace: str, name: str) -> Explanation:
@@ -52,17 +42,7 @@ def explain_claim(snapshot: Snapshot, namespace: str, name: str) -> Explanation:
         _must_read(snapshot, ResourceClaim)
         others = (c for c in snapshot.all(ResourceClaim) if c.metadata.namespace == namespace)
         raise NotThere(_absent("resourceclaim", name, others))
-    found = _claim_finding(snapshot, claim)
-    return Explanation(
-        kind="claim",
-        namespace=namespace,
-        name=name,
-        waits=found.waits,
-        cause=found.cause,
-        nodes=found.nodes,
-        holders=found.holders,
-        notes=tuple(_notes(snapshot)),
-    )
+    return _explanation("claim", namespace, name, _claim_finding(snapshot, claim), snapshot)
 
 
 def explain_request(snapshot: Snapshot, name: str) -> Explanation:
@@ -77,6 +57,19 @@ def explain_request(snapshot: Snapshot, name: str) -> Explanation:
         raise NotThere(_absent("resourcepoolstatusrequest", name, snapshot.all(ResourcePoolStatusRequest)))
     waits, cause = _request_cause(request)
     return Explanation(kind="request", name=name, waits=waits, cause=cause)
+
+
+def _explanation(kind: str, namespace: str, name: str, found: Finding, snapshot: Snapshot) -> Explanation:
+    return Explanation(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        waits=found.waits,
+        cause=found.cause,
+        nodes=found.nodes,
+        holders=found.holders,
+        notes=tuple(_notes(snapshot)),
+    )
 
 
 # Requests for pool status
