@@ -108,6 +108,8 @@ def test_options_that_make_no_sense_are_explained(place: Path, monkeypatch: pyte
     basics = ("node", "--name", "n", "--root", place / "r")
     code, text = outcome(*basics, "--labels", "nope")
     assert (code, text) == (1, "dray node: --labels: expected NAME=VALUE,…, got 'nope'\n")
+    code, text = outcome(*basics, "--no-leader-elect")
+    assert (code, "unrecognized arguments: --no-leader-elect" in text) == (2, True)
     code, text = outcome(*basics, "--runtime", "process", "--kubeconfig", place / "missing")
     assert (code, "missing" in text, "Traceback" in text) == (1, True, False)
     monkeypatch.setenv("PATH", "/nowhere")

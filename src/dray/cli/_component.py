@@ -26,14 +26,17 @@ WHY = 5  # the logging level of explanations, below DEBUG
 Run = Callable[["Client", "FeatureGates"], Awaitable[None]]
 
 
-def add_options(parser: argparse.ArgumentParser, port: int) -> None:
+def add_options(parser: argparse.ArgumentParser, port: int, *, elects: bool = True) -> None:
     parser.add_argument("--kubeconfig", default="", help="how to reach the API server ($KUBECONFIG, ~/.kube/config)")
     parser.add_argument("--context", default="", help="context of the kubeconfig")
     parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
     parser.add_argument(
         "--port", type=int, default=port, help="of /metrics and /healthz, 0 for any, -1 for none (%(default)s)"
     )
-    parser.add_argument("--no-leader-elect", action="store_true", help="work at once, without asking for the lease")
+    if elects:
+        parser.add_argument("--no-leader-elect", action="store_true", help="work at once, without asking for the lease")
+    else:
+        parser.set_defaults(no_leader_elect=True)
     add_verbosity(parser)
 
 

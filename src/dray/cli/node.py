@@ -42,8 +42,8 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="DIR",
         help="where CDI specs are, the last one first (/etc/cdi, /var/run/cdi, DIR/cdi)",
     )
-    add_options(parser, PORT)
-    parser.set_defaults(run=run, no_leader_elect=True)
+    add_options(parser, PORT, elects=False)
+    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
