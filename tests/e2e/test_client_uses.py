@@ -173,6 +173,65 @@ def test_the_status_of_a_claim_is_read_updated_patched_and_applied_apart(kinds: 
     assert "immutable" in refused(422, lambda: resource.patch(name="x", body=spec, content_type=MERGE, **where))
 
 
+# What the conformance tests of Kubernetes send
+
+CONDITION = {
+    "type": "Testing",
+    "status": "True",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+    "reason": "E2E_test_running",
+    "message": "",
+}
+STATUSES: dict[str, tuple[str, dict[str, Any], str, Any]] = {
+    "ResourceClaim": ("namespaces/{}/resourceclaims", claim("x")["spec"], "allocation", {}),
+    "DeviceTaintRule": ("devicetaintrules", {"taint": {"key": "testing", "effect": "None"}}, "conditions", [CONDITION]),
+}
+
+
+def ask(kinds: Any, method: str, path: str, body: Any = None, media: str = "application/json", **query: str) -> Any:
+    parameters = {"content_type": media, "query_params": list(query.items())}
+    return kinds.request(method, f"/apis/{RESOURCE}/{path}", body=body, **parameters).to_dict()
+
+
+@pytest.mark.parametrize("media", [STRATEGIC, MERGE, JSON, "application/apply-patch+yaml"])
+@pytest.mark.parametrize("kind", STATUSES)
+def test_a_body_needs_no_kind_and_the_first_patch_of_a_status_finds_one(
+    kinds: Any, namespace: str, kind: str, media: str
+) -> None:
+    path, spec, field, value = STATUSES[kind]
+    path, name = path.format(namespace), namespace
+    finalizers = [CLAIM_FINALIZER] if kind == "ResourceClaim" else []
+    metadata = {"name": name, "creationTimestamp": None, "finalizers": finalizers}
+    body = {"metadata": metadata, "spec": spec, "status": {}}
+    made = ask(kinds, "POST", path, body, fieldValidation="Strict")
+    assert (made["apiVersion"], made["kind"]) == (RESOURCE, kind)
+    named = {key: made["metadata"][key] for key in ("name", "uid", "namespace") if key in made["metadata"]}
+    patch: Any = {"apiVersion": RESOURCE, "kind": kind, "metadata": named, "status": {field: value}}
+    if media == JSON:
+        patch = [{"op": "add", "path": f"/status/{field}", "value": value}]
+    query = {"fieldManager": "tests", "force": "true"} if "apply" in media else {}
+    patched = ask(kinds, "PATCH", f"{path}/{name}/status", patch, media, fieldValidation="Strict", **query)
+    assert field in patched["status"]
+    assert patched["metadata"]["uid"] == made["metadata"]["uid"]
+    ask(kinds, "DELETE", f"{path}/{name}", {"kind": "DeleteOptions", "apiVersion": "v1"})
+    wait_until(lambda: missing(lambda: ask(kinds, "GET", f"{path}/{name}")))
+
+
+def test_the_largest_slices_are_kept_whole(api: Any, namespace: str) -> None:
+    slices = client.ResourceV1Api(api)
+    domain = "x" * (63 - len(".example.com")) + ".example.com"
+    attributes = {f"{domain}/{number:0>32}".replace("/0", "/x"): {"string": "v" * 64} for number in range(32)}
+    devices = [{"name": f"dev-{number:0>59}", "attributes": attributes} for number in range(128)]
+    pool = {"name": "network-attached", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": namespace, "pool": pool, "allNodes": True, "devices": devices}
+    slices.create_resource_slice({"metadata": {"generateName": "00-"}, "spec": spec})
+    mine = f"spec.driver={namespace},spec.nodeName="
+    (found,) = api.sanitize_for_serialization(slices.list_resource_slice(field_selector=mine).items)
+    assert found["spec"] == spec
+    slices.delete_collection_resource_slice(field_selector=f"spec.driver={namespace}")
+    assert slices.list_resource_slice(field_selector=mine).items == []
+
+
 # Drivers as pods
 
 
@@ -381,6 +440,24 @@ def test_quotas_count_devices_and_claims_whoever_asks_at_the_same_time(
             == "0"
         )
     )
+
+
+def test_a_quota_counts_claims_among_much_that_nobody_serves(api: Any, namespace: str) -> None:
+    core, claims = client.CoreV1Api(api), client.ResourceV1Api(api)
+    counted = {"count/resourceclaims.resource.k8s.io": "1", f"{CLASS}.deviceclass.resource.k8s.io/devices": "1"}
+    others = ("persistentvolumeclaims", "gold.storageclass.storage.k8s.io/requests.storage", "services.nodeports")
+    hard = counted | dict.fromkeys(("resourcequotas", "pods", "requests.example.com/dongle", *others), "9")
+    core.create_namespaced_resource_quota(namespace, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+
+    def used(count: str) -> bool:
+        found = core.read_namespaced_resource_quota("q", namespace).status.used or {}
+        return found.items() >= (dict.fromkeys(counted, count) | {"resourcequotas": "1"}).items()
+
+    wait_until(lambda: used("0"))
+    claims.create_namespaced_resource_claim(namespace, claim("c", namespace=namespace))
+    wait_until(lambda: used("1"))
+    claims.delete_namespaced_resource_claim("c", namespace)
+    wait_until(lambda: used("0"))
 
 
 def test_a_generated_claim_over_quota_is_told_and_made_when_there_is_room(api: Any, namespace: str) -> None:
