@@ -74,7 +74,10 @@ async def test_only_the_chosen_controllers_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--controllers", "nope"], "controllers: unknown name 'nope'"),
+        (
+            ["--controllers", "nope"],
+            "dray controller-manager: controllers: unknown name 'nope', expected one of daemonset",
+        ),
         (["--root-ca-file", "/nonexistent/ca"], "/nonexistent/ca"),
         (["--feature-gates", "Nope"], "expected NAME=true or NAME=false"),
         (["--port", "70000"], "70000"),
@@ -87,4 +90,5 @@ def test_options_that_make_no_sense_are_explained(tmp_path: Path, arguments: lis
         )
     assert code == 1
     assert expected in said
+    assert "ready" not in said
     assert "Traceback" not in said

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from dray.cli._component import add_options, run_component
 
 if TYPE_CHECKING:
-    from dray.api.gates import FeatureGates
     from dray.client import Client
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -25,8 +24,15 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from dray.api.gates import FeatureGates
+    from dray.controllers.registry import UnknownController, chosen
+
     try:
+        chosen(args.controllers, FeatureGates())
         root_ca = args.root_ca_file.read_text() if args.root_ca_file else ""
+    except UnknownController as error:
+        print(f"dray controller-manager: {error}", file=sys.stderr)
+        return 1
     except (OSError, UnicodeDecodeError) as error:
         print(f"dray controller-manager: --root-ca-file {args.root_ca_file}: {error}", file=sys.stderr)
         return 1

@@ -40,7 +40,7 @@ class ControllerManager:
         clock = clock or SystemClock()
         self._recorder = EventRecorder(client, "controller-manager", clock=clock)
         context = Context(client, self._informers, self._recorder, gates or FeatureGates(), clock, root_ca, accounts)
-        self.controllers: dict[str, Runnable] = {n: CONTROLLERS[n](context) for n in chosen(controllers, context)}
+        self.controllers: dict[str, Runnable] = {n: CONTROLLERS[n](context) for n in chosen(controllers, context.gates)}
         self.ready = asyncio.Event()
 
     async def run(self) -> None:

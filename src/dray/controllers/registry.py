@@ -5,9 +5,10 @@ A controller whose gate is off is not made. Left out: running them (`manager`).
 
 from __future__ import annotations
 
+from dray.api.gates import FeatureGates
 from dray.controllers.accounts import RootCertificates, ServiceAccounts
 from dray.controllers.claims import ClaimController
-from dray.controllers.context import Context, Factory
+from dray.controllers.context import Factory
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.groups import GroupController
 from dray.controllers.jobclaims import JobClaims
@@ -58,7 +59,7 @@ class UnknownController(ValueError):
     """A name that no controller has."""
 
 
-def chosen(names: str, context: Context) -> list[str]:
+def chosen(names: str, gates: FeatureGates) -> list[str]:
     """The controllers that a list like `*,-namespace` or `garbage-collector,namespace` means, as far as gates allow."""
     wanted: dict[str, bool] = {}
     for name in filter(None, (part.strip() for part in names.split(","))):
@@ -69,4 +70,4 @@ def chosen(names: str, context: Context) -> list[str]:
             )
         wanted[bare] = not name.startswith("-")
     everything = wanted.get("*", False)
-    return [n for n in CONTROLLERS if wanted.get(n, everything) and (n not in GATES or context.gates.enabled(GATES[n]))]
+    return [n for n in CONTROLLERS if wanted.get(n, everything) and (n not in GATES or gates.enabled(GATES[n]))]
