@@ -36,7 +36,7 @@ class Match(NamedTuple):
 
 
 class Content:
-    """Devices of one driver in their order. Equal content should be one object: see `intern`."""
+    """Devices of one driver in their order. Equal content should be one object, as it is in `inventory`."""
 
     __slots__ = (
         "__weakref__",

@@ -1,4 +1,4 @@
-"""Protobuf message classes for every message of the schema, built when the first protobuf body arrives.
+"""Protobuf message classes for every message of the schema, built when protobuf is first spoken.
 
 The field numbers are in the schema table, so no generated code is needed: the descriptors are put together here and the
 protobuf library does the rest. Every field has presence, which tells a pointer to zero from nothing; lists are written

@@ -1,7 +1,7 @@
 """Time as a parameter: the real clock, and one that is turned by hand.
 
 Everything here that waits (backoff, work queue, events, leader election) asks a `Clock`, so that tests and simulations
-decide what time it is. Left out: time zones and parsing; the API speaks UTC in RFC 3339.
+decide what time it is. Left out: time zones; the API speaks UTC in RFC 3339.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Three kinds of keys: a pod or a group, for which claims are made and recorded, and a claim, whose reservations are
 checked. Nothing is remembered between runs: the name of a generated claim follows from its owner (`generated`), and what
-a claim needs is decided (`upkeep`) from what is there (`inquiry`). Left out: keeping groups alive (`groups`), and taking away the
-reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
+a claim needs is decided (`upkeep`) from what is there (`inquiry`). Left out: keeping groups alive (`groups`), and taking
+away the reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What should happen to an object because of its owners and dependents: decided from facts, without asking anybody.
 
 The rules are Kubernetes': an object with owners lives as long as one of them does; `foregroundDeletion` keeps an owner
-until the dependents that block it are gone; `orphan` takes dependents loose. Left out: finding the facts and acting on
-the decision (`garbage`).
+until the dependents that block it are gone; `orphan` takes dependents loose. Also here: how owner references are written.
+Left out: finding the facts and acting on the decision (`garbage`).
 """
 
 from __future__ import annotations

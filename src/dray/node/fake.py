@@ -1,6 +1,7 @@
 """Runtime `fake`: containers that exist in the API only, for nodes by the thousand and for tests of everything else.
 
-A container runs and ends as its pod's annotations say (`played`). Nothing is executed and nothing is written, so nothing outlives the agent.
+A container runs and ends as its pod's annotations say (`played`). Nothing is executed and nothing is written, so nothing
+outlives the agent.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ class Event(Enum):
     UNPREPARED = "unprepared"  # by all drivers
 
 
+# What the functions below do, as a table: for readers, and for the tests that hold the functions to it.
 TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.ABSENT, Event.WANTED): State.PREPARING,
     (State.PREPARING, Event.WANTED): State.PREPARING,

@@ -1,8 +1,9 @@
 """The scheduler's picture of the nodes and the pods on them, kept as they change.
 
 Each node has a position, the same as in the index of devices; sets of nodes are integers with a bit a position, so that
-rules combine with `&` and five thousand nodes cost little more than five hundred. Whoever caches a set asks `changes` which nodes moved since. Pods
-that were given a node are counted from that moment (*assumed*), before the API server has confirmed it.
+rules combine with `&` and five thousand nodes cost little more than five hundred. Whoever caches a set learns from
+`object_changes` and `usage_changes` which nodes to look at again. Pods that were given a node are counted from that
+moment (*assumed*), before the API server has confirmed it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 NamespaceLifecycle refuses new objects in namespaces that do not exist or are going away, and keeps those that the system
 lives in. NamespaceDefaults writes, together with a new namespace, its default service account and the configuration map
 with the authority's certificate, so that no client ever sees one without the other. Left out: restoring them after
-somebody deletes them, which `bootstrap` does at the next start.
+somebody deletes them, which controllers do, and `bootstrap` at the next start.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What a user is granted in the whole cluster, and what in a namespace beside it, is collected once into tables in which a
 question is a few dictionary lookups; they live until a role or binding changes. Bindings are indexed by subject, those of
-a namespace when somebody asks about it, so a change costs no more than the namespaces in use. Aggregated cluster roles are computed here. A binding to
-a role that does not exist grants nothing, and says so in the refusal.
+a namespace when somebody asks about it, so a change costs no more than the namespaces in use. Aggregated cluster roles
+are computed here. A binding to a role that does not exist grants nothing, and says so in the refusal.
 """
 
 from __future__ import annotations
