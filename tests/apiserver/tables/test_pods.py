@@ -5,7 +5,8 @@ import pytest
 
 from dray.api.resources import BY_NAME
 from dray.api.types import core
-from dray.apiserver.tables import cells, table
+from dray.apiserver.tables import table
+from tests.apiserver.tables.printing import cells
 
 NOW = 1_800_000_000.0
 CREATED = "2027-01-15T08:00:00Z"  # the same instant

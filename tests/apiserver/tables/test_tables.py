@@ -7,7 +7,8 @@ import pytest
 
 from dray.api.errors import BadRequest
 from dray.api.resources import BY_NAME, RESOURCES
-from dray.apiserver.tables import cells, columns, include_policy, partial_list, table
+from dray.apiserver.tables import columns, include_policy, partial_list, table
+from tests.apiserver.tables.printing import cells
 
 NOW = 1_800_000_000.0
 CREATED = "2027-01-15T08:00:00Z"  # the same instant

@@ -16,7 +16,7 @@ from dray.api.resources import Resource
 from dray.api.types import admissionregistration, apps, batch, coordination, core, events, rbac, resource, scheduling
 from dray.api.wire import Wire
 from dray.apiserver.tables import cluster, devices, pods, workloads
-from dray.apiserver.tables.printer import Cell, Printer
+from dray.apiserver.tables.printer import Printer
 
 META_V1 = "meta.k8s.io/v1"
 INCLUDE = ("Metadata", "None", "Object")
@@ -61,11 +61,6 @@ def columns(kind: type[Wire]) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(column) for column in printer.columns]
 
 
-def cells(obj: Wire, now: float) -> list[Cell]:
-    """The cells of one object, wide ones included; `now` in seconds since the epoch."""
-    return PRINTERS.get(type(obj), devices.NAME_AND_AGE).cells(obj, now)
-
-
 def include_policy(text: str) -> str:
     """The `includeObject` of a request."""
     if text and text not in INCLUDE:
@@ -83,7 +78,7 @@ def table(
     metadata: dict[str, Any] | None = None,
     header: bool = True,
 ) -> dict[str, Any]:
-    """A Table of the objects.
+    """A Table of the objects; `now` in seconds since the epoch.
 
     `full` holds what a row carries for `include="Object"`, in the order of the objects: trees or `msgspec.Raw` in the
     version asked for; without it the typed objects themselves. `metadata` is the list's, or for one object its
