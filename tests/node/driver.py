@@ -138,42 +138,39 @@ class _Plugin:
 
     async def NodePrepareResources(self, request: Any, context: Any) -> Any:
         driver = self._driver
-        driver.calls.append(("prepare", [claim.uid for claim in request.claims]))
-        if driver.hang:
-            await asyncio.sleep(60)
         answer = self._messages.NodePrepareResourcesResponse()
-        for claim in request.claims:
-            try:
-                error = driver.fail("prepare", claim.uid)
-            except LookupError as problem:
-                await context.abort(grpc.StatusCode.NOT_FOUND, str(problem))
-            if claim.uid in driver.omit:
-                continue
-            answer.claims[claim.uid].error = error
-            if not error:
-                driver.prepared.add(claim.uid)
-                driver.write_spec(claim.uid)
-                answer.claims[claim.uid].devices.extend(
-                    self._messages.Device(**device) for device in driver.devices(claim.uid)
-                )
+        for uid in await self._called("prepare", request, context, answer):
+            driver.prepared.add(uid)
+            driver.write_spec(uid)
+            answer.claims[uid].devices.extend(self._messages.Device(**device) for device in driver.devices(uid))
         return answer
 
     async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
         driver = self._driver
-        driver.calls.append(("unprepare", [claim.uid for claim in request.claims]))
         answer = self._messages.NodeUnprepareResourcesResponse()
+        for uid in await self._called("unprepare", request, context, answer):
+            driver.prepared.discard(uid)
+            (driver.root / "cdi" / f"{driver.name}-{uid}.json").unlink(missing_ok=True)
+        return answer
+
+    async def _called(self, what: str, request: Any, context: Any, answer: Any) -> list[str]:
+        """Fail as the test wants it; the claims for which the call is to succeed."""
+        driver = self._driver
+        driver.calls.append((what, [claim.uid for claim in request.claims]))
+        if driver.hang and what == "prepare":
+            await asyncio.sleep(60)
+        good = []
         for claim in request.claims:
             try:
-                error = driver.fail("unprepare", claim.uid)
+                error = driver.fail(what, claim.uid)
             except LookupError as problem:
                 await context.abort(grpc.StatusCode.NOT_FOUND, str(problem))
             if claim.uid in driver.omit:
                 continue
             answer.claims[claim.uid].error = error
             if not error:
-                driver.prepared.discard(claim.uid)
-                (driver.root / "cdi" / f"{driver.name}-{claim.uid}.json").unlink(missing_ok=True)
-        return answer
+                good.append(claim.uid)
+        return good
 
 
 class _Registration:
