@@ -344,13 +344,15 @@ async def test_a_pod_that_was_given_its_node_by_hand_gets_its_reservation(client
         await reservations(client, "c", ["first", "second"])
 
 
+RACK = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["n"]}]}]}
+
+
 async def test_a_pod_that_was_given_a_node_without_the_devices_gets_none(client: Client, start: Start) -> None:
     for name in ("n", "far"):
         await client.create(Node, {"metadata": {"name": name, "labels": {"rack": name}}})
     first = await pod(client, "first", x="c", node="n")
     await claim(client)
-    rack = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["n"]}]}]}
-    await allocated(client, "c", first, nodeSelector=rack)
+    await allocated(client, "c", first, nodeSelector=RACK)
     async with start(ClaimController):
         await pod(client, "astray", x="c", node="far")
         await pod(client, "second", x="c", node="n")
@@ -367,8 +369,7 @@ async def test_a_pod_gets_its_reservation_when_its_node_comes_to_reach_the_devic
         await client.create(Node, {"metadata": {"name": "far", "labels": {"rack": "elsewhere"}}})
     first = await pod(client, "first", x="c", node="n")
     await claim(client)
-    rack = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["n"]}]}]}
-    await allocated(client, "c", first, nodeSelector=rack)
+    await allocated(client, "c", first, nodeSelector=RACK)
     async with start(ClaimController):
         await pod(client, "second", x="c", node="far")
         await quiet()

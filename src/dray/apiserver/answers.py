@@ -19,7 +19,7 @@ from dray.apiserver import tables
 from dray.apiserver.bodies import JSON, PROTOBUF
 from dray.apiserver.negotiation import Accepted
 from dray.apiserver.request import Answer, Request
-from dray.apiserver.storage import Form, Storage, encode, last_state
+from dray.apiserver.storage import Form, Storage, encode
 from dray.apiserver.watching import Change
 from dray.store import Version
 
@@ -61,13 +61,12 @@ class Printer:
 
     def shaped_event(self, form: Form, change: Change, accepted: Accepted, include: str, first: bool) -> bytes:
         """One event of a watch that asked for tables or metadata."""
-        version = change.version
-        if version is None:
+        version, obj = change.version, change.object
+        if version is None or obj is None:
             shaped: Any = _bookmark(form, change)
             if accepted.shape != "Table":
                 shaped |= {"kind": "PartialObjectMetadata", "apiVersion": tables.META_V1}
             return _event(accepted.media, change.type, encode(shaped))
-        obj = last_state(version, change.revision) if change.type == "DELETED" else cast(Wire, version.object)
         if accepted.shape == "Table":
             shaped = self._table(form, [obj], [version], include, {"resourceVersion": str(change.revision)}, first)
         else:
