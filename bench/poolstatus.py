@@ -22,9 +22,9 @@ from dray.apiserver.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler
-from dray.sim import SimulatedNodes
 from dray.sim.benchmark import PLAIN, Cluster
 from dray.sim.hardware import DRIVER
+from dray.sim.nodes import register
 
 GATES = FeatureGates.parse("DRAResourcePoolStatus=true")
 DEVICES = 8
@@ -45,7 +45,7 @@ async def cluster(*, nodes: int = 0) -> AsyncIterator[tuple[Running, InProcess, 
 
     parts = [ControllerManager(client, gates=GATES, informers=informers, accounts=account).run]
     if nodes:
-        await SimulatedNodes(client, informers, nodes, DEVICES).register()
+        await register(client, nodes, DEVICES)
         parts.append(Scheduler(client, GATES, informers=informers).run)
     tasks = [asyncio.create_task(part()) for part in parts]
     await asyncio.sleep(0)

@@ -54,6 +54,30 @@ def test_scores_are_what_is_left_of_a_node() -> None:
     assert scores == pytest.approx([25.0, 100.0])
 
 
+@given(st.lists(st.tuples(st.sampled_from(("ask", "node", "place", "remove")), st.integers(0, 11), st.integers(0, 4))))
+def test_scores_that_are_kept_are_those_of_a_new_table(steps: list[tuple[str, int, int]]) -> None:
+    table = table_of(2)
+    rule = LeastAllocated()
+    for what, number, at in steps:
+        wanted = pod(f"p{number}", resources={"requests": {"cpu": f"{100 * number}m"}})
+        if what == "node":
+            table.upsert(node(f"n{at}", cpu=str(1 + number)), at)
+        elif what == "place":
+            table.place(wanted, f"n{at}")
+        elif what == "remove":
+            table.unplace(wanted.metadata.uid)
+        else:
+            nodes = table.everyone
+            again = NodeTable()
+            for info in table:
+                assert info.node is not None
+                again.upsert(info.node, info.position)
+                for placed in info.pods.values():
+                    again.place(placed.pod, info.name)
+            scores = rule.scores(Candidate(wanted), table.sample(nodes, 0, 9))
+            assert scores == pytest.approx(rule.scores(Candidate(wanted), again.sample(nodes, 0, 9)))
+
+
 def test_taints_count_only_while_a_node_has_them() -> None:
     table = table_of(2)
     candidate = Candidate(pod("p"))

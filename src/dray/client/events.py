@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -113,7 +113,7 @@ class EventRecorder:
         if len(self._pending) >= self._limit:
             EVENTS_DROPPED.labels(self._component).inc()
             return False
-        name = f"{identity.name}.{secrets.token_hex(8)}"
+        name = f"{identity.name}.{time.time_ns():x}"
         self._series[identity] = _Series(name, reference, now, now)
         self._series.move_to_end(identity)
         while len(self._series) > _REMEMBERED and next(iter(self._series)) not in self._pending:

@@ -9,7 +9,7 @@ moment (*assumed*), before the API server has confirmed it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, compress, count, islice
@@ -18,6 +18,7 @@ from math import inf
 from dray.api.types.core import Node, Pod
 from dray.scheduler.demand import Amounts, Demand, Port, amounts, demand_of
 
+_SIZES = 8  # of pods, for which loads are kept
 NOWHERE = -1  # the position of a node that does not exist (any more) but has pods
 
 
@@ -91,28 +92,57 @@ class ChangeLog:
         return set(self._entries[seen - self._start :])
 
 
+Size = tuple[int, int]  # millicores and bytes
+
+
 class Load:
-    """How full each node is, by position, side by side in memory: a hundred nodes are compared for every pod."""
+    """How full each node is, by position, side by side in memory: a hundred nodes are compared for every pod.
+
+    Pods that come one after the other are mostly of the same size, so what a pod would leave is kept for a few sizes.
+    """
 
     def __init__(self) -> None:
-        self.taken = array("d")  # of 1, cpu and memory each making up a half
-        self.of_millicore = array("d")
-        self.of_byte = array("d")
+        self._taken = array("d")  # of 1, cpu and memory each making up a half
+        self._of_millicore = array("d")
+        self._of_byte = array("d")
+        self._kept: dict[Size, list[float]] = {}  # by position; empty after the first question
 
-    def grow(self, size: int) -> None:
-        for numbers in (self.taken, self.of_millicore, self.of_byte):
-            numbers.extend([0.0] * (size - len(numbers)))
+    def left(self, cpu: int, memory: int, positions: Sequence[int]) -> list[float]:
+        """How many per cent of each of these nodes are free with one more pod of this size."""
+        size = cpu, memory
+        kept = self._kept.get(size)
+        if kept is None:  # perhaps the only pod of its size
+            if len(self._kept) == _SIZES:
+                del self._kept[next(iter(self._kept))]
+            self._kept[size] = []
+            return [self._left(size, at) for at in positions]
+        if not kept:
+            kept += [self._left(size, at) for at in range(len(self._taken))]
+        return [*map(kept.__getitem__, positions)]
+
+    def _left(self, size: Size, at: int) -> float:
+        return 100 - 100 * (self._taken[at] + size[0] * self._of_millicore[at] + size[1] * self._of_byte[at])
+
+    def grow(self, nodes: int) -> None:
+        more = nodes - len(self._taken)
+        if more > 0:
+            for numbers in (self._taken, self._of_millicore, self._of_byte):
+                numbers.extend([0.0] * more)
+            self._kept.clear()
 
     def resize(self, info: NodeInfo) -> None:
         """The node can give more or less than before."""
-        self.of_millicore[info.position] = 0.5 / (info.allocatable.get("cpu") or inf)
-        self.of_byte[info.position] = 0.5 / (info.allocatable.get("memory") or inf)
+        self._of_millicore[info.position] = 0.5 / (info.allocatable.get("cpu") or inf)
+        self._of_byte[info.position] = 0.5 / (info.allocatable.get("memory") or inf)
         self.weigh(info)
 
     def weigh(self, info: NodeInfo) -> None:
         """Pods came or went."""
         at = info.position
-        self.taken[at] = info.scored_cpu * self.of_millicore[at] + info.scored_memory * self.of_byte[at]
+        self._taken[at] = info.scored_cpu * self._of_millicore[at] + info.scored_memory * self._of_byte[at]
+        for size, kept in self._kept.items():
+            if kept:
+                kept[at] = self._left(size, at)
 
 
 class Sample:

@@ -35,10 +35,8 @@ class LeastAllocated:
     name = "NodeResourcesFit"
 
     def scores(self, candidate: Candidate, nodes: Sample) -> Scores | None:
-        cpu, memory = candidate.demand.scored_cpu, candidate.demand.scored_memory
-        load = nodes.table.load
-        taken, of_millicore, of_byte = load.taken, load.of_millicore, load.of_byte
-        return [MAX - MAX * (taken[i] + cpu * of_millicore[i] + memory * of_byte[i]) for i in nodes.positions]
+        demand = candidate.demand
+        return nodes.table.load.left(demand.scored_cpu, demand.scored_memory, nodes.positions)
 
 
 class PreferredNodes:
@@ -140,15 +138,12 @@ def owner_of(pod: Pod) -> str:
 
 def best(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]]) -> NodeInfo:
     """The node with the highest weighted sum; the first of equals."""
-    totals: Scores = []
-    for rule, weight in rules:
-        scores = rule.scores(candidate, nodes) if weight else None
-        if scores is None:
-            continue
-        if totals:
+    said = [(scores, weight) for rule, weight in rules if weight and (scores := rule.scores(candidate, nodes))]
+    totals: Scores = said[0][0] if said else []
+    if len(said) > 1:  # the weight of a single one decides nothing
+        totals = [0.0] * len(nodes)
+        for scores, weight in said:
             totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
-        else:
-            totals = [weight * score for score in scores]
     return nodes[totals.index(max(totals)) if totals else 0]
 
 

@@ -23,7 +23,7 @@ from dray.client import Deltas, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler
 from dray.sim.hardware import CLASS, DRIVER, node_name, slice_trees
-from dray.sim.nodes import SimulatedNodes
+from dray.sim.nodes import register
 
 NAMESPACE = "default"
 IN_FLIGHT = 20  # pods that wait for a node at the same time in the steady state
@@ -153,8 +153,7 @@ async def cluster(nodes: int, devices: int, workloads: tuple[Workload, ...] = ()
     gates = FeatureGates()
     client = InProcess(running.api, ADMIN)
     informers = SharedInformers(client)
-    simulated = SimulatedNodes(client, informers, nodes, devices)
-    await simulated.register()
+    await register(client, nodes, devices)
     measured = Cluster(client, informers)
     parts = [
         ControllerManager(client, gates=gates, informers=informers).run,

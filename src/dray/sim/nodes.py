@@ -36,6 +36,30 @@ RESTART_SECONDS = 1.0  # between restarts at the least, however short a pod runs
 Key = tuple[str, str]
 
 
+async def register(client: Client, count: int, devices: int) -> None:
+    """Create what is missing of nodes, leases, slices and the driver's class. They exist then; `SimulatedNodes` run."""
+    now = _now()
+    if devices:
+        await _ensure(client, DeviceClass, hardware.class_tree())
+    for number in range(count):
+        tree = hardware.node_tree(number, now)
+        await _ensure(client, Node, tree)
+        name = tree["metadata"]["name"]
+        node = await client.patch(Node, name, {"status": tree["status"]}, subresource="status")
+        await _ensure(client, Lease, hardware.lease_tree(number, _precisely_now()))
+        for piece in hardware.slice_trees(number, devices, node.metadata.uid):
+            await _ensure(client, ResourceSlice, piece)
+
+
+async def _ensure(client: Client, type_: type, tree: dict[str, object]) -> None:
+    try:
+        await client.create(type_, tree)
+    except AlreadyExists:
+        return
+    except NotFound as error:  # its group is not served: a cluster without devices
+        log.info("simulated nodes go without: %s", error)
+
+
 class SimulatedNodes:
     """`count` nodes with `devices` devices each."""
 
@@ -65,33 +89,11 @@ class SimulatedNodes:
 
     async def run(self) -> None:
         """Bring the nodes up and play them until cancelled."""
-        await self.register()
+        await register(self._client, self._count, self._devices)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
             group.create_task(self._recorder.run())
             group.create_task(self._renew())
-
-    async def register(self) -> None:
-        """Create what is missing: nodes, leases, slices and the class of the driver."""
-        now = _now()
-        if self._devices:
-            await self._ensure(DeviceClass, hardware.class_tree())
-        for number in range(self._count):
-            tree = hardware.node_tree(number, now)
-            await self._ensure(Node, tree)
-            name = tree["metadata"]["name"]
-            node = await self._client.patch(Node, name, {"status": tree["status"]}, subresource="status")
-            await self._ensure(Lease, hardware.lease_tree(number, _precisely_now()))
-            for piece in hardware.slice_trees(number, self._devices, node.metadata.uid):
-                await self._ensure(ResourceSlice, piece)
-
-    async def _ensure(self, type_: type, tree: dict[str, object]) -> None:
-        try:
-            await self._client.create(type_, tree)
-        except AlreadyExists:
-            return
-        except NotFound as error:  # its group is not served: a cluster without devices
-            log.info("simulated nodes go without: %s", error)
 
     async def _renew(self) -> None:
         """Renew leases in turn, each every ten seconds while there are few."""
