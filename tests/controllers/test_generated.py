@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dray.api import names
 from dray.api.types.core import Pod
+from dray.api.types.meta import OwnerReference
 from dray.api.types.resource import ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.controllers import generated
@@ -57,23 +58,19 @@ def test_of_a_long_pod_and_a_long_entry_both_stay_readable() -> None:
 
 
 def test_a_claim_of_a_pod_names_its_owner_and_entry() -> None:
-    tree = generated.claim_tree(pod(), "gpu", TEMPLATE, "p-gpu-xxxxx")
-    assert tree["metadata"]["annotations"] == {"note": "b", "resource.kubernetes.io/pod-claim-name": "gpu"}
-    assert tree["metadata"]["labels"] == {"team": "a"}
-    (owner,) = tree["metadata"]["ownerReferences"]
-    assert owner == {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": "p",
-        "uid": "1",
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    assert tree["spec"]["devices"]["requests"][0]["name"] == "r"
+    claim = generated.claim_for(pod(), "gpu", TEMPLATE, "p-gpu-xxxxx")
+    assert claim.metadata.annotations == {"note": "b", "resource.kubernetes.io/pod-claim-name": "gpu"}
+    assert claim.metadata.labels == {"team": "a"}
+    (owner,) = claim.metadata.ownerReferences
+    assert owner == OwnerReference(
+        apiVersion="v1", kind="Pod", name="p", uid="1", controller=True, blockOwnerDeletion=True
+    )
+    assert claim.spec.devices.requests is not None
+    assert claim.spec.devices.requests[0].name == "r"
 
 
 def test_a_claim_of_a_group_names_the_group() -> None:
-    tree = generated.claim_tree(group(), "gpu", TEMPLATE, "g-gpu-xxxxx")
-    assert tree["metadata"]["annotations"]["resource.kubernetes.io/podgroup-claim-name"] == "gpu"
-    (owner,) = tree["metadata"]["ownerReferences"]
-    assert (owner["apiVersion"], owner["kind"], owner["uid"]) == ("scheduling.k8s.io/v1beta1", "PodGroup", "2")
+    claim = generated.claim_for(group(), "gpu", TEMPLATE, "g-gpu-xxxxx")
+    assert claim.metadata.annotations["resource.kubernetes.io/podgroup-claim-name"] == "gpu"
+    (owner,) = claim.metadata.ownerReferences
+    assert (owner.apiVersion, owner.kind, owner.uid) == ("scheduling.k8s.io/v1beta1", "PodGroup", "2")

@@ -54,7 +54,12 @@ def test_scores_are_what_is_left_of_a_node() -> None:
     assert scores == pytest.approx([25.0, 100.0])
 
 
-@given(st.lists(st.tuples(st.sampled_from(("ask", "node", "place", "remove")), st.integers(0, 11), st.integers(0, 4))))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(("ask", "node", "place", "remove")), st.integers(0, 2), st.integers(0, 2)),
+        max_size=40,
+    )
+)
 def test_scores_that_are_kept_are_those_of_a_new_table(steps: list[tuple[str, int, int]]) -> None:
     table = table_of(2)
     rule = LeastAllocated()

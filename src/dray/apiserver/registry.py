@@ -22,6 +22,7 @@ from dray.apiserver import identity, managers, partial
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import gone_when_written
+from dray.apiserver.made import Made
 from dray.apiserver.managers import Entries
 from dray.apiserver.patches import json_patch, merge_patch, strategic_merge
 from dray.apiserver.request import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Answer, Request
@@ -80,9 +81,39 @@ class Registry:
         self._commits = commits
         self._admission = admission
         self._gates = gates
+        self._made = Made()
         self._contexts: dict[str, validation.Context] = {}
 
     async def create(self, request: Request) -> Answer:
+        body = request.body
+        if not isinstance(body, Wire):
+            return await self._create_tree(request)
+        obj = self._made.finished(request)
+        if obj is not None:
+            return await self._create_made(request, obj)
+        request.body = msgspec.json.decode(encode(body))
+        answer = await self._create_tree(request)
+        self._made.learn(body, answer.object)
+        return answer
+
+    async def _create_made(self, request: Request, obj: Any) -> Answer:
+        """Write a new object that no admission plugin changes."""
+        resource, name = request.resource, obj.metadata.name
+        namespace = request.namespace
+        admission = AdmissionRequest(
+            request.user, "CREATE", resource, namespace, name, version=request.version, object=obj, verb=request.verb
+        )
+        await self._admission.admit(admission)
+        if errors := validation.validate_create(resource, obj, self._context(request)):
+            raise Invalid(resource, name, errors)
+        await self._admission.validate(admission)
+        try:
+            version = await self._commits.write(admission, resource.key(namespace, name), obj, expected=0)
+        except Conflict:
+            raise already_exists(resource, name) from None
+        return Answer(code=201, version=version, warnings=admission.warnings)
+
+    async def _create_tree(self, request: Request) -> Answer:
         tree, warnings = self.read(request, request.body)
         metadata = identity.metadata_of(tree)
         identity.place(request, metadata)

@@ -71,7 +71,7 @@ class Request(msgspec.Struct, kw_only=True):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    body: Any = None
+    body: Any = None  # a tree; of a creation in the process maybe a typed object
     options: Options = DEFAULT_OPTIONS
     user_agent: str = ""
     tracked: bool = False  # keep who manages which field even if no manager is named
@@ -90,9 +90,9 @@ def make_request(
 ) -> Request:
     """A request from plain values, for callers in the process that know the server by its shape only.
 
-    The body is written and read once: the caller may keep its tree, and tuples become the lists that patches expect.
+    A tree is written and read once: the caller may keep it, and tuples become the lists that patches expect.
     """
-    if body is not None:
+    if body is not None and not isinstance(body, Wire):
         body = _decode(_encode(body))
     return Request(
         user=user,

@@ -9,14 +9,16 @@ from urllib.parse import quote
 
 from dray.api.errors import BadRequest
 from dray.api.resources import Resource
-from dray.client.interface import Tree
+from dray.client.interface import Object, Tree
 
 
-def namespace_in(resource: Resource, tree: Tree, namespace: str) -> str:
-    """The namespace of a write: the caller's, or the tree's; none for cluster-wide resources."""
+def namespace_in(resource: Resource, obj: Object | Tree, namespace: str) -> str:
+    """The namespace of a write: the caller's, or the object's; none for cluster-wide resources."""
     if not resource.namespaced:
         return ""
-    namespace = namespace or (tree.get("metadata") or {}).get("namespace") or ""
+    if not namespace:
+        named = (obj.get("metadata") or {}).get("namespace") if isinstance(obj, dict) else obj.metadata.namespace
+        namespace = named or ""
     if not namespace:
         raise BadRequest(f"{resource.plural} are namespaced: a namespace is required to write one")
     return namespace

@@ -11,12 +11,13 @@ import logging
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dray.api.errors import ApiError, NotFound
 from dray.api.types import core
+from dray.api.types.meta import ObjectMeta
 from dray.client.clock import Clock, SystemClock, timestamp
-from dray.client.interface import Client, Object, Tree
+from dray.client.interface import Client, Object
 from dray.client.metrics import EVENTS_DROPPED, EVENTS_WRITTEN
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class _Series:
     """An event that is being counted."""
 
     name: str
-    reference: Tree
+    reference: core.ObjectReference
     first: float
     last: float
     count: int = 1
@@ -64,9 +65,8 @@ class EventRecorder:
         self, client: Client, component: str, *, host: str = "", clock: Clock | None = None, limit: int = _QUEUE_LIMIT
     ) -> None:
         self._client = client
-        self._component = component
         self._written = EVENTS_WRITTEN.labels(component)
-        self._host = host
+        self._source = core.EventSource(component, host)
         self._clock = clock or SystemClock()
         self._limit = limit
         self._series: OrderedDict[_Identity, _Series] = OrderedDict()
@@ -109,9 +109,9 @@ class EventRecorder:
         """Wait until everything recorded so far is written; `run` must be running."""
         await self._idle.wait()
 
-    def _begin(self, identity: _Identity, reference: Tree, now: float) -> bool:
+    def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> bool:
         if len(self._pending) >= self._limit:
-            EVENTS_DROPPED.labels(self._component).inc()
+            EVENTS_DROPPED.labels(self._source.component).inc()
             return False
         name = f"{identity.name}.{time.time_ns():x}"
         self._series[identity] = _Series(name, reference, now, now)
@@ -127,11 +127,11 @@ class EventRecorder:
             if known and not await self._count_up(series, namespace):
                 known = 0
             if not known:
-                await self._client.create(core.Event, self._tree(identity, series, namespace), namespace=namespace)
+                await self._client.create(core.Event, self._event(identity, series, namespace))
             series.written = count
             self._written.inc()
         except ApiError as error:
-            EVENTS_DROPPED.labels(self._component).inc()
+            EVENTS_DROPPED.labels(self._source.component).inc()
             log.debug("event %s about %s %s was not written: %s", identity.reason, identity.kind, identity.name, error)
 
     async def _count_up(self, series: _Series, namespace: str) -> bool:
@@ -142,36 +142,32 @@ class EventRecorder:
             return False
         return True
 
-    def _tree(self, identity: _Identity, series: _Series, namespace: str) -> Tree:
-        source = {"component": self._component, "host": self._host} if self._host else {"component": self._component}
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": series.name, "namespace": namespace},
-            "involvedObject": series.reference,
-            "type": identity.type,
-            "reason": identity.reason,
-            "message": identity.message,
-            "count": series.count,
-            "firstTimestamp": timestamp(series.first),
-            "lastTimestamp": timestamp(series.last),
-            "source": source,
-            "reportingComponent": self._component,
-            "reportingInstance": self._host,
-        }
+    def _event(self, identity: _Identity, series: _Series, namespace: str) -> core.Event:
+        return core.Event(
+            metadata=ObjectMeta(name=series.name, namespace=namespace),
+            involvedObject=series.reference,
+            type=identity.type,
+            reason=identity.reason,
+            message=identity.message,
+            count=series.count,
+            firstTimestamp=timestamp(series.first),
+            lastTimestamp=timestamp(series.last),
+            source=self._source,
+            reportingComponent=self._source.component,
+            reportingInstance=self._source.host,
+        )
 
 
-def _reference(obj: Object) -> Tree:
+def _reference(obj: Object) -> core.ObjectReference:
     meta = obj.metadata
-    fields: dict[str, Any] = {
-        "apiVersion": obj.apiVersion,
-        "kind": obj.kind,
-        "namespace": meta.namespace,
-        "name": meta.name,
-        "uid": meta.uid,
-        "resourceVersion": meta.resourceVersion,
-    }
-    return {key: value for key, value in fields.items() if value}
+    return core.ObjectReference(
+        apiVersion=obj.apiVersion,
+        kind=obj.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+    )
 
 
 def _shortened(message: str) -> str:

@@ -95,9 +95,10 @@ class Http:
             return await self._pages(codec, namespace, query)
 
     async def create(
-        self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+        self, type_: type[T], obj: T | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         async with self._speaking(type_) as codec:
+            tree = obj if isinstance(obj, dict) else msgspec.to_builtins(obj)
             namespace = namespace_in(codec.resource, tree, namespace)
             path = _path(codec, namespace, name if subresource else "", subresource)
             body = msgspec.json.encode(tree) if subresource else codec.encode(tree)

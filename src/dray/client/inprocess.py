@@ -108,12 +108,12 @@ class InProcess:
         return Page(tuple(answer.items), str(answer.revision), answer.continue_token, answer.remaining)
 
     async def create(
-        self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+        self, type_: type[T], obj: T | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         resource = resource_of(type_)
-        namespace = namespace_in(resource, tree, namespace)
+        namespace = namespace_in(resource, obj, namespace)
         name = name if subresource else ""
-        return cast(T, _object(resource, await self._call("create", resource, namespace, name, subresource, body=tree)))
+        return cast(T, _object(resource, await self._call("create", resource, namespace, name, subresource, body=obj)))
 
     async def update(
         self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""

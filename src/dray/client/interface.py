@@ -88,12 +88,13 @@ class Client(Protocol):
         ...
 
     async def create(
-        self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+        self, type_: type[T], obj: T | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         """Create an object, or post to a subresource of the object `name`.
 
-        `namespace` may be left out when the tree names it. A subresource answers with its own kind, whatever the
-        annotation says: `token` with an authentication.TokenRequest, `binding` and `eviction` with a meta.Status.
+        `namespace` may be left out when the object names it. A typed object must be complete as it is, with nothing
+        left to put into its canonical form. A subresource answers with its own kind, whatever the annotation says:
+        `token` with an authentication.TokenRequest, `binding` and `eviction` with a meta.Status.
         """
         ...
 

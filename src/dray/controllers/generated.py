@@ -7,15 +7,13 @@ tries to create the same object and is told that it exists: one entry never gets
 from __future__ import annotations
 
 import hashlib
-from typing import Any
-
-import msgspec
 
 from dray.api import podclaims
 from dray.api.types.core import Pod
-from dray.api.types.resource import ResourceClaimTemplate
+from dray.api.types.meta import ObjectMeta
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
-from dray.controllers.ownership import controller_reference
+from dray.controllers.ownership import control_by
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes, as generated names are everywhere
 SUFFIX = 5
@@ -43,21 +41,17 @@ def annotation_for(owner: Pod | PodGroup) -> str:
     return podclaims.GROUP_CLAIM_ANNOTATION if isinstance(owner, PodGroup) else podclaims.POD_CLAIM_ANNOTATION
 
 
-def claim_tree(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> dict[str, Any]:
+def claim_for(owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> ResourceClaim:
     """The claim for an entry of a pod or group, as it is created."""
-    meta = template.spec.metadata
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {
-            "name": name,
-            "generateName": prefix_of(owner.metadata.name, entry),
-            "namespace": owner.metadata.namespace,
-            "labels": dict(meta.labels),
-            "annotations": {**meta.annotations, annotation_for(owner): entry},
-            # The scheduler would add it at allocation, with a write of its own.
-            "finalizers": [podclaims.CLAIM_FINALIZER],
-            "ownerReferences": [controller_reference(owner)],
-        },
-        "spec": msgspec.to_builtins(template.spec.spec),
-    }
+    wanted = template.spec.metadata
+    metadata = ObjectMeta(
+        name=name,
+        generateName=prefix_of(owner.metadata.name, entry),
+        namespace=owner.metadata.namespace,
+        labels=wanted.labels,
+        annotations={**wanted.annotations, annotation_for(owner): entry},
+        # The scheduler would add it at allocation, with a write of its own.
+        finalizers=(podclaims.CLAIM_FINALIZER,),
+        ownerReferences=(control_by(owner),),
+    )
+    return ResourceClaim(metadata=metadata, spec=template.spec.spec)

@@ -104,16 +104,15 @@ def decide_owned(meta: ObjectMeta, owners: Sequence[Owner], dependents: Sequence
     return Delete(_own_policy(meta))
 
 
-def controller_reference(owner: Object) -> Tree:
+def control_by(owner: Object) -> OwnerReference:
     """The owner reference of what `owner` controls."""
-    return {
-        "apiVersion": owner.apiVersion,
-        "kind": owner.kind,
-        "name": owner.metadata.name,
-        "uid": owner.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    meta = owner.metadata
+    return OwnerReference(owner.apiVersion, owner.kind, True, True, meta.name, meta.uid)
+
+
+def controller_reference(owner: Object) -> Tree:
+    """The same as a tree."""
+    return owners_tree([control_by(owner)])[0]
 
 
 def owners_tree(owners: Sequence[OwnerReference]) -> list[Tree]:

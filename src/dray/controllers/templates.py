@@ -64,7 +64,7 @@ class ClaimMaker:
         CLAIM_CREATES.inc()
         namespace = owner.metadata.namespace
         try:
-            await self._client.create(ResourceClaim, generated.claim_tree(owner, entry, template, name))
+            await self._client.create(ResourceClaim, generated.claim_for(owner, entry, template, name))
         except AlreadyExists:
             there = await self._client.get(ResourceClaim, name, namespace)
             if not podclaims.is_controlled_by(there, owner.metadata.uid):
