@@ -155,9 +155,8 @@ def to_object(resource: Resource, tree: Tree) -> Wire:
 def part(message: str, type_: type[T], tree: Tree) -> T | None:
     """A part of an object, made clean and typed; None where it does not fit, which `check` of the whole explains."""
     try:
-        msgspec.convert(tree, type_)
-        _tidy(_plan(message), tree)
-        return msgspec.convert(tree, type_)
+        found = msgspec.convert(tree, type_)
+        return msgspec.convert(tree, type_) if _tidy(_plan(message), tree) else found
     except (msgspec.ValidationError, _WrongType):
         return None
 
@@ -248,9 +247,11 @@ def _visited_messages() -> frozenset[str]:
 # The quick walk: types are known to be right
 
 
-def _tidy(plan: _Plan, tree: Tree) -> None:
+def _tidy(plan: _Plan, tree: Tree) -> bool:
+    """Put a tree into its canonical form; whether it was not in it."""
     visited = plan.visited
     empty: list[str] = []
+    changed = False
     for name, value in tree.items():
         if value is None:
             empty.append(name)
@@ -258,20 +259,24 @@ def _tidy(plan: _Plan, tree: Tree) -> None:
             continue
         elif not slot.shape:
             if slot.message:
-                _tidy(_plan(slot.message), value)
-            elif (clean := _canonical(slot.type, value)) is not value:
+                changed |= _tidy(_plan(slot.message), value)
+            elif (clean := _canonical(slot.type, value)) != value:
                 tree[name] = clean
+                changed = True
         elif slot.nullable and not value:
             empty.append(name)
         elif slot.message:
             inner = _plan(slot.message)
             for item in value if slot.shape == "[" else value.values():
-                _tidy(inner, item)
+                changed |= _tidy(inner, item)
         elif slot.type not in _PLAIN:
             for key, item in list(enumerate(value) if slot.shape == "[" else value.items()):
-                value[key] = _canonical(slot.type, item)
+                if (clean := _canonical(slot.type, item)) != item:
+                    value[key] = clean
+                    changed = True
     for name in empty:
         del tree[name]
+    return changed or bool(empty)
 
 
 def _canonical(type_: str, value: Any) -> Any:

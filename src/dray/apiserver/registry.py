@@ -163,9 +163,9 @@ class Registry:
             try:
                 if (obj := partial.patched(request, current, self._gates)) is not None:
                     return await self._replace_part(request, current, obj)
-                patch = msgspec.json.decode(original) if original else request.body
-                original = original or encode(patch)
-                tree, warnings = self.read(request, self._patched(request, current, patch), current)
+                original = original or encode(request.body)
+                patched = self._patched(request, current, msgspec.json.decode(original))
+                tree, warnings = self.read(request, patched, current)
                 return await self.replace(request, current, tree, warnings)
             except Conflict:
                 continue
@@ -195,9 +195,8 @@ class Registry:
 
     async def _apply(self, request: Request) -> Answer:
         original = encode(request.body)
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                request.body = msgspec.json.decode(original)
+        for _ in range(_ATTEMPTS):
+            request.body = msgspec.json.decode(original)
             current = self._current(request)
             applied = managers.apply(request, current)
             tree, warnings = self.read(request, applied.tree, current)

@@ -54,6 +54,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_OPTIONS = Options()
+_STORED = frozenset({"create", "update"})  # the verbs that take a body and make it an object
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
@@ -90,9 +91,9 @@ def make_request(
 ) -> Request:
     """A request from plain values, for callers in the process that know the server by its shape only.
 
-    A tree is written and read once: the caller may keep it, and tuples become the lists that patches expect.
+    A tree that is to be stored is written and read once: the caller may keep it, and its tuples become lists.
     """
-    if body is not None and not isinstance(body, Wire):
+    if verb in _STORED and not isinstance(body, Wire):
         body = _decode(_encode(body))
     return Request(
         user=user,

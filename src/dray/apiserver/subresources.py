@@ -97,7 +97,8 @@ class Subresources:
 
     async def bind(self, request: Request) -> Answer:
         """Assign a pod to a node, once."""
-        binding = _convert(request.body, core.Binding)
+        body = request.body
+        binding = body if isinstance(body, core.Binding) else _convert(body, core.Binding)
         name = request.name or binding.metadata.name
         if binding.target.kind not in ("", "Node"):
             raise Invalid(_BINDINGS, name, [unsupported("target.kind", binding.target.kind, ("Node", "<empty>"))])

@@ -95,7 +95,7 @@ class Http:
             return await self._pages(codec, namespace, query)
 
     async def create(
-        self, type_: type[T], obj: T | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+        self, type_: type[T], obj: Object | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         async with self._speaking(type_) as codec:
             tree = obj if isinstance(obj, dict) else msgspec.to_builtins(obj)

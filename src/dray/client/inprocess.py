@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import cache
 from typing import Any, Protocol, cast
 
 from dray.api.resources import Resource
 from dray.api.types.meta import ObjectMeta
 from dray.client.address import name_in, namespace_in, required_name
 from dray.client.codec import Codec
-from dray.client.interface import Batch, Page, Patch, PatchKind, T, Tree, WatchEvent, resource_of
+from dray.client.interface import Batch, Object, Page, Patch, PatchKind, T, Tree, WatchEvent, resource_of
 
 
 class Answer(Protocol):
@@ -108,7 +109,7 @@ class InProcess:
         return Page(tuple(answer.items), str(answer.revision), answer.continue_token, answer.remaining)
 
     async def create(
-        self, type_: type[T], obj: T | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+        self, type_: type[T], obj: Object | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         resource = resource_of(type_)
         namespace = namespace_in(resource, obj, namespace)
@@ -234,7 +235,12 @@ class InProcess:
 def _object(resource: Resource, answer: Answer) -> Any:
     if answer.version is not None:
         return answer.object
-    return Codec(resource, resource.stored).typed(answer.tree or {})
+    return _codec(resource).typed(answer.tree or {})
+
+
+@cache
+def _codec(resource: Resource) -> Codec:
+    return Codec(resource, resource.stored)
 
 
 def _event(type_: type[T], change: Change) -> WatchEvent[T]:

@@ -88,7 +88,7 @@ class Client(Protocol):
         ...
 
     async def create(
-        self, type_: type[T], obj: T | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
+        self, type_: type[T], obj: Object | Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         """Create an object, or post to a subresource of the object `name`.
 

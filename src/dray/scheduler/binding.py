@@ -13,7 +13,8 @@ from typing import Any
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.podclaims import Sharing
-from dray.api.types.core import Pod
+from dray.api.types.core import Binding, ObjectReference, Pod
+from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import ResourceClaim
 from dray.client import Client
 from dray.scheduler.devices import ClaimUse, Promise
@@ -50,15 +51,10 @@ class Binder:
             raise
 
     async def _assign(self, pod: Pod, node: str) -> None:
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-        await self._client.create(
-            Pod, binding, namespace=pod.metadata.namespace, name=pod.metadata.name, subresource="binding"
-        )
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        metadata = ObjectMeta(name=name, namespace=namespace, uid=pod.metadata.uid)
+        binding = Binding(metadata=metadata, target=ObjectReference(apiVersion="v1", kind="Node", name=node))
+        await self._client.create(Pod, binding, namespace=namespace, name=name, subresource="binding")
 
     async def _settle(self, promise: Promise, use: ClaimUse) -> ResourceClaim | None:
         """Make one claim allocated and reserved; the claim, where the pod's own reservation was added."""
