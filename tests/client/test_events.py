@@ -145,3 +145,30 @@ async def test_a_server_that_refuses_events_stops_nothing(pod: core.Pod, clock: 
     assert not task.done()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+class Slow:
+    """Answers nobody before it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answer = asyncio.Event()
+
+    async def create(self, _: type, event: core.Event) -> None:
+        self.asked.append(event.message)
+        await self.answer.wait()
+
+
+async def test_a_slow_server_is_given_many_at_once_but_one_event_of_a_kind(pod: core.Pod, clock: ManualClock) -> None:
+    slow = Slow()
+    recorder = EventRecorder(slow, "patient", clock=clock)  # type: ignore[arg-type]
+    task = asyncio.create_task(recorder.run())
+    for message in "abc":
+        recorder.record(pod, "Many", message)
+    await settle()
+    assert slow.asked == ["a", "b", "c"]
+    recorder.record(pod, "Many", "a")
+    await settle()
+    assert slow.asked == ["a", "b", "c"]  # it counts up what is being written
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
