@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -77,23 +76,3 @@ async def test_many_writes_and_reads_do_not_take_long(ask: Asker) -> None:
         await ask.create(PODS, pod(f"p{number}"))
     assert len(await ask.names(PODS)) == 500
     assert time.process_time() - begun < 5  # ten milliseconds a pod would be a defect, whatever the machine
-
-
-async def test_work_in_the_process_gives_way_to_requests_from_outside_but_not_for_ever(ask: Asker) -> None:
-    undisturbed = await ask.server.give_way()
-
-    async def clients() -> None:
-        while True:
-            ask.server.from_outside += 1
-            await asyncio.sleep(0)
-
-    crowd = asyncio.create_task(clients())
-    await asyncio.sleep(0)
-    began = time.perf_counter()
-    among_others = await ask.server.give_way()
-    assert 0.015 < time.perf_counter() - began < 5
-    assert 0 < among_others < undisturbed
-    crowd.cancel()
-    await asyncio.gather(crowd, return_exceptions=True)
-    await ask.server.give_way()
-    assert await ask.server.give_way() == undisturbed

@@ -6,9 +6,7 @@ process callers get the same typed objects that the cache holds. Left out: who t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from time import perf_counter
 from typing import Any
 
 from dray.api.errors import ApiError, ServiceUnavailable, not_found
@@ -18,6 +16,7 @@ from dray.apiserver.admission import Chain
 from dray.apiserver.authorization import Attributes, Union
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import Deletion
+from dray.apiserver.outside import Outside
 from dray.apiserver.paths import WrongMethod
 from dray.apiserver.registry import CREATED_BY_UPDATE, Registry
 from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, make_request
@@ -28,13 +27,6 @@ from dray.apiserver.watching import Change, Watching
 from dray.store import Closed, StoreError
 
 Review = Callable[[Request], dict[str, Any]]
-
-# Seconds: how long requests from outside keep work of this process waiting, and how long that may then go on. Long turns
-# are cheaper, as what they cause is told in batches; short ones let others in. Of a scheduler's work on a pod, only the
-# sixth part that decides is done in its turns: the shortest are good for about eight pods.
-_WAIT_AT_MOST = 0.02
-_TURN = 0.005
-_TURN_AMONG_OTHERS = 0.002
 
 
 class ApiServer:
@@ -57,8 +49,7 @@ class ApiServer:
         self.authorizer = authorizer
         self.request = make_request  # how callers in the process make what `handle` and `watch` take
         self.log_source: LogSource | None = None
-        self.from_outside = 0  # requests that came from other processes so far
-        self._seen_from_outside = 0
+        self.outside = Outside()
         admission = admission or Chain(())
         commits = Commits(storage.cache, admission)
         self._registry = registry = Registry(storage, commits, admission, self.gates)
@@ -90,17 +81,8 @@ class ApiServer:
             raise unavailable(error) from error
 
     async def give_way(self) -> float:
-        """Return when requests from outside have been read, or kept the caller long enough; with its seconds of work.
-
-        Who shares the event loop with the server and takes all of it makes every client wait. A client that waits
-        sends nothing, and leaves the loop without work while it thinks about its next request.
-        """
-        before, self._seen_from_outside = self._seen_from_outside, -1
-        ends = perf_counter() + _WAIT_AT_MOST
-        while self._seen_from_outside != self.from_outside and perf_counter() < ends:
-            self._seen_from_outside = self.from_outside
-            await asyncio.sleep(0)
-        return _TURN if self.from_outside == before else _TURN_AMONG_OTHERS
+        """Let requests from outside go first; returns the seconds of work after which this should be asked again."""
+        return await self.outside.give_way()
 
     def watch(self, request: Request) -> AsyncGenerator[list[Change], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""

@@ -82,7 +82,7 @@ class HttpApi:
         call = Call(self, scope, receive, send)
         begun = perf_counter()
         self.metrics.in_flight += 1
-        self._server.from_outside += 1
+        self._server.outside.came += 1
         try:
             await call.answer()
         except ApiError as error:
@@ -93,6 +93,8 @@ class HttpApi:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             await call.refuse(InternalError(f"Internal error occurred: {error}"))
         finally:
+            if not call.code:
+                self._server.outside.answered += 1
             self.metrics.in_flight -= 1
             self.metrics.count(*call.label, call.code, perf_counter() - begun)
 
@@ -304,6 +306,7 @@ class Call:
 
     async def begin(self, code: int, content_type: bytes, headers: Headers | None = None) -> None:
         self.code = code
+        self._api._server.outside.answered += 1
         all_headers = [(b"content-type", content_type), _NO_CACHE, *(headers or ())]
         all_headers += [(b"warning", _warning(warning)) for warning in self._warnings]
         await self._send({"type": "http.response.start", "status": code, "headers": all_headers})

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 _GROUP_COMMITS = 1024
 _FORGET_ROWS = 512  # deleted with one group: few enough not to delay it, many enough to keep pace with writes
+_MANY = 4  # commits that come together: more will come
+_GATHERING_SECONDS = 0.008  # in which they gather, since a transaction costs more than what is in it
 _RETRY_SECONDS = 1.0
 
 
@@ -40,8 +42,12 @@ class Pending(Struct, eq=False):
     """A commit on its way to the disk."""
 
     versions: list[Version]
-    rows: list[Row]
+    deadlines: dict[str, float]  # of the keys that have one
     future: asyncio.Future[int]
+
+    def rows(self) -> list[Row]:
+        get, versions = self.deadlines.get, self.versions
+        return [(number(v.revision, at), v.key, v.value, v.created, get(v.key)) for at, v in enumerate(versions)]
 
 
 class SqliteLog(MemoryLog):
@@ -98,26 +104,12 @@ class SqliteLog(MemoryLog):
             versions = self._state.check(ops)
         except Conflict:
             if self._state.staged > self._state.head:
-                await self._submit([], [])  # whoever reads again must find what was in the way
+                await self._submit([])  # whoever reads again must find what was in the way
             raise
         if versions:
             self._state.stage(versions)
         # A commit that changes nothing waits as well: what it saw may not be on the disk yet.
-        return await self._submit(versions, self._rows(ops, versions))
-
-    def _rows(self, ops: Sequence[Op], versions: Sequence[Version]) -> list[Row]:
-        now = self._clock()
-        deadlines = {op.key: now + op.ttl for op in ops if op.ttl is not None and op.value is not None}
-        return [
-            (
-                number(version.revision, position),
-                version.key,
-                version.value,
-                version.created,
-                deadlines.get(version.key),
-            )
-            for position, version in enumerate(versions)
-        ]
+        return await self._submit(versions, ops)
 
     async def compact(self, revision: int) -> None:
         self._forget(revision)
@@ -159,11 +151,16 @@ class SqliteLog(MemoryLog):
 
     # Groups of commits: the scribe has one at a time.
 
-    def _submit(self, versions: list[Version], rows: list[Row]) -> asyncio.Future[int]:
-        pending = Pending(versions, rows, self._loop.create_future())
-        self._waiting.append(pending)
-        self._call()
-        return pending.future
+    def _submit(self, versions: list[Version], ops: Sequence[Op] = ()) -> asyncio.Future[int]:
+        deadlines = {}
+        for op in ops:
+            if op.ttl is not None and op.value is not None:
+                deadlines[op.key] = self._clock() + op.ttl
+        future = self._loop.create_future()
+        self._waiting.append(Pending(versions, deadlines, future))
+        if not self._is_called:
+            self._call()
+        return future
 
     def _call(self) -> None:
         """Send the next group when what runs now is done, so that all that is committed meanwhile goes along."""
@@ -177,7 +174,7 @@ class SqliteLog(MemoryLog):
         if self._writing is not None or self._scribe is None:
             return  # when it has answered, or is there again, we are called
         group = [self._waiting.popleft() for _ in range(min(_GROUP_COMMITS, len(self._waiting)))]
-        rows = [row for pending in group for row in pending.rows]
+        rows = [row for pending in group for row in pending.rows()]
         self._forgetting = min(_FORGET_ROWS, len(self._forgotten))
         if rows or self._forgetting:
             forgotten = [(version.revision, version.key) for version in islice(self._forgotten, self._forgetting)]
@@ -201,19 +198,24 @@ class SqliteLog(MemoryLog):
         if versions := [version for pending in group for version in pending.versions]:
             self._state.publish(versions)
             for pending in group:
-                for _, key, _, _, deadline in pending.rows:
-                    if deadline is not None:
-                        self._state.expire_at(key, pending.versions[0].revision, deadline)
-                        self._set_timer()
+                for key, deadline in pending.deadlines.items():
+                    self._state.expire_at(key, pending.versions[0].revision, deadline)
+                    self._set_timer()
             self._announce(versions)
         self._acknowledge(group)
-        self._call()
+        if len(group) < _MANY:
+            self._call()
+        else:
+            self._is_called = True
+            self._loop.call_later(_GATHERING_SECONDS, self._send)
 
     def _acknowledge(self, group: Sequence[Pending]) -> None:
         # Who lost to another writer comes first, or one that writes again at once would win every time.
-        for pending in sorted(group, key=lambda pending: bool(pending.rows)):
-            if not pending.future.done():
-                pending.future.set_result(pending.versions[0].revision if pending.versions else self._state.head)
+        for wrote in (False, True):
+            for pending in group:
+                versions, future = pending.versions, pending.future
+                if bool(versions) is wrote and not future.done():
+                    future.set_result(versions[0].revision if versions else self._state.head)
 
     def _failed(self, reason: str) -> None:
         """What the scribe had is not on the disk, and what waited stands on it."""
@@ -222,7 +224,7 @@ class SqliteLog(MemoryLog):
         self._writing = None
         self._waiting.clear()
         self._state.unstage()
-        if self._closed and any(pending.rows for pending in group):
+        if self._closed and any(pending.versions for pending in group):
             self._unfinished = reason
         for pending in group:
             if not pending.future.done():
