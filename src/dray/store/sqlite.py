@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 _GROUP_COMMITS = 1024
 _FORGET_ROWS = 512  # deleted with one group: few enough not to delay it, many enough to keep pace with writes
 _MANY = 4  # commits that come together: more will come
-_GATHERING_SECONDS = 0.008  # in which they gather, since a transaction costs more than what is in it
+_GATHERING_SECONDS = 0.004  # in which they gather, since a transaction costs more than what is in it
 _RETRY_SECONDS = 1.0
 
 
