@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from statistics import harmonic_mean
 
 import uvloop
 
@@ -14,9 +15,10 @@ from dray.sim.flood import Flood, slowdown
 
 async def figures() -> None:
     for nodes in (500, 5000):
-        rate = await b.burst_into_half_full(nodes, 10, 1500)
+        parts = await b.burst_into_half_full(nodes, 10, 1500)
+        burst = f"{harmonic_mean(parts):.0f} pods/s ({', '.join(f'{rate:.0f}' for rate in parts)} in parts)"
         steady = await b.steady_state(nodes, 10, 1500, b.PLAIN)
-        print(f"{nodes} nodes: burst into half-full {rate:.0f} pods/s, steady {steady:.0f} pods/s", flush=True)
+        print(f"{nodes} nodes: burst into half-full {burst}, steady {steady:.0f} pods/s", flush=True)
     for workload in (b.SELECTOR, b.FIVE, b.NO_CLAIMS):
         print(f"steady, {workload.name}: {await b.steady_state(500, 10, 1000, workload):.0f} pods/s", flush=True)
     for number in (1, 2, 4, 8):

@@ -27,9 +27,8 @@ class Made:
     """The specs that were seen before, and what each came to."""
 
     def __init__(self) -> None:
-        self._specs: dict[
-            int, tuple[ResourceClaimSpec, ResourceClaimSpec]
-        ] = {}  # by identity of the first, which cannot go while it is here
+        # By identity of the spec that was given, which stays that one's as long as it is kept here.
+        self._specs: dict[int, tuple[ResourceClaimSpec, ResourceClaimSpec]] = {}
 
     def finished(self, request: Request) -> Any | None:
         """The new object as it is validated and stored, or None where the long way must be taken."""

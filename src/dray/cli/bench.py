@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import platform
 import sys
+from statistics import harmonic_mean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,12 +39,13 @@ async def _scheduling(nodes: int, devices: int, pods: int) -> None:
 
     print(f"# {nodes} nodes x {devices} devices, {pods} pods, Python {platform.python_version()}")
     room = min(pods, nodes * devices // 2)
-    _line("burst into a half-full cluster", await b.burst_into_half_full(nodes, devices, room))
+    parts = await b.burst_into_half_full(nodes, devices, room)
+    _line("burst into a half-full cluster", harmonic_mean(parts), f"(in parts: {', '.join(f'{r:.0f}' for r in parts)})")
     _line("steady state, one device", await b.steady_state(nodes, devices, pods, b.PLAIN))
     _line("steady state, with a selector", await b.steady_state(nodes, devices, pods, b.SELECTOR))
     _line("steady state, four devices that share a root", await b.steady_state(nodes, devices, pods, b.FIVE))
     _line("pods without claims", await b.burst_of(nodes, devices, pods, b.NO_CLAIMS))
 
 
-def _line(what: str, rate: float) -> None:
-    print(f"{what:<45} {rate:8.0f} pods/s", flush=True)
+def _line(what: str, rate: float, more: str = "") -> None:
+    print(f"{what:<45} {rate:8.0f} pods/s {more}".rstrip(), flush=True)
