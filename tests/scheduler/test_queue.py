@@ -32,11 +32,11 @@ def test_a_refused_pod_waits_for_an_event_that_may_help_and_is_then_tried_at_onc
     assert waiting is not None
     queue.refuse(waiting, ["DynamicResources"], "no devices")
     assert queue.pop() is None
-    assert queue.activate({"NodeAffinity"}) == 0
+    assert queue.refused_by({"NodeAffinity"}) == []
+    assert queue.refused_by({"NodeAffinity", "DynamicResources"}) == queue.refused_by() == [waiting]
+    queue.activate([])
     assert queue.pop() is None
-    assert queue.activate({"NodeAffinity", "DynamicResources"}, lambda w: w is not waiting) == 0
-    assert queue.pop() is None
-    assert queue.activate({"NodeAffinity", "DynamicResources"}) == 1
+    queue.activate([waiting])
     assert queue.pop() is waiting
 
 
@@ -46,9 +46,9 @@ def test_pods_that_an_event_helps_are_tried_in_the_order_in_which_they_were_refu
         queue.add(pod(name))
     for number, waiting in enumerate(iter(queue.pop, None)):
         queue.refuse(waiting, ["odd" if number % 2 else "even"], "no")
-    assert queue.activate() == 4
+    queue.activate(queue.refused_by())
     assert [w.pod.metadata.name for w in iter(queue.pop, None)] == ["a", "b", "c", "d"]
-    assert queue.activate() == 0
+    assert queue.refused_by() == []
 
 
 def test_backoff_doubles_up_to_a_limit() -> None:
@@ -130,7 +130,7 @@ def test_a_removed_pod_never_comes_back() -> None:
     queue.remove("uid-p")
     queue.refuse(waiting, ["X"], "no")
     queue.retry(waiting, "no")
-    queue.activate()
+    queue.activate(queue.refused_by())
     assert queue.pop() is None
     assert len(queue) == 0
 

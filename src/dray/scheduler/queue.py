@@ -5,7 +5,7 @@ itself, tried again after a while), *unschedulable* (tried again when something 
 (not tried before a plugin lets it in). A scheduling cycle never awaits, so nothing can happen between the look at the
 cluster and the verdict; the queue therefore needs no record of events that were missed meanwhile.
 
-Time is passed in. Left out: what helps which pod, which the plugins decide (`may_help`).
+Time is passed in. Left out: what helps which pod, which the plugins decide.
 """
 
 from __future__ import annotations
@@ -52,9 +52,6 @@ class Waiting:
 
     def backoff(self) -> float:
         return float(min(MAX_BACKOFF, INITIAL_BACKOFF * 2 ** max(0, self.attempts - 1)))
-
-
-MayHelp = Callable[[Waiting], bool]
 
 
 @dataclass
@@ -130,13 +127,15 @@ class SchedulingQueue:
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, Place.BACKOFF)
 
-    def activate(self, plugins: Set[str] | None = None, may_help: MayHelp = lambda _: True) -> int:
-        """Something happened: try those refused pods again, at once, that one of the plugins refused and it may help."""
-        groups = [group for by, group in self._refused.items() if plugins is None or by & plugins]
-        helped = [waiting for group in groups for waiting in group.values() if may_help(waiting)]
+    def refused_by(self, plugins: Set[str] | None = None) -> list[Waiting]:
+        """The unschedulable pods that one of the plugins refused."""
+        groups = [group.values() for by, group in self._refused.items() if plugins is None or by & plugins]
+        return [*itertools.chain(*groups)]
+
+    def activate(self, helped: Iterable[Waiting]) -> None:
+        """Something happened that may help these unschedulable pods: try them again, at once."""
         for waiting in sorted(helped, key=lambda w: w.ticket):
             self._enter(waiting, Place.ACTIVE)
-        return len(helped)
 
     def activate_one(self, uid: str) -> None:
         """Something happened that concerns this pod alone."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-from dray.allocator import Features, Fits, Index
+from dray.allocator import Features, Index
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.gates import FeatureGates
@@ -289,7 +289,7 @@ class Scheduler:
                 self.table.place(new, new.spec.nodeName)
                 self.queue.remove(new.metadata.uid)
                 if old is None or not old.spec.nodeName:
-                    self.queue.activate(NEIGHBOUR_RULES)
+                    self.queue.activate(self.queue.refused_by(NEIGHBOUR_RULES))
             elif new.spec.schedulerName in self._profiles:
                 self._take_in(old, new)
 
@@ -299,7 +299,7 @@ class Scheduler:
         self._told.pop(uid, None)
         if self.table.node_of(uid):
             self.table.unplace(uid)
-            self.queue.activate(ROOM_RULES)
+            self.queue.activate(self.queue.refused_by(ROOM_RULES))
 
     def _take_in(self, old: Pod | None, new: Pod) -> None:
         if new.metadata.deletionTimestamp is not None:
@@ -321,7 +321,7 @@ class Scheduler:
             elif old is None or _node_matters(old, new):
                 self.devices.index.upsert_node(new)
                 self.table.upsert(new, self.devices.index.number(new.metadata.name))
-                self.queue.activate()
+                self.queue.activate(self.queue.refused_by())
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         freed = False
@@ -389,22 +389,17 @@ class Scheduler:
 
         Of thousands that wait, many were refused by the same answer, and are asked about once.
         """
-        known: dict[Fits | None, bool] = {}
+        refused = self.queue.refused_by({NAME})
+        answers = {claims.fits: claims for waiting in refused if (claims := waiting.claims) is not None}
+        news = {fits for fits, claims in answers.items() if self.devices.is_news(claims, self._timeout_of(claims.pod))}
+        if news:
+            self.queue.activate(w for w in refused if w.claims is not None and w.claims.fits in news)
 
-        def may_help(waiting: Waiting) -> bool:
-            claims = waiting.claims
-            if claims is None:
-                return False
-            helps = known.get(claims.fits)
-            if helps is None:
-                timeout = self._profiles[claims.pod.spec.schedulerName].filter_timeout
-                helps = known[claims.fits] = self.devices.is_news(claims, timeout)
-            return helps
-
-        self.queue.activate({NAME}, may_help)
+    def _timeout_of(self, pod: Pod) -> float:
+        return self._profiles[pod.spec.schedulerName].filter_timeout
 
     def _devices_may_help(self) -> None:
-        self.queue.activate({NAME})
+        self.queue.activate(self.queue.refused_by({NAME}))
 
     def _namespace_labels(self, name: str) -> dict[str, str]:
         namespace = self._namespaces.get("", name)
