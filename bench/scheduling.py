@@ -36,7 +36,7 @@ async def figures() -> None:
 async def floods() -> None:
     for flood in (Flood(50), Flood(50, regenerate=True), Flood(None), Flood(None, regenerate=True)):
         for waiting in (0, 500):
-            s = await slowdown(500, 10, 500, flood, waiting)
+            s = await slowdown(500, 10, 250, flood, waiting)
             what = "new generations" if flood.regenerate else "new attributes"
             print(
                 f"flood of slice updates from one node ({what}, {flood.rate or 'as many as it can'} a second), "
