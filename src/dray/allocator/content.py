@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dray.allocator.bits import positions
 from dray.allocator.taints import intolerable
 from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, ResourceSlice
 from dray.cel import DeviceView, EvaluationError, Interrupted, compile_selector
@@ -40,6 +41,8 @@ class Content:
 
     __slots__ = (
         "__weakref__",
+        "_kept",
+        "_matched_before",
         "_matches",
         "_places",
         "_tolerated",
@@ -50,15 +53,29 @@ class Content:
         "everything",
     )
 
-    def __init__(self, driver: str, devices: Sequence[Device]) -> None:
+    def __init__(self, driver: str, devices: Sequence[Device], before: Content | None = None) -> None:
+        """`before` is what a slice held until now: most devices are as they were, and so is what is true of them."""
         self.driver = driver
         self.devices = tuple(devices)
         self.everything = (1 << len(devices)) - 1
         self._places: dict[str, int] | None = None
-        self._views: list[DeviceView] | None = None
+        self._views: list[DeviceView | None] = [None] * len(devices)
         self._matches: dict[tuple[str, ...], Match] = {}
+        self._kept: list[tuple[int, int]] = []  # positions now and before of devices that are as they were
+        self._matched_before: dict[tuple[str, ...], Match] = {}
         self._values: dict[str, dict[Value, int]] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
+        if before is not None and before.driver == driver:
+            self._keep(before)
+
+    def _keep(self, before: Content) -> None:
+        self._matched_before = before._matches
+        places = {device.name: at for at, device in enumerate(before.devices)}
+        for at, device in enumerate(self.devices):
+            earlier = places.get(device.name)
+            if earlier is not None and before.devices[earlier] == device:
+                self._kept.append((at, earlier))
+                self._views[at] = before._views[earlier]
 
     def bit(self, name: str) -> int:
         """The device of that name as a set of one; empty where there is none."""
@@ -84,16 +101,21 @@ class Content:
         index = len(selectors) - 1
         matched = failed = 0
         fresh: dict[int, SelectorError] = {}
-        for at, view in enumerate(self._device_views()):
+        if (then := self._matched_before.get(selectors)) is not None:
+            for at, earlier in self._kept:
+                matched |= (then.devices >> earlier & 1) << at
+                failed |= (then.errors >> earlier & 1) << at
+                if earlier in then.causes:
+                    fresh[at] = then.causes[earlier]
+                passed &= ~(1 << at)
+        for at in positions(passed):
             bit = 1 << at
-            if not passed & bit:
-                continue
             if selector.error is not None:
                 failed |= bit
                 fresh[at] = SelectorError(index, str(selector.error), compile=True)
                 continue
             try:
-                if selector.matches(view, deadline=deadline):
+                if selector.matches(self._view(at), deadline=deadline):
                     matched |= bit
             except Interrupted:
                 raise
@@ -102,13 +124,13 @@ class Content:
                 fresh[at] = SelectorError(index, str(error), compile=False)
         return Match(matched, errors | failed, {**causes, **fresh} if fresh else causes)
 
-    def _device_views(self) -> list[DeviceView]:
-        if self._views is None:
-            self._views = [
-                DeviceView(self.driver, device.attributes, device.capacity, device.allowMultipleAllocations or False)
-                for device in self.devices
-            ]
-        return self._views
+    def _view(self, at: int) -> DeviceView:
+        view = self._views[at]
+        if view is None:
+            device = self.devices[at]
+            shared = device.allowMultipleAllocations or False
+            view = self._views[at] = DeviceView(self.driver, device.attributes, device.capacity, shared)
+        return view
 
     def values(self, attribute: str) -> dict[Value, int]:
         """The devices that have the fully qualified attribute, by its value."""

@@ -96,12 +96,13 @@ class Inventory:
 
     def upsert_slice(self, slice_: ResourceSlice) -> None:
         """Add a slice, or replace the one of the same name; one that says the same changes nothing."""
-        known = self._pool_of.get(slice_.metadata.name)
-        if known is not None and self._pools[known].stocks[slice_.metadata.name].slice.spec == slice_.spec:
+        pool = self._pool_of.get(slice_.metadata.name)
+        known = None if pool is None else self._pools[pool].stocks[slice_.metadata.name]
+        if known is not None and known.slice.spec == slice_.spec:
             return
         self.remove_slice(slice_.metadata.name)
         name = PoolName(slice_.spec.driver, slice_.spec.pool.name)
-        stock = Stock(slice_, self._content(slice_))
+        stock = Stock(slice_, self._content(slice_, known.content if known is not None else None))
         for device in slice_.spec.devices:
             if DeviceId(name.driver, name.pool, device.name) in self._taken:
                 stock.taken |= stock.content.bit(device.name)
@@ -240,11 +241,11 @@ class Inventory:
         if nodes:
             self.log.append(Change(None, nodes))
 
-    def _content(self, slice_: ResourceSlice) -> Content:
+    def _content(self, slice_: ResourceSlice, before: Content | None) -> Content:
         key = key_of(slice_)
         found = self._contents.get(key)
         if found is None:
-            found = self._contents[key] = Content(slice_.spec.driver, slice_.spec.devices)
+            found = self._contents[key] = Content(slice_.spec.driver, slice_.spec.devices, before)
         return found
 
     def _layout(self, pools: tuple[PoolShape, ...]) -> Layout:
