@@ -172,6 +172,19 @@ async def test_concurrent_commits_share_transactions(tmp_path: Path) -> None:
     await log.close()
 
 
+async def test_what_gathers_for_the_next_transaction_is_written_before_closing(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "db")
+    await asyncio.gather(*[log.commit([Op(f"pods/{n}", b"1")]) for n in range(10)])
+    last = asyncio.create_task(log.commit([Op("pods/last", b"1")]))
+    await asyncio.sleep(0)
+    assert not last.done()
+    await log.close()
+    revision = await last
+    log = await SqliteLog.open(tmp_path / "db")
+    assert {version.key: version.revision for version in (await log.load()).versions}["pods/last"] == revision
+    await log.close()
+
+
 async def test_who_writes_the_same_key_without_a_pause_does_not_keep_others_out(tmp_path: Path) -> None:
     log = await SqliteLog.open(tmp_path / "store.db")
     cache = await Cache.open(log)
