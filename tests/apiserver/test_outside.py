@@ -7,7 +7,10 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
+
 from dray.apiserver.outside import Outside
+from tests.waiting import SECONDS
 
 
 @asynccontextmanager
@@ -53,6 +56,14 @@ async def test_requests_that_come_without_end_keep_nobody_for_ever() -> None:
         assert 0.015 < await kept(outside) < 5
 
 
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than any machine needs."""
+    for name in ("_WAIT_AT_MOST", "_ANSWERED_WITHIN"):
+        monkeypatch.setattr(f"dray.apiserver.outside.{name}", SECONDS)
+
+
+@pytest.mark.usefixtures("patience")
 async def test_requests_that_wait_for_the_disk_are_answered_first() -> None:
     outside = Outside()
     outside.came = 3
@@ -65,6 +76,7 @@ async def test_requests_that_wait_for_the_disk_are_answered_first() -> None:
         assert outside.answered == 3
 
 
+@pytest.mark.usefixtures("patience")
 async def test_a_request_that_is_not_answered_keeps_nobody_twice() -> None:
     outside = Outside()
     outside.came = 1
@@ -73,4 +85,4 @@ async def test_a_request_that_is_not_answered_keeps_nobody_twice() -> None:
         for _ in range(4):  # passes of the event loop
             await asyncio.sleep(0)
         assert turn.done() is not is_kept
-        await turn
+        turn.cancel()
