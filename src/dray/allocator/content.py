@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dray.allocator.bits import positions
+from dray.allocator.bits import position, positions
 from dray.allocator.taints import intolerable
 from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, ResourceSlice
 from dray.cel import DeviceView, EvaluationError, Interrupted, compile_selector
@@ -70,10 +70,9 @@ class Content:
 
     def _keep(self, before: Content) -> None:
         self._matched_before = before._matches
-        places = {device.name: at for at, device in enumerate(before.devices)}
         for at, device in enumerate(self.devices):
-            earlier = places.get(device.name)
-            if earlier is not None and before.devices[earlier] == device:
+            bit = before.bit(device.name)
+            if bit and before.devices[earlier := position(bit)] == device:
                 self._kept.append((at, earlier))
                 self._views[at] = before._views[earlier]
 

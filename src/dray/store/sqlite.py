@@ -162,12 +162,12 @@ class SqliteLog(MemoryLog):
             self._call()
         return future
 
-    def _call(self) -> None:
-        """Send the next group when what runs now is done, so that all that is committed meanwhile goes along."""
+    def _call(self, seconds: float = 0.0) -> None:
+        """Send the next group later, and not before what runs now is done: what is committed meanwhile goes along."""
         self._idle.clear()
         if not self._is_called:
             self._is_called = True
-            self._loop.call_soon(self._send)
+            self._loop.call_later(seconds, self._send)
 
     def _send(self) -> None:
         self._is_called = False
@@ -203,11 +203,7 @@ class SqliteLog(MemoryLog):
                     self._set_timer()
             self._announce(versions)
         self._acknowledge(group)
-        if len(group) < _MANY:
-            self._call()
-        else:
-            self._is_called = True
-            self._loop.call_later(_GATHERING_SECONDS, self._send)
+        self._call(_GATHERING_SECONDS if len(group) >= _MANY else 0.0)
 
     def _acknowledge(self, group: Sequence[Pending]) -> None:
         # Who lost to another writer comes first, or one that writes again at once would win every time.
