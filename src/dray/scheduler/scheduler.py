@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 WHY = 5  # the logging level of reasons, below DEBUG: `-v5`
 BINDINGS_IN_FLIGHT = 100
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
+LOOKS_APART = 0.02  # seconds between two looks at which waiting pods other devices help: they may change all the time
 REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
 SCHEDULER_ERROR = "SchedulerError"  # the condition's reason where waiting alone will not help
 PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that somebody else was faster
@@ -68,6 +69,8 @@ class Scheduler:
         self._bindings: set[asyncio.Task[None]] = set()
         self._telling: dict[str, asyncio.Task[None]] = {}  # pod uid → its condition on the way to the server
         self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
+        self._looked = 0.0  # when waiting pods were last compared with what nodes can give
+        self._look: asyncio.TimerHandle | None = None  # the next such look
         self.queue = SchedulingQueue(time.monotonic, self._wake.set)
         self._figures = Figures(self.queue)
         self.table = NodeTable()
@@ -114,6 +117,8 @@ class Scheduler:
                 group.create_task(self._recorder.run(), name="scheduler events")
                 group.create_task(self._loop(), name="scheduler loop")
         finally:
+            if self._look is not None:
+                self._look.cancel()
             under_way = [*self._bindings]
             for task in under_way:
                 task.cancel()
@@ -385,10 +390,17 @@ class Scheduler:
             self._other_devices_may_help()
 
     def _other_devices_may_help(self) -> None:
-        """Devices changed or became free: pods to which nodes can give no more than before go on waiting.
+        """Devices changed or became free: see soon which waiting pods that helps, at once if it was not seen lately."""
+        if self._look is None:
+            loop = asyncio.get_running_loop()
+            self._look = loop.call_at(max(loop.time(), self._looked + LOOKS_APART), self._look_for_helped)
+
+    def _look_for_helped(self) -> None:
+        """Wake the pods to which nodes can give more than when they were refused; the others go on waiting.
 
         Of thousands that wait, many were refused by the same answer, and are asked about once.
         """
+        self._look, self._looked = None, asyncio.get_running_loop().time()
         refused = self.queue.refused_by({NAME})
         answers = {claims.fits: claims for waiting in refused if (claims := waiting.claims) is not None}
         news = {fits for fits, claims in answers.items() if self.devices.is_news(claims, self._timeout_of(claims.pod))}
