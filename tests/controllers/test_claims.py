@@ -344,6 +344,17 @@ async def test_a_pod_that_was_given_its_node_by_hand_gets_its_reservation(client
         await reservations(client, "c", ["first", "second"])
 
 
+async def test_a_pod_that_was_given_its_node_by_hand_gets_its_reservation_when_another_has_its_claim_allocated(
+    client: Client, start: Start
+) -> None:
+    await claim(client)
+    async with start(ClaimController):
+        await pod(client, "early", x="c", node="n")
+        await quiet()
+        await allocated(client, "c", await pod(client, "first", x="c"))
+        await reservations(client, "c", ["first", "early"])
+
+
 RACK = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["n"]}]}]}
 
 

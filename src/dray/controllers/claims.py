@@ -139,6 +139,14 @@ class ClaimController:
             if new is None or (old is None and podclaims.made_for(new, "Pod") is None):
                 # Somebody has lost it, or may wait for it; a pod that it was made for is told by whoever made it.
                 self._tell_owner(claim)
+            elif _is_allocated(new) and not _is_allocated(old):
+                self._tell_placed(new)
+
+    def _tell_placed(self, claim: ResourceClaim) -> None:
+        """Pods that got their nodes without the scheduler can have a reservation now that there is an allocation."""
+        for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
+            if pod.spec.nodeName and not self._is_reserved(pod):
+                self._add("pod", pod)
 
     def _tell_owner(self, claim: ResourceClaim) -> None:
         namespace = claim.metadata.namespace
