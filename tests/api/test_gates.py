@@ -66,6 +66,17 @@ def test_bad_choices_are_explained(text: str, complaint: str) -> None:
     assert complaint in str(caught.value)
 
 
+def test_gates_of_kubernetes_without_a_switch_here_are_taken_over_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    text = "DRAResourceClaimDeviceStatus=true,DRAExtendedResource=false,DRAResourcePoolStatus=true"
+    assert FeatureGates.parse(text).enabled("DRAResourcePoolStatus")
+    assert caplog.messages == []
+    FeatureGates.parse("DRAResourceClaimDeviceStatus=false,DRAExtendedResource=true")
+    assert caplog.messages == [
+        "feature gate DRAResourceClaimDeviceStatus is always true here",
+        "feature gate DRAExtendedResource is always false here",
+    ]
+
+
 def test_what_needs_a_disabled_gate_is_not_served() -> None:
     gates = FeatureGates.parse("DynamicResourceAllocation=false")
     assert gates.enabled("DRADeviceTaints")

@@ -2,15 +2,20 @@
 
 The names are those of the proposals that the features come from; `WorkloadPodGroupResourceClaimTemplate` also answers
 to the name that it has in Kubernetes. A gate that is off drops its fields from new objects (`strategy`) and hides its
-resources (`resources`); both ask here. Left out: where the choice comes from, which is the command line.
+resources (`resources`); both ask here. A gate of Kubernetes without a switch here is no error, so that the flags of an
+existing cluster can be taken over; who asks for the other state is warned. Left out: where the choice comes from, which
+is the command line.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
+
+logger = logging.getLogger(__name__)
 
 Stage = Literal["alpha", "beta", "stable"]
 
@@ -109,6 +114,17 @@ GATES: tuple[Gate, ...] = (
     _kept("TopologyAwareWorkloadScheduling", "where the pods of a group go (schedulingConstraints)", "GenericWorkload"),
 )
 
+FIXED: Mapping[str, bool] = {  # gates of Kubernetes that have no switch here: what is always on, and what is not built
+    "DRAResourceClaimDeviceStatus": True,
+    "DRADeviceTaintRules": True,  # as far as DRADeviceTaints is
+    "ResourceHealthStatus": True,
+    "DRAConsumableCapacity": False,
+    "DRADeviceBindingConditions": False,
+    "DRAExtendedResource": False,
+    "DRAPartitionableDevices": False,
+    "GangScheduling": False,
+}
+
 _BY_NAME: Mapping[str, Gate] = {gate.name: gate for gate in GATES}
 _CANONICAL: Mapping[str, str] = {name: gate.name for gate in GATES for name in (gate.name, gate.alias) if name}
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
@@ -136,6 +152,9 @@ class FeatureGates:
                 whole[name] = value
             elif name in _CANONICAL:
                 named[_CANONICAL[name]] = value
+            elif name in FIXED:
+                if value is not FIXED[name]:
+                    logger.warning("feature gate %s is always %s here", name, str(FIXED[name]).lower())
             else:
                 raise GateError(f"unrecognized feature gate: {name}; known are {', '.join(sorted(_CANONICAL))}")
         for name, value in whole.items():
