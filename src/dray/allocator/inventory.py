@@ -100,8 +100,9 @@ class Inventory:
         known = None if pool is None else self._pools[pool].stocks[slice_.metadata.name]
         if known is not None and known.slice.spec == slice_.spec:
             return
-        self.remove_slice(slice_.metadata.name)
         name = PoolName(slice_.spec.driver, slice_.spec.pool.name)
+        if name != pool:
+            self.remove_slice(slice_.metadata.name)
         stock = Stock(slice_, self._content(slice_, known.content if known is not None else None))
         for device in slice_.spec.devices:
             if DeviceId(name.driver, name.pool, device.name) in self._taken:
