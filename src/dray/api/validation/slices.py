@@ -105,15 +105,17 @@ def _place(spec: resource.ResourceSliceSpec) -> Errors:
 
 
 def _devices(spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | None) -> Errors:
-    limit = ADVANCED_DEVICES_MAX if any(map(_is_advanced, spec.devices)) else DEVICES_MAX
-    if len(spec.devices) > limit:
-        yield too_many(SPEC / "devices", len(spec.devices), limit)
+    count = len(spec.devices)
+    are_many = count > ADVANCED_DEVICES_MAX
+    limit = ADVANCED_DEVICES_MAX if are_many and any(map(_is_advanced, spec.devices)) else DEVICES_MAX
+    if count > limit:
+        yield too_many(SPEC / "devices", count, limit)
         return
     before = {device.name: device for device in old.devices} if old is not None else {}
+    stays = old is not None and spec.perDeviceNodeSelection == old.perDeviceNodeSelection
     for index, device in enumerate(spec.devices):
-        # A device that was published before and has not changed is as good as it was.
-        if before.get(device.name) != device or spec.perDeviceNodeSelection != (old and old.perDeviceNodeSelection):
-            known = before.get(device.name)
+        known = before.get(device.name)
+        if not stays or known != device:  # what was published before and has not changed is as good as it was
             yield from _device(device, known, SPEC / "devices" / index, bool(spec.perDeviceNodeSelection))
     yield from unique(spec.devices, SPEC / "devices", lambda device: device.name, whole=False)
 
