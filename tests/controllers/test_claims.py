@@ -355,6 +355,16 @@ async def test_a_pod_that_was_given_its_node_by_hand_gets_its_reservation_when_a
         await reservations(client, "c", ["first", "early"])
 
 
+async def test_a_pod_with_a_node_gets_a_reservation_back_that_somebody_took_away(client: Client, start: Start) -> None:
+    first, second = [await pod(client, name, x="c", node="n") for name in ("first", "second")]
+    await claim(client, "c", first, second)
+    async with start(ClaimController):
+        await quiet()
+        kept = [{"resource": "pods", "name": "second", "uid": second.metadata.uid}]
+        await client.patch(ResourceClaim, "c", {"status": {"reservedFor": kept}}, "ns", subresource="status")
+        await reservations(client, "c", ["second", "first"])
+
+
 RACK = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["n"]}]}]}
 
 

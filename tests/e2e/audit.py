@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from typing import TypeVar
 
+from dray.api.errors import NotFound, ServiceUnavailable
 from dray.api.podclaims import CLAIM_FINALIZER, GROUP_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION
 from dray.api.types.core import Pod
-from dray.api.types.resource import ResourceClaim
-from dray.client import Client, Deltas, SharedInformers
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
+from dray.client import Client, Deltas, Object, SharedInformers
 
 Device = tuple[str, str, str]
+T = TypeVar("T", bound=Object)
 GRACE = 1.0  # seconds that two copies may be apart before a pod without its reservation is a finding
 
 
@@ -25,6 +28,8 @@ class Audit:
 
     def __init__(self, client: Client) -> None:
         self.findings: list[str] = []
+        self._client = client
+        self._tasks: list[asyncio.Task[None]] = []
         self._informers = SharedInformers(client)
         self._claims = self._informers.informer(ResourceClaim)
         self._pods = self._informers.informer(Pod)
@@ -38,6 +43,11 @@ class Audit:
 
     async def stop(self) -> None:
         await self._informers.stop()
+        for task in self._tasks:
+            task.cancel()
+        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for old, new in deltas:
@@ -70,15 +80,40 @@ class Audit:
 
     def _check_running(self, before: ResourceClaim) -> None:
         """A reservation was taken away: its pod must not run (unless it was reserved again since)."""
-        current = self._claims.get(before.metadata.namespace, before.metadata.name)
-        same = current is not None and current.metadata.uid == before.metadata.uid
-        kept = {r.uid for r in current.status.reservedFor} if current is not None and same else set()
+        namespace = before.metadata.namespace
         for reference in before.status.reservedFor:
-            pod = self._pods.get(before.metadata.namespace, reference.name)
-            if pod is None or pod.metadata.uid != reference.uid or reference.uid in kept:
-                continue
-            if pod.status.phase == "Running" and pod.metadata.deletionTimestamp is None:
-                self.findings.append(f"pod {reference.name} runs, but lost claim {before.metadata.name}")
+            pod = self._pods.get(namespace, reference.name)
+            if pod is not None and _leans_on(pod, reference, self._claims.get(namespace, before.metadata.name), before):
+                self._tasks.append(asyncio.create_task(self._confirm(reference, before)))
+
+    async def _confirm(self, reference: ResourceClaimConsumerReference, before: ResourceClaim) -> None:
+        """Ask the server, since the copies may be further apart than the grace. The claim first: a pod may end in between."""
+        namespace = before.metadata.namespace
+        while True:
+            try:
+                claim = await self._found(ResourceClaim, before.metadata.name, namespace)
+                pod = await self._found(Pod, reference.name, namespace)
+                break
+            except ServiceUnavailable:
+                await asyncio.sleep(GRACE)
+        if pod is not None and _leans_on(pod, reference, claim, before):
+            self.findings.append(f"pod {reference.name} runs, but lost claim {before.metadata.name}")
+
+    async def _found(self, kind: type[T], name: str, namespace: str) -> T | None:
+        try:
+            return await self._client.get(kind, name, namespace)
+        except NotFound:
+            return None
+
+
+def _leans_on(
+    pod: Pod, reference: ResourceClaimConsumerReference, claim: ResourceClaim | None, before: ResourceClaim
+) -> bool:
+    """Whether a pod runs for which a claim was reserved before, and is not any more."""
+    runs = pod.status.phase == "Running" and pod.metadata.deletionTimestamp is None
+    same = claim is not None and claim.metadata.uid == before.metadata.uid
+    kept = {r.uid for r in claim.status.reservedFor} if claim is not None and same else set()
+    return runs and pod.metadata.uid == reference.uid and reference.uid not in kept
 
 
 class Complaints(logging.Handler):

@@ -139,13 +139,13 @@ class ClaimController:
             if new is None or (old is None and podclaims.made_for(new, "Pod") is None):
                 # Somebody has lost it, or may wait for it; a pod that it was made for is told by whoever made it.
                 self._tell_owner(claim)
-            elif _is_allocated(new) and not _is_allocated(old):
+            elif _is_allocated(new) and (not _is_allocated(old) or _lost_reservations(old, new)):
                 self._tell_placed(new)
 
     def _tell_placed(self, claim: ResourceClaim) -> None:
-        """Pods that got their nodes without the scheduler can have a reservation now that there is an allocation."""
+        """Pods with nodes may need a reservation: there is an allocation now, or a failed binding took theirs back."""
         for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
-            if pod.spec.nodeName and not self._is_reserved(pod):
+            if pod.spec.nodeName and not podclaims.is_finished(pod) and not self._is_reserved(pod):
                 self._add("pod", pod)
 
     def _tell_owner(self, claim: ResourceClaim) -> None:
@@ -306,6 +306,10 @@ def _claim_matters(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     if new.status.reservedFor or new.metadata.deletionTimestamp is not None:
         return True
     return old is None or bool(old.status.reservedFor)
+
+
+def _lost_reservations(old: ResourceClaim | None, new: ResourceClaim) -> bool:
+    return old is not None and len(new.status.reservedFor) < len(old.status.reservedFor)
 
 
 def _templates_used(obj: Pod | PodGroup) -> list[str]:
