@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dray.allocator import Allocated, DeviceId
-from dray.api.errors import NotFound
+from dray.api.errors import Conflict, NotFound
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import CLAIM_FINALIZER, Sharing
 from dray.api.types.core import Namespace, Node, Pod
@@ -77,6 +77,15 @@ async def test_a_pod_that_cannot_be_bound_gives_back_its_own_reservation_and_not
         await Binder(client).bind(promise(second, shared))
     assert await consumers(client) == ["first"]
     assert (await client.get(ResourceClaim, "c", "ns")).status.allocation is not None
+
+
+async def test_a_pod_that_has_its_node_nevertheless_keeps_its_reservation(client: Client) -> None:
+    seen = await pod(client, "p")
+    target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    await client.create(Pod, target, namespace="ns", name="p", subresource="binding")
+    with pytest.raises(Conflict):
+        await Binder(client).bind(promise(seen, await claim(client)))
+    assert await consumers(client) == ["p"]
 
 
 async def test_a_conflict_is_read_again_while_the_decision_stands(client: Client) -> None:

@@ -2,7 +2,8 @@
 
 Runs beside the next scheduling cycles. Every claim is written on the condition that it has not changed since it was
 read; a conflict reads it again and goes on only if the decision still stands. What fails is undone as far as it was
-ours to do: the pod's own reservations are given back, allocations stay for others to use or to deallocate.
+ours to do: the pod's own reservations are given back, unless it has a node nevertheless; allocations stay for others to
+use or to deallocate.
 """
 
 from __future__ import annotations
@@ -46,9 +47,18 @@ class Binder:
                     reserved.append(claim)
             await self._assign(pod, promise.node)
         except BaseException:
-            for claim in reserved:
-                await self.unreserve(claim, pod)
+            if reserved and not await self._has_node(pod):
+                for claim in reserved:
+                    await self.unreserve(claim, pod)
             raise
+
+    async def _has_node(self, pod: Pod) -> bool:
+        """Whether a pod that we could not bind is bound: the answer was lost, or somebody else was faster."""
+        try:
+            current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        except ApiError:
+            return False
+        return current.metadata.uid == pod.metadata.uid and bool(current.spec.nodeName)
 
     async def _assign(self, pod: Pod, node: str) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
