@@ -20,7 +20,7 @@ from dray.api.types.resource import ResourceSlice
 from dray.sim.benchmark import PLAIN, Cluster, Workload, cluster, one
 from dray.sim.hardware import DRIVER, node_name, slice_trees
 
-ROUNDS = 8  # of each kind
+ROUNDS = 16  # of each kind: one round is a tenth faster or slower than the next by chance
 _NOWHERE = Workload("nowhere", (one(selector=f'device.attributes["{DRIVER}"].model == "none"'),))
 _SHORT = 3  # devices that come and go
 
