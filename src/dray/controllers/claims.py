@@ -105,9 +105,7 @@ class ClaimController:
         """What was allocated may be in reach of a node now that was not before."""
         for old, new in deltas:
             if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
-                for pod in self._pods.by_index(BY_NODE, new.metadata.name):
-                    if pod.spec.resourceClaims and not self._is_reserved(pod):
-                        self._add("pod", pod)
+                self._add_unreserved(self._pods.by_index(BY_NODE, new.metadata.name))
 
     def _look_at_claims_of(self, pod: Pod) -> None:
         namespace, group = pod.metadata.namespace, podclaims.group_name(pod)
@@ -140,13 +138,8 @@ class ClaimController:
                 # Somebody has lost it, or may wait for it; a pod that it was made for is told by whoever made it.
                 self._tell_owner(claim)
             elif _is_allocated(new) and (not _is_allocated(old) or _lost_reservations(old, new)):
-                self._tell_placed(new)
-
-    def _tell_placed(self, claim: ResourceClaim) -> None:
-        """Pods with nodes may need a reservation: there is an allocation now, or a failed binding took theirs back."""
-        for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
-            if pod.spec.nodeName and not podclaims.is_finished(pod) and not self._is_reserved(pod):
-                self._add("pod", pod)
+                # There is an allocation now to reserve, or a failed binding took a reservation back.
+                self._add_unreserved(self._consumers.of(claim.metadata.namespace, claim.metadata.name))
 
     def _tell_owner(self, claim: ResourceClaim) -> None:
         namespace = claim.metadata.namespace
@@ -168,6 +161,12 @@ class ClaimController:
 
     def _add(self, kind: Kind, obj: Pod | PodGroup | ResourceClaim) -> None:
         self._controller.queue.add(Key(kind, obj.metadata.namespace, obj.metadata.name))
+
+    def _add_unreserved(self, pods: Iterable[Pod]) -> None:
+        """Look at the pods that have a node, but not all of their reservations."""
+        for pod in pods:
+            if pod.spec.nodeName and not podclaims.is_finished(pod) and not self._is_reserved(pod):
+                self._add("pod", pod)
 
     def _add_members(self, namespace: str, group: str) -> None:
         for pod in self._consumers.members(namespace, group):
