@@ -3,7 +3,7 @@
 Every write takes the same steps: check the tree against the schema, convert it to the stored version, default it, let
 admission change it, let the strategy of the resource say what the client may decide, make it a typed object, validate
 it, let admission refuse it, commit. Nothing is copied: the tree belongs to the request, and what was read is immutable.
-What the cluster's own parts write most takes a shorter way (`made`, `partial`). Left out: deletion (`deletion`) and what
+What is written most takes a shorter way (`made`, `alike`, `partial`). Left out: deletion (`deletion`) and what
 subresources do besides replacing a part of their object (`subresources`).
 """
 
@@ -14,13 +14,14 @@ from typing import Any, cast
 import msgspec
 
 from dray.api import conversion, decode, defaults, strategy, validation
-from dray.api.errors import BadRequest, Invalid, already_exists, conflict, invalid, not_found
+from dray.api.errors import AlreadyExists, BadRequest, Invalid, already_exists, conflict, invalid, not_found
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE
 from dray.api.types.scheduling import Workload
 from dray.api.wire import Wire
 from dray.apiserver import identity, managers, partial
 from dray.apiserver.admission import AdmissionRequest, Chain
+from dray.apiserver.alike import PODS, Alike, likeness
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import gone_when_written
 from dray.apiserver.made import Made
@@ -83,12 +84,13 @@ class Registry:
         self._admission = admission
         self._gates = gates
         self._made = Made()
+        self._alike = Alike()
         self._contexts: dict[str, validation.Context] = {}
 
     async def create(self, request: Request) -> Answer:
         body = request.body
         if not isinstance(body, Wire):
-            return await self._create_tree(request)
+            return await self._create_alike(request)
         obj = self._made.finished(request)
         if obj is not None:
             return await self._create_made(request, obj)
@@ -97,11 +99,34 @@ class Registry:
         self._made.learn(body, answer.object)
         return answer
 
+    async def _create_alike(self, request: Request) -> Answer:
+        """Write a new object that may be like one before it."""
+        reads = self._admission.reads(request.resource.type, "CREATE") if request.resource is PODS else None
+        like = likeness(request, tuple(map(self._storage.revision, reads))) if reads is not None else None
+        pod = self._alike.finished(request, like)
+        if pod is not None:
+            try:
+                return await self._create_made(request, pod)
+            except AlreadyExists:
+                if request.body["metadata"].get("name"):
+                    raise  # else other names are tried on the long way
+        answer = await self._create_tree(request)
+        self._alike.learn(like, answer)
+        return answer
+
     async def _create_made(self, request: Request, obj: Any) -> Answer:
-        """Write a new object that no admission plugin changes."""
+        """Write a new object that no admission plugin changes any more."""
         resource, namespace, name = request.resource, request.namespace, obj.metadata.name
         admission = AdmissionRequest(
-            request.user, "CREATE", resource, namespace, name, version=request.version, object=obj, verb=request.verb
+            request.user,
+            "CREATE",
+            resource,
+            namespace,
+            name,
+            version=request.version,
+            object=obj,
+            options=_options(request),
+            verb=request.verb,
         )
         await self._admission.admit(admission)
         if errors := validation.validate_create(resource, obj, self._context(request)):

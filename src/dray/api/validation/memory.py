@@ -23,15 +23,18 @@ class Memory:
 
     def __init__(self) -> None:
         self._right: dict[tuple[type, bytes], None] = {}
+        self._last: dict[type, Wire] = {}  # pods of one template may even share their spec
 
     def judge(self, part: Wire, rules: Callable[[], Iterable[FieldError]]) -> Iterable[FieldError]:
         """The errors of a part, without asking the rules about one that is known to have none."""
-        key = type(part), _encode(part)
-        if key in self._right:
+        type_ = type(part)
+        if self._last.get(type_) is part:
             return ()
-        errors = list(rules())
+        key = type_, _encode(part)
+        errors = [] if key in self._right else list(rules())
         if not errors:
-            if len(self._right) >= KEPT:
+            if key not in self._right and len(self._right) >= KEPT:
                 del self._right[next(iter(self._right))]
             self._right[key] = None
+            self._last[type_] = part
         return errors

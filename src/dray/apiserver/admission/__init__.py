@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from dray.api.errors import Forbidden
-from dray.api.resources import Resource
+from dray.api.resources import BY_TYPE, Resource
 from dray.api.wire import Wire
 from dray.apiserver.authorization import refusal
 from dray.apiserver.user import User
@@ -111,6 +111,7 @@ class Admission:
     name = "AlwaysAdmit"
     types: tuple[type[Wire], ...] = ()  # the kinds of object that it may have a say about; empty: all
     operations: tuple[Operation, ...] = ()  # likewise
+    reads: tuple[type[Wire], ...] | None = None  # all that `admit` asks beside the tree and the gates; None: who knows
 
     def admit(self, request: AdmissionRequest) -> Waiting:
         return None
@@ -126,6 +127,11 @@ def _concerned(plugin: Plugin, type_: type[Wire], operation: Operation) -> bool:
     return (not types or type_ in types) and (not operations or operation in operations)
 
 
+def _does(plugin: Plugin, what: str) -> bool:
+    """Whether a plugin does anything in a step."""
+    return getattr(type(plugin), what, None) is not getattr(Admission, what)
+
+
 class Chain:
     """The plugins in their order."""
 
@@ -134,6 +140,7 @@ class Chain:
         # A step that does nothing still costs; most plugins do only one of the two, for a few kinds of object.
         self._admit: Steps = {}
         self._validate: Steps = {}
+        self._reads: dict[tuple[type[Wire], Operation], tuple[Resource, ...] | None] = {}
 
     async def admit(self, request: AdmissionRequest) -> None:
         for admit in self._steps("admit", self._admit, request):
@@ -145,10 +152,20 @@ class Chain:
         key = (request.resource.type, request.operation)
         steps = known.get(key)
         if steps is None:
-            idle = getattr(Admission, what)
             concerned = [plugin for plugin in self.plugins if _concerned(plugin, *key)]
-            steps = known[key] = [getattr(p, what) for p in concerned if getattr(type(p), what, None) is not idle]
+            steps = known[key] = [getattr(plugin, what) for plugin in concerned if _does(plugin, what)]
         return steps
+
+    def reads(self, type_: type[Wire], operation: Operation) -> tuple[Resource, ...] | None:
+        """What else decides, beside a tree, what admission makes of it; None where a plugin does not tell."""
+        key = (type_, operation)
+        if key not in self._reads:
+            plugins = [plugin for plugin in self.plugins if _concerned(plugin, *key) and _does(plugin, "admit")]
+            told: list[tuple[type[Wire], ...] | None] = [getattr(plugin, "reads", None) for plugin in plugins]
+            known = [reads for reads in told if reads is not None]
+            all_known = len(known) == len(told)
+            self._reads[key] = tuple(BY_TYPE[read] for reads in known for read in reads) if all_known else None
+        return self._reads[key]
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Raises whatever the first plugin that refuses raises; nothing is held then."""

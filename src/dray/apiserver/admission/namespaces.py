@@ -23,6 +23,7 @@ class NamespaceLifecycle(Admission):
 
     name = "NamespaceLifecycle"
     operations = ("CREATE", "DELETE")
+    reads = ()  # it changes nothing, and refuses again
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

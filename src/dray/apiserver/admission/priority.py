@@ -23,6 +23,7 @@ class Priority(Admission):
 
     name = "Priority"
     types = (Pod, PodGroup, PriorityClass)
+    reads = (PriorityClass,)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -30,6 +30,7 @@ class ServiceAccountAdmission(Admission):
     name = "ServiceAccount"
     types = (Pod,)
     operations = ("CREATE",)
+    reads = (ServiceAccount,)
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

@@ -17,6 +17,7 @@ class DefaultTolerationSeconds(Admission):
 
     name = "DefaultTolerationSeconds"
     types = (Pod,)
+    reads = ()
 
     def admit(self, request: AdmissionRequest) -> None:
         if request.operation == "DELETE" or not request.concerns(Pod) or request.subresource or request.tree is None:
