@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dray.api.podclaims import CLAIM_FINALIZER
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.controllers.upkeep import Facts, Upkeep, upkeep
 
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
@@ -80,7 +80,8 @@ def test_a_claim_is_deleted_with_its_pod_once_nobody_else_uses_it() -> None:
 
 
 def test_a_missing_reservation_is_added_and_the_claim_opened_to_any_pod() -> None:
-    done = upkeep(claim("a"), Facts(missing=(reference("w"),), for_any_pod=True))
+    missing = msgspec.convert(reference("w"), ResourceClaimConsumerReference)
+    done = upkeep(claim("a"), Facts(missing=(missing,), for_any_pod=True))
     assert done.status == {
         "reservedFor": [reference("a"), reference("w")],
         "allocation": {"reservedForAnyPod": True},

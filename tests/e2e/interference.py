@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from dray.client import Client
 from tests.waiting import within
 
@@ -100,7 +102,8 @@ class _Interposed:
             named = name in ("patch", "delete")
             target = arguments[0] if named else options.get("name", "")
             tree = arguments[1] if name == "patch" else None if named else arguments[0]
-            await self._hook(Write(name, type_, target, tree, options.get("subresource", "")))
+            plain = msgspec.to_builtins(tree)  # parts of it may be typed
+            await self._hook(Write(name, type_, target, plain, options.get("subresource", "")))
             return await method(type_, *arguments, **options)
 
         return write

@@ -115,18 +115,14 @@ def is_made_for_group(claim: ResourceClaim, name: str) -> bool:
     return group is not None and group.name == name
 
 
-def pod_reference(pod: Pod) -> dict[str, Any]:
+def pod_reference(pod: Pod) -> ResourceClaimConsumerReference:
     """How a pod is named in a claim's reservations."""
-    return {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
-def group_reference(group: PodGroup) -> dict[str, Any]:
-    return {
-        "apiGroup": SCHEDULING_GROUP,
-        "resource": "podgroups",
-        "name": group.metadata.name,
-        "uid": group.metadata.uid,
-    }
+def group_reference(group: PodGroup) -> ResourceClaimConsumerReference:
+    name, uid = group.metadata.name, group.metadata.uid
+    return ResourceClaimConsumerReference(apiGroup=SCHEDULING_GROUP, resource="podgroups", name=name, uid=uid)
 
 
 def is_pod(reference: ResourceClaimConsumerReference) -> bool:
@@ -164,7 +160,9 @@ def covers(
     return any(r.uid == pod.metadata.uid or (group and r.name == group and is_group(r)) for r in references)
 
 
-def consumer_to_add(claim: ResourceClaim, pod: Pod, group: PodGroup | None, sharing: Sharing) -> dict[str, Any] | None:
+def consumer_to_add(
+    claim: ResourceClaim, pod: Pod, group: PodGroup | None, sharing: Sharing
+) -> ResourceClaimConsumerReference | None:
     """Who must join the reservations of an allocated claim before the pod may use it; None when nobody must.
 
     `group` is given when the pod comes to the claim through it.
@@ -172,8 +170,9 @@ def consumer_to_add(claim: ResourceClaim, pod: Pod, group: PodGroup | None, shar
     allocation = claim.status.allocation
     if sharing.workloads and allocation is not None and allocation.reservedForAnyPod:
         return None
-    consumer = pod_reference(pod) if group is None else group_reference(group)
-    return None if is_reserved_for(claim, consumer["uid"]) else consumer
+    if is_reserved_for(claim, (pod if group is None else group).metadata.uid):
+        return None
+    return pod_reference(pod) if group is None else group_reference(group)
 
 
 def is_finished(pod: Pod) -> bool:

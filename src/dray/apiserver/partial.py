@@ -37,7 +37,10 @@ def patched(request: Request, current: Version, gates: FeatureGates) -> Wire | N
     if not isinstance(metadata, dict) or not _meant(request, metadata, old, current):
         return None
     if request.subresource == "status" and patch.keys() <= {"metadata", "status"} and metadata.keys() <= _CONDITIONS:
-        return _with_status(request, old, patch.get("status"), gates)
+        status = patch.get("status")
+        if isinstance(status, Wire):
+            return _with_typed_status(request, old, status, gates)
+        return _with_status(request, old, status, gates)
     if request.subresource == "" and patch.keys() <= {"metadata"} and metadata.keys() <= _LIGHT:
         return _with_metadata(request, old, metadata)
     return None
@@ -75,6 +78,29 @@ def _with_status(request: Request, old: Any, patch: Any, gates: FeatureGates) ->
     if status is None:
         return None
     return cast(Wire, msgspec.structs.replace(old, status=status, metadata=_unversioned(old.metadata)))
+
+
+def _with_typed_status(request: Request, old: Any, patch: Wire, gates: FeatureGates) -> Wire | None:
+    """Fields that a typed status says replace those that were there; what must be merged in depth is for the long way."""
+    before = old.status
+    if request.options.patch_type != MERGE_PATCH or not strategy.stands(request.resource, patch, before, gates):
+        return None
+    said: Tree = {}
+    for name, unsaid in _unsaid(type(patch)):
+        value = getattr(patch, name)
+        if value != unsaid:
+            if isinstance(value, (Wire, dict)) and getattr(before, name) != unsaid:
+                return None
+            said[name] = value
+    status = msgspec.structs.replace(before, **said)
+    return cast(Wire, msgspec.structs.replace(old, status=status, metadata=_unversioned(old.metadata)))
+
+
+@cache
+def _unsaid(type_: type[Wire]) -> tuple[tuple[str, Any], ...]:
+    """The fields of a type, with the values that they have when nothing was said."""
+    blank = type_()
+    return tuple((name, getattr(blank, name)) for name in type_.__struct_fields__)
 
 
 def _with_metadata(request: Request, old: Any, patch: Tree) -> Wire | None:

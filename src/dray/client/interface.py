@@ -117,7 +117,10 @@ class Client(Protocol):
         manager: str = "",
         force: bool = False,
     ) -> T:
-        """Change an object. `manager` names the field manager; `APPLY` needs one, and `force` takes fields over."""
+        """Change an object. `manager` names the field manager; `APPLY` needs one, and `force` takes fields over.
+
+        The `status` of a merge patch may be typed: what has its default there is left alone.
+        """
         ...
 
     async def delete(

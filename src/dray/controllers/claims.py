@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import starmap
 from typing import Any, Literal, NamedTuple
 
 from dray.api import podclaims
 from dray.api.errors import NotFound
 from dray.api.podclaims import Sharing
 from dray.api.selectors.nodes import node_selector_matches
-from dray.api.types.core import Node, Pod, PodResourceClaim
-from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimTemplate
-from dray.api.types.scheduling import PodGroup
+from dray.api.types.core import Node, Pod, PodResourceClaim, PodResourceClaimStatus, PodStatus
+from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
+from dray.api.types.scheduling import PodGroup, PodGroupResourceClaimStatus, PodGroupStatus
 from dray.client import Controller, Deltas, Informer
 from dray.client.consumers import Consumers
 from dray.controllers.context import Context
@@ -243,12 +244,13 @@ class ClaimController:
 
     async def _record(self, owner: Pod | PodGroup, made: dict[str, str]) -> None:
         recorded = {status.name: status.resourceClaimName for status in owner.status.resourceClaimStatuses}
-        statuses = [
-            {"name": entry} if name is None else {"name": entry, "resourceClaimName": name}
-            for entry, name in {**recorded, **made}.items()
-        ]
-        meta = owner.metadata
-        patch: dict[str, Any] = {"metadata": {"uid": meta.uid}, "status": {"resourceClaimStatuses": statuses}}
+        names, meta = {**recorded, **made}, owner.metadata
+        status: PodStatus | PodGroupStatus
+        if isinstance(owner, Pod):
+            status = PodStatus(resourceClaimStatuses=tuple(starmap(PodResourceClaimStatus, names.items())))
+        else:
+            status = PodGroupStatus(resourceClaimStatuses=tuple(starmap(PodGroupResourceClaimStatus, names.items())))
+        patch: dict[str, Any] = {"metadata": {"uid": meta.uid}, "status": status}
         with suppress(NotFound):  # gone meanwhile
             await self._client.patch(type(owner), meta.name, patch, meta.namespace, subresource="status")
 
@@ -267,8 +269,8 @@ class ClaimController:
                 continue  # its pods are covered in a way that is turned off, and there may be thousands
             consumer = podclaims.consumer_to_add(claim, pod, through, self._sharing)
             if consumer is not None:
-                reservations = [podclaims.reference_tree(r) for r in claim.status.reservedFor]
-                await self._patch_status(claim, {"reservedFor": [*reservations, consumer]})
+                reservations = (*claim.status.reservedFor, consumer)
+                await self._patch_status(claim, ResourceClaimStatus(reservedFor=reservations))
 
     def _is_within_reach(self, allocation: AllocationResult, name: str) -> bool:
         """Whether a node of this name can use what was allocated."""
@@ -294,7 +296,7 @@ class ClaimController:
         if todo.delete and claim.metadata.deletionTimestamp is None:
             await self._client.delete(ResourceClaim, name, namespace, uid=claim.metadata.uid)
 
-    async def _patch_status(self, claim: ResourceClaim, status: dict[str, Any]) -> ResourceClaim:
+    async def _patch_status(self, claim: ResourceClaim, status: ResourceClaimStatus | dict[str, Any]) -> ResourceClaim:
         meta = claim.metadata
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion}, "status": status}
         return await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource="status")

@@ -6,8 +6,6 @@ decided in `upkeep`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.api import podclaims
 from dray.api.errors import NotFound
 from dray.api.podclaims import Sharing
@@ -64,7 +62,7 @@ class Inquiry:
             owner_done=await self._owner_is_done(claim),
             abandoned=abandoned,
             occupied=occupied,
-            missing=tuple(tree for tree in missing if not podclaims.is_reserved_for(claim, tree["uid"])),
+            missing=tuple(r for r in missing if not podclaims.is_reserved_for(claim, r.uid)),
             for_any_pod=workload is not None,
         )
 
@@ -120,7 +118,7 @@ class Inquiry:
 
     async def _forgotten_workload(
         self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]
-    ) -> dict[str, Any] | None:
+    ) -> ResourceClaimConsumerReference | None:
         """The workload that a claim in use is meant for but is not opened to: the gate was off when it was allocated."""
         allocation, wanted = claim.status.allocation, claim.spec.reservedFor
         if not self._sharing.workloads or not kept or allocation is None or wanted is None:
@@ -128,15 +126,15 @@ class Inquiry:
         if allocation.reservedForAnyPod or claim.metadata.deletionTimestamp is not None:
             return None
         gone = await self._references.is_gone(claim.metadata.namespace, wanted)
-        return None if gone else podclaims.reference_tree(wanted)
+        return None if gone else wanted
 
     def _forgotten_groups(
         self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]
-    ) -> list[dict[str, Any]]:
+    ) -> list[ResourceClaimConsumerReference]:
         """The groups of pods that are listed themselves, though they come to the claim through their group."""
         if self._groups is None or claim.status.allocation is None or claim.metadata.deletionTimestamp is not None:
             return []
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, ResourceClaimConsumerReference] = {}
         for reference in filter(podclaims.is_pod, kept):
             pod = self._pods.get(claim.metadata.namespace, reference.name)
             group = self._consumers.group_of(pod) if pod is not None else None

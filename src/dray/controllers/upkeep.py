@@ -11,7 +11,7 @@ from collections.abc import Set
 from typing import Any, NamedTuple
 
 from dray.api import podclaims
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 
 
 class Facts(NamedTuple):
@@ -21,7 +21,7 @@ class Facts(NamedTuple):
     owner_done: bool = False  # the pod that the claim was generated for is gone or will never run again
     abandoned: bool = False  # the claim was for a workload, whose owner took its reservation away
     occupied: bool = False  # a pod would be left without reservation while it uses the devices
-    missing: tuple[dict[str, Any], ...] = ()  # reservations that should be there
+    missing: tuple[ResourceClaimConsumerReference, ...] = ()  # reservations that should be there
     for_any_pod: bool = False  # `reservedForAnyPod` should be set
 
 
@@ -43,7 +43,7 @@ def upkeep(claim: ResourceClaim, facts: Facts) -> Upkeep:
     if deallocate:
         status = {"reservedFor": None, "allocation": None, "devices": None}
     elif released or facts.missing or facts.for_any_pod:
-        status = {"reservedFor": [*map(podclaims.reference_tree, remaining), *facts.missing] or None}
+        status = {"reservedFor": [*map(podclaims.reference_tree, (*remaining, *facts.missing))] or None}
         if facts.for_any_pod:
             status["allocation"] = {"reservedForAnyPod": True}
     # A pending claim may carry the finalizer because a scheduler is about to allocate it; it is left alone until deleted.

@@ -11,12 +11,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Binding, ObjectReference, Pod
 from dray.api.types.meta import ObjectMeta
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
 from dray.client import Client
 from dray.scheduler.devices import ClaimUse, Promise
 
@@ -138,21 +141,21 @@ class Binder:
         await self._patch(claim, {"status": status}, subresource="status")
 
 
-def reservation(promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing) -> tuple[dict[str, Any], bool]:
+def reservation(
+    promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing
+) -> tuple[ResourceClaimStatus, bool]:
     """The status to write, and whether the pod's own reservation is in it."""
-    claims = promise.claims
-    status: dict[str, Any] = {}
-    if claim.status.allocation is None:
-        status["allocation"] = promise.allocation_of(claim)
+    claims, allocation = promise.claims, None
+    promised = promise.allocation_of(claim) if claim.status.allocation is None else None
+    if promised is not None:
+        allocation = msgspec.convert(promised, AllocationResult)
         if claim.spec.reservedFor is not None and sharing.workloads:
-            status["allocation"] = {**(status["allocation"] or {}), "reservedForAnyPod": True}
-            status["reservedFor"] = [podclaims.reference_tree(claim.spec.reservedFor)]
-            return status, False
+            allocation = replace(allocation, reservedForAnyPod=True)
+            return ResourceClaimStatus(allocation=allocation, reservedFor=(claim.spec.reservedFor,)), False
     group = claims.through(use)
     consumer = podclaims.pod_reference(claims.pod) if group is None else podclaims.group_reference(group)
-    others = [podclaims.reference_tree(r) for r in claim.status.reservedFor if r.uid != consumer["uid"]]
-    status["reservedFor"] = [*others, consumer]
-    return status, group is None
+    others = [reference for reference in claim.status.reservedFor if reference.uid != consumer.uid]
+    return ResourceClaimStatus(allocation=allocation, reservedFor=(*others, consumer)), group is None
 
 
 def _same_devices(current: ResourceClaim, seen: ResourceClaim) -> bool:

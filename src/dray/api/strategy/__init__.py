@@ -19,6 +19,7 @@ from dray.api.resources import ADMISSION, DRA, SCHEDULING, Resource
 from dray.api.strategy import creation, updates
 from dray.api.strategy.deprecation import deprecation
 from dray.api.strategy.guards import drop_disabled
+from dray.api.strategy.typed import STANDS
 from dray.api.strategy.warnings import warnings
 from dray.api.wire import Wire
 
@@ -28,6 +29,7 @@ __all__ = [
     "prepare_create",
     "prepare_status",
     "prepare_update",
+    "stands",
     "warnings",
 ]
 
@@ -107,6 +109,12 @@ def prepare_status(resource: Resource, tree: Tree, old: Wire, gates: FeatureGate
     drop_disabled(resource.kind, tree, old, gates)
     if prepare := _UPDATE.get((home(resource).group, resource.kind, "status")):
         prepare(tree, old)
+
+
+def stands(resource: Resource, status: Wire, before: Wire, gates: FeatureGates) -> bool:
+    """Whether `prepare_status` would leave alone what a typed status says; no where that is not known."""
+    judge = STANDS.get((resource.group, resource.kind))
+    return judge is not None and judge(status, before, gates)
 
 
 def _keep(tree: Tree, old: Wire, name: str) -> None:

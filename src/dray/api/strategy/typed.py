@@ -1,0 +1,37 @@
+"""Statuses in which the server has nothing to correct, told from their typed form.
+
+The cluster's own parts write thousands of these a second, and what they write seldom has a field that a gate guards or
+that the server decides. Left out: correcting anything (`guards`, `updates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dray.api.gates import FeatureGates
+from dray.api.resources import DRA
+from dray.api.types import core, resource
+
+Stands = Callable[[Any, Any, FeatureGates], bool]  # (what is written, the status before, gates)
+
+
+def _pod(status: core.PodStatus, before: core.PodStatus, gates: FeatureGates) -> bool:
+    return not status.qosClass and gates.served("DynamicResourceAllocation")
+
+
+def _claim(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, gates: FeatureGates) -> bool:
+    if status.devices or before.devices:
+        return False
+    allocation = status.allocation
+    if allocation is None:
+        return True
+    if allocation.reservedForAnyPod is not None:
+        return False
+    for result in allocation.devices.results:
+        if result.adminAccess is not None or result.tolerations or result.skipNodeOperations:
+            return False
+    return True
+
+
+STANDS: Mapping[tuple[str, str], Stands] = {("", "Pod"): _pod, (DRA, "ResourceClaim"): _claim}
