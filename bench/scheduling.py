@@ -41,7 +41,7 @@ async def floods() -> None:
             print(
                 f"flood of slice updates from one node ({what}, {flood.rate or 'as many as it can'} a second), "
                 f"{waiting} pods waiting: {s.updates:.0f} updates/s, {s.flooded:.0f} of {s.alone:.0f} pods/s without "
-                f"({-s.part:+.0%}; the writes themselves take {s.writing:.0%})",
+                f"({-s.part:+.0%})",
                 flush=True,
             )
 

@@ -11,12 +11,15 @@ from typing import Any
 
 from dray.api.errors import ApiError, ServiceUnavailable, not_found
 from dray.api.gates import FeatureGates
+from dray.api.resources import BY_TYPE
+from dray.api.types.resource import ResourceSlice
 from dray.apiserver import listing
 from dray.apiserver.admission import Chain
 from dray.apiserver.authorization import Attributes, Union
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import Deletion
 from dray.apiserver.outside import Outside
+from dray.apiserver.pace import Pace
 from dray.apiserver.paths import WrongMethod
 from dray.apiserver.registry import CREATED_BY_UPDATE, Registry
 from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, make_request
@@ -27,6 +30,9 @@ from dray.apiserver.watching import Change, Watching
 from dray.store import Closed, StoreError
 
 Review = Callable[[Request], dict[str, Any]]
+
+SLICES = BY_TYPE[ResourceSlice]
+UPDATES_A_SECOND = 50.0  # of the slices that one driver has on one node; it may make as many at once
 
 
 class ApiServer:
@@ -57,12 +63,13 @@ class ApiServer:
         self._subresources = Subresources(storage, commits, admission, registry, deletion, issue_token)
         self._reviews = reviews or {}
         self._watching = Watching(storage.cache)
+        self._pace = Pace(UPDATES_A_SECOND, int(UPDATES_A_SECOND))
         self._verbs: dict[str, Callable[[Request], Awaitable[Answer]]] = {
             "get": self._get,
             "list": self._list,
             "create": self._create,
-            "update": registry.update,
-            "patch": registry.patch,
+            "update": self._update,
+            "patch": self._update,
             "delete": deletion.delete,
             "deletecollection": deletion.delete_collection,
         }
@@ -145,6 +152,14 @@ class ApiServer:
         if plural == "bindings":
             return self._subresources.bind(request)
         return self._registry.create(request)
+
+    async def _update(self, request: Request) -> Answer:
+        """Update or patch; whoever publishes the devices of a node does so at a steady pace."""
+        if request.resource is SLICES:
+            found = self.storage.get(SLICES, "", request.name)
+            if isinstance(found, ResourceSlice) and found.spec.nodeName:
+                await self._pace.keep((found.spec.nodeName, found.spec.driver))
+        return await (self._registry.patch if request.verb == "patch" else self._registry.update)(request)
 
     async def _review(self, request: Request) -> Answer:
         return Answer(code=201, tree=self._reviews[request.resource.plural](request))

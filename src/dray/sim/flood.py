@@ -35,12 +35,11 @@ class Flood:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Pods a second without and with the flood, its updates a second, and which part of the time its writes took."""
+    """Pods a second without and with the flood, and its updates a second."""
 
     alone: float
     flooded: float
     updates: float
-    writing: float
     part: float  # how much slower: 0.1 is a tenth; the middle one of all rounds beside the one before them
 
 
@@ -53,7 +52,6 @@ class _Driver:
         self._name: str = slice_["metadata"]["name"]
         self._contents = self._changing(slice_["spec"])
         self.updates = 0
-        self.seconds = 0.0
 
     def _changing(self, spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
         devices = spec["devices"]
@@ -68,9 +66,7 @@ class _Driver:
         pause = 1 / self._flood.rate if self._flood.rate else 0.0
         due = time.process_time()
         while True:
-            started = time.process_time()
             await self._client.patch(ResourceSlice, self._name, {"spec": next(self._contents)})
-            self.seconds += time.process_time() - started
             self.updates += 1
             due += pause
             await asyncio.sleep(max(0.0, due - time.process_time()))
@@ -94,7 +90,7 @@ async def slowdown(nodes: int, devices: int, pods: int, flood: Flood, waiting: i
         alone, flooded = map(sum, zip(*rounds, strict=True))
         part = median(1 - before / during for before, during in rounds)
         total = pods * ROUNDS
-        return Slowdown(total / alone, total / flooded, driver.updates / flooded, driver.seconds / flooded, part)
+        return Slowdown(total / alone, total / flooded, driver.updates / flooded, part)
 
 
 async def _seconds(measured: Cluster, pods: int) -> float:
