@@ -38,7 +38,7 @@ class Sharing(NamedTuple):
         return cls(gates.served("WorkloadPodGroupResourceClaimTemplate"), gates.served("DRAReservedForWorkloads"))
 
 
-class Use(NamedTuple):
+class Use(msgspec.Struct, frozen=True, gc=False):
     """One entry of a pod's claims.
 
     `claim` is the name of the claim, or None while it is not known; `needed` is False when the claim controller found
@@ -83,7 +83,7 @@ def group_entry(entry: PodResourceClaim, group: PodGroup | None) -> PodGroupReso
 
 def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> Use:
     """How one entry resolves right now."""
-    shared = group_entry(entry, group)
+    shared = group_entry(entry, group) if group is not None else None
     by_group = shared is not None or entry.podGroupResourceClaim is not None
     source = shared or entry
     if source.resourceClaimName is not None:

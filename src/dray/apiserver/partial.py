@@ -88,7 +88,7 @@ def _with_typed_status(request: Request, old: Any, patch: Wire, gates: FeatureGa
     said: Tree = {}
     for name, unsaid in _unsaid(type(patch)):
         value = getattr(patch, name)
-        if value != unsaid:
+        if value is not unsaid and value != unsaid:
             if isinstance(value, (Wire, dict)) and getattr(before, name) != unsaid:
                 return None
             said[name] = value

@@ -65,9 +65,12 @@ class Consumers:
 
 def _claims_of_pod(pod: Pod) -> list[str]:
     """The claims that a pod names without its group: in its entries, or in its status once they are generated."""
-    namespace = pod.metadata.namespace
-    uses = (use_of(pod, entry) for entry in pod.spec.resourceClaims)
-    return [f"{namespace}/{use.claim}" for use in uses if use.claim]
+    claims: list[str] = []
+    for entry in pod.spec.resourceClaims:  # no comprehension: this is asked with every change of a pod
+        claim = use_of(pod, entry).claim
+        if claim:
+            claims.append(f"{pod.metadata.namespace}/{claim}")
+    return claims
 
 
 def _group_of_pod(pod: Pod) -> list[str]:

@@ -6,7 +6,7 @@ tries to create the same object and is told that it exists: one entry never gets
 
 from __future__ import annotations
 
-import hashlib
+from zlib import crc32
 
 from dray.api import podclaims
 from dray.api.types.core import Pod
@@ -22,8 +22,10 @@ NAME_LIMIT = 63  # what a label's value takes, and what the server leaves of a g
 
 def claim_name(owner: Pod | PodGroup, entry: str) -> str:
     """`<owner>-<entry>-xxxxx`, always the same for the same owner and entry."""
-    digest = hashlib.sha256(f"{owner.metadata.uid}/{entry}".encode()).digest()
-    suffix = "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:SUFFIX])
+    number, suffix = crc32(f"{owner.metadata.uid}/{entry}".encode()), ""
+    for _ in range(SUFFIX):
+        number, digit = divmod(number, len(ALPHABET))
+        suffix += ALPHABET[digit]
     return prefix_of(owner.metadata.name, entry) + suffix
 
 

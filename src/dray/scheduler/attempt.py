@@ -6,8 +6,7 @@ for every node why it was refused, in the words that users know.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dray.scheduler.configuration import Profile
 from dray.scheduler.demand import Candidate
@@ -39,14 +38,18 @@ class Refused(Exception):
     reason: str = "Unschedulable"  # of the pod's condition
 
 
-@dataclass
 class _Tally:
     """Refused nodes by plugin and reason."""
 
-    total: int
-    plugins: set[str] = field(default_factory=set)
-    reasons: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)  # what helps, after Kubernetes' words
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.plugins: set[str] = set()
+        self.reasons: dict[str, int] = {}
+        self.notes: list[str] = []  # what helps, after Kubernetes' words
+
+    def add(self, plugin: str, reason: str, nodes: int = 1) -> None:
+        self.plugins.add(plugin)
+        self.reasons[reason] = self.reasons.get(reason, 0) + nodes
 
     def message(self) -> str:
         listed = sorted(f"{count} {reason}" for reason, count in self.reasons.items())
@@ -80,8 +83,7 @@ class Placement:
             promise, reason = self._devices.promise(claims, info, profile.filter_timeout)
             if promise is not None:
                 return promise
-            tally.plugins.add(NAME)
-            tally.reasons[reason] += 1
+            tally.add(NAME, reason)
             nodes &= ~(1 << info.position)
         raise Refused(frozenset(tally.plugins), tally.message(), claims if claims.elsewhere else None)
 
@@ -94,21 +96,20 @@ class Placement:
             if refused := nodes & ~accepted:
                 tally.plugins.add(rule.name)
                 for info in self._table.named(refused):
-                    tally.reasons.update(rule.reasons(candidate, info))
+                    for reason in rule.reasons(candidate, info):
+                        tally.add(rule.name, reason)
                 nodes &= accepted
         eligible = self._sets.accepting(NODE_AFFINITY, candidate) if candidate.spec.topologySpreadConstraints else None
         for reason, refused in self._neighbours.refused(candidate, nodes, eligible).items():
             plugin = "PodTopologySpread" if reason in (SPREADING, SPREADING_LABEL) else "InterPodAffinity"
             if plugin not in profile.disabled_filters:
-                tally.plugins.add(plugin)
-                tally.reasons[reason] += refused.bit_count()
+                tally.add(plugin, reason, refused.bit_count())
                 nodes &= ~refused
         if not claims.uses or NAME in profile.disabled_filters:
             return nodes
         nodes, by_reason = self._devices.narrow(claims, nodes, profile.filter_timeout)
         for reason, refused in by_reason.items():
-            tally.plugins.add(NAME)
-            tally.reasons[reason] += refused.bit_count()
+            tally.add(NAME, reason, refused.bit_count())
             if reason == CANNOT_ALLOCATE and not nodes:
                 tally.notes.append(self._devices.explain(claims, refused))
         return nodes

@@ -5,7 +5,7 @@ Computed once a pod and kept, since quantities are slow to parse and a pod's req
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -46,14 +46,22 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 class Candidate:
-    """A pod that looks for a node, with what every rule wants to know of it."""
+    """A pod that looks for a node, with what every rule wants to know of it.
 
-    __slots__ = ("demand", "pod", "spec")
+    Pods of one template may share their spec; `like` is an earlier candidate from which to take what follows from it.
+    """
 
-    def __init__(self, pod: Pod) -> None:
+    __slots__ = ("demand", "pod", "signatures", "spec")
+
+    def __init__(self, pod: Pod, like: Candidate | None = None) -> None:
         self.pod = pod
         self.spec: PodSpec = pod.spec
-        self.demand = demand_of(pod)
+        self.demand: Demand
+        self.signatures: dict[str, Hashable]  # what each filter looks at, once it was asked
+        if like is not None and like.spec is pod.spec:
+            self.demand, self.signatures = like.demand, like.signatures
+        else:
+            self.demand, self.signatures = demand_of(pod), {}
 
 
 def demand_of(pod: Pod) -> Demand:

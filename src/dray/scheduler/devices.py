@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from dray.allocator import Allocated, DeviceId, Failed, Fits, GaveUp, Index, Unallocatable
 from dray.api import podclaims
 from dray.api.gates import FeatureGates
@@ -38,8 +40,7 @@ class Wrong(Exception):
     """What the claims or the devices say is wrong, whatever the node: a selector fails, a class is missing."""
 
 
-@dataclass(frozen=True)
-class ClaimUse:
+class ClaimUse(msgspec.Struct, frozen=True):
     """A claim of the pod, with how the pod comes to it."""
 
     claim: ResourceClaim
@@ -63,8 +64,7 @@ class PodClaims:
         return self.group if use.by_group else None
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """What a pod was promised on a node: for each pending claim, its allocation."""
 
     claims: PodClaims

@@ -32,7 +32,7 @@ class Filter(Protocol):
     by_usage: bool  # whether pods coming and going change the verdict, or only the node object
 
     def signature(self, pod: Candidate) -> Hashable | None:
-        """What the verdict depends on; None when the pod does not care."""
+        """What of the spec the verdict depends on; None when the pod does not care."""
 
     def judge(self, pod: Candidate) -> Judge:
         """Whether a node accepts a pod of this signature."""
@@ -182,10 +182,10 @@ class KeptSets:
         self._sets: OrderedDict[Hashable, _KeptSet] = OrderedDict()
 
     def accepting(self, filter_: Filter, pod: Candidate) -> int:
-        signature = filter_.signature(pod)
-        if signature is None:
+        name, known = filter_.name, pod.signatures
+        key = known[name] if name in known else known.setdefault(name, _key(filter_, pod))
+        if key is None:
             return self._table.everyone
-        key = (filter_.name, _hashable(signature))
         kept = self._sets.get(key)
         if kept is None:
             kept = self._sets[key] = _KeptSet(filter_.judge(pod))
@@ -216,10 +216,13 @@ class KeptSets:
         kept.seen_objects, kept.seen_usage = objects.end, usage.end
 
 
-def _hashable(signature: Hashable) -> Hashable:
-    """Frozen wire objects may hold dicts; their encoding stands in for them."""
+def _key(filter_: Filter, pod: Candidate) -> Hashable | None:
+    """A filter and what it looks at. Frozen wire objects may hold dicts; their encoding stands in for them."""
+    signature = filter_.signature(pod)
+    if signature is None:
+        return None
     try:
         hash(signature)
     except TypeError:
-        return msgspec.json.encode(signature)
-    return signature
+        signature = msgspec.json.encode(signature)
+    return filter_.name, signature

@@ -71,6 +71,7 @@ class Scheduler:
         self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
         self._looked = 0.0  # when waiting pods were last compared with what nodes can give
         self._look: asyncio.TimerHandle | None = None  # the next such look
+        self._last: Candidate | None = None  # the pod that was tried last: the next is often like it
         self.queue = SchedulingQueue(time.monotonic, self._wake.set)
         self._figures = Figures(self.queue)
         self.table = NodeTable()
@@ -156,7 +157,7 @@ class Scheduler:
         started = time.perf_counter()
         result = "error"
         try:
-            candidate = Candidate(pod)
+            candidate = self._last = Candidate(pod, self._last)
             promise = self._decide(waiting, candidate, profile)
         except Refused as refused:
             result = "unschedulable"
@@ -310,9 +311,10 @@ class Scheduler:
         if new.metadata.deletionTimestamp is not None:
             self.queue.remove(new.metadata.uid)
             return
-        gate = ", ".join(g.name for g in new.spec.schedulingGates) or self.devices.gate(new)
+        gates = new.spec.schedulingGates
+        gate = ", ".join(gate.name for gate in gates) if gates else self.devices.gate(new)
         self.queue.add(new, gate=gate)
-        if gate and not new.spec.schedulingGates and (old is None or old is new):
+        if gate and not gates and (old is None or old is new):
             asyncio.get_running_loop().call_later(PATIENCE, self._tell_gated, new.metadata.uid)
         if old is not None and old.spec is not new.spec and old.spec != new.spec:
             self.queue.activate_one(new.metadata.uid)
