@@ -111,7 +111,9 @@ class Admission:
     name = "AlwaysAdmit"
     types: tuple[type[Wire], ...] = ()  # the kinds of object that it may have a say about; empty: all
     operations: tuple[Operation, ...] = ()  # likewise
-    reads: tuple[type[Wire], ...] | None = None  # all that `admit` asks beside the tree and the gates; None: who knows
+    reads: tuple[type[Wire], ...] | None = (
+        None  # what `admit` looks at beside tree, namespace and gates; None: who knows
+    )
 
     def admit(self, request: AdmissionRequest) -> Waiting:
         return None
