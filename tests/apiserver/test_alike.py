@@ -164,6 +164,13 @@ async def test_a_dry_run_leaves_nothing(running: Running, client: InProcess) -> 
     assert [p.metadata.name for p in (await client.list(Pod, "default")).items] == ["one"]
 
 
+async def test_what_is_very_long_is_not_remembered(running: Running) -> None:
+    long = {"x": "y" * alike._LONGEST}
+    one, two = [await create(running, pod(name, annotations=long)) for name in ("one", "two")]
+    assert without_identity(one) == without_identity(two)
+    assert one.spec is not two.spec
+
+
 async def test_only_so_many_are_known(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alike, "_KEPT", 2)
     first = [await create(running, pod(f"a{i}", labels={"n": str(i)})) for i in range(3)]

@@ -1,8 +1,9 @@
-"""A typed status in a patch comes to what its tree comes to."""
+"""A typed status in a patch comes to what its tree comes to. The server takes trees over, so each is a copy."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -23,6 +24,13 @@ TOLERATION = {"key": "example.com/broken", "operator": "Exists"}
 POD = {"resource": "pods", "name": "p", "uid": "1"}
 JOB = {"apiGroup": "batch", "resource": "jobs", "name": "j", "uid": "2"}
 REPORTED = {key: DEVICE[key] for key in ("driver", "pool", "device")}
+LOCAL = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+BEFORE: dict[str, Tree] = {
+    "pending": {},
+    "allocated": {"allocation": ALLOCATION, "reservedFor": [POD]},
+    "local": {"allocation": ALLOCATION | {"nodeSelector": {"nodeSelectorTerms": [LOCAL]}}},
+    "reported": {"allocation": ALLOCATION, "reservedFor": [POD], "devices": [REPORTED]},
+}
 
 
 def allocation(**fields: Any) -> Tree:
@@ -42,14 +50,14 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[InProcess]:
 async def claim(client: InProcess, name: str, before: Tree) -> ResourceClaim:
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
     made = await client.create(ResourceClaim, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
-    return await patched(client, made, before) if before else made
+    return await patched(client, made, deepcopy(before)) if before else made
 
 
 async def pod(client: InProcess, name: str, before: Tree) -> Pod:
     entries = [{"name": entry, "resourceClaimTemplateName": "t"} for entry in ("a", "b")]
     spec = {"containers": [{"name": "c", "image": "pause"}], "resourceClaims": entries}
     made = await client.create(Pod, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
-    return await patched(client, made, before) if before else made
+    return await patched(client, made, deepcopy(before)) if before else made
 
 
 async def patched(client: InProcess, obj: Any, status: Any, kind: PatchKind = PatchKind.MERGE) -> Any:
@@ -69,7 +77,7 @@ async def came_to(client: InProcess, obj: Any, status: Any, **options: Any) -> A
     return msgspec.to_builtins(written.status)
 
 
-@pytest.mark.parametrize("before", [{}, {"allocation": ALLOCATION, "reservedFor": [POD]}], ids=["pending", "allocated"])
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
 @pytest.mark.parametrize(
     "status",
     [
@@ -89,15 +97,12 @@ async def came_to(client: InProcess, obj: Any, status: Any, **options: Any) -> A
 async def test_the_status_of_a_claim(client: InProcess, before: Tree, status: Tree) -> None:
     if not await serves_claims(client):
         pytest.skip("there are no claims without the gate")
-    by_tree = await came_to(client, await claim(client, "tree", before), status)
+    by_tree = await came_to(client, await claim(client, "tree", before), deepcopy(status))
     if not isinstance(by_tree, tuple):
-        await patched(
-            client, await client.get(ResourceClaim, "tree", "default"), {"allocation": None, "reservedFor": None}
-        )
-    assert (
-        await came_to(client, await claim(client, "typed", before), msgspec.convert(status, ResourceClaimStatus))
-        == by_tree
-    )
+        freed = {"allocation": None, "reservedFor": None}
+        await patched(client, await client.get(ResourceClaim, "tree", "default"), freed)
+    typed = msgspec.convert(status, ResourceClaimStatus)
+    assert await came_to(client, await claim(client, "typed", before), typed) == by_tree
 
 
 async def serves_claims(client: InProcess) -> bool:
@@ -122,7 +127,7 @@ async def serves_claims(client: InProcess) -> bool:
 )
 async def test_the_status_of_a_pod(client: InProcess, status: Tree, kind: PatchKind) -> None:
     before = {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "first"}], "message": "kept"}
-    by_tree = await came_to(client, await pod(client, "tree", before), status, kind=kind)
+    by_tree = await came_to(client, await pod(client, "tree", before), deepcopy(status), kind=kind)
     typed = msgspec.convert(status, PodStatus)
     assert await came_to(client, await pod(client, "typed", before), typed, kind=kind) == by_tree
 

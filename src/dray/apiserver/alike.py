@@ -23,6 +23,7 @@ Likeness = tuple[object, ...]  # equal for pods that come to the same but for th
 
 PODS = BY_TYPE[Pod]
 _KEPT = 256  # pods that are known at a time; the oldest is forgotten first
+_LONGEST = 64 * 1024  # bytes of a body; longer ones are rare, and not worth their memory
 _NAMES = ("name", "generateName")
 
 
@@ -74,4 +75,5 @@ def likeness(request: Request, state: Likeness) -> Likeness | None:
     rest = {**body, "metadata": {field: value for field, value in metadata.items() if field not in _NAMES}}
     manager = manager_of(request) if request.tracked else request.options.field_manager
     judged = request.version, request.namespace, request.options.field_validation, manager
-    return encode(rest), *judged, not name, not base, state
+    text = encode(rest)
+    return (text, *judged, not name, not base, state) if len(text) <= _LONGEST else None

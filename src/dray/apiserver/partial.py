@@ -83,7 +83,7 @@ def _with_status(request: Request, old: Any, patch: Any, gates: FeatureGates) ->
 def _with_typed_status(request: Request, old: Any, patch: Wire, gates: FeatureGates) -> Wire | None:
     """Fields that a typed status says replace those that were there; what must be merged in depth is for the long way."""
     before = old.status
-    if request.options.patch_type != MERGE_PATCH or not strategy.stands(request.resource, patch, before, gates):
+    if request.options.patch_type != MERGE_PATCH or not strategy.stands(request.resource, patch, gates):
         return None
     said: Tree = {}
     for name, unsaid in _unsaid(type(patch)):

@@ -111,10 +111,10 @@ def prepare_status(resource: Resource, tree: Tree, old: Wire, gates: FeatureGate
         prepare(tree, old)
 
 
-def stands(resource: Resource, status: Wire, before: Wire, gates: FeatureGates) -> bool:
+def stands(resource: Resource, status: Wire, gates: FeatureGates) -> bool:
     """Whether `prepare_status` would leave alone what a typed status says; no where that is not known."""
     judge = STANDS.get((resource.group, resource.kind))
-    return judge is not None and judge(status, before, gates)
+    return judge is not None and judge(status, gates)
 
 
 def _keep(tree: Tree, old: Wire, name: str) -> None:

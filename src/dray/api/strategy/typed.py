@@ -1,7 +1,8 @@
 """Statuses in which the server has nothing to correct, told from their typed form.
 
-The cluster's own parts write thousands of these a second, and what they write seldom has a field that a gate guards or
-that the server decides. Left out: correcting anything (`guards`, `updates`).
+The cluster's own parts write thousands of these a second, and what they write seldom has a field that a gate guards.
+What a status says replaces fields as a whole here, and never an allocation that is there already; so what the server
+forgets with an allocation, and what it keeps of a pod, is as it was. Left out: correcting anything (`guards`, `updates`).
 """
 
 from __future__ import annotations
@@ -13,16 +14,14 @@ from dray.api.gates import FeatureGates
 from dray.api.resources import DRA
 from dray.api.types import core, resource
 
-Stands = Callable[[Any, Any, FeatureGates], bool]  # (what is written, the status before, gates)
+Stands = Callable[[Any, FeatureGates], bool]
 
 
-def _pod(status: core.PodStatus, before: core.PodStatus, gates: FeatureGates) -> bool:
-    return not status.qosClass and gates.served("DynamicResourceAllocation")
+def _pod(status: core.PodStatus, gates: FeatureGates) -> bool:
+    return gates.served("DynamicResourceAllocation")
 
 
-def _claim(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, gates: FeatureGates) -> bool:
-    if status.devices or before.devices:
-        return False
+def _claim(status: resource.ResourceClaimStatus, gates: FeatureGates) -> bool:
     allocation = status.allocation
     if allocation is None:
         return True
