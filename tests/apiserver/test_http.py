@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 from dray.api.protobuf import encode as to_protobuf
 from dray.apiserver.certificates import Keys
 from dray.apiserver.http import Limits
+from dray.store import AWAITED, MemoryLog, Op
 from tests.apiserver.asking import HttpAsker, claim, serving
 from tests.waiting import eventually, within
 
@@ -38,6 +40,22 @@ async def test_objects_are_created_read_changed_and_deleted(http: HttpAsker) -> 
     assert (listed["kind"], listed["items"]) == ("ResourceClaimList", [item])
     assert (await http("DELETE", f"{CLAIMS}/a"))[0] == 200
     assert (await http("GET", f"{CLAIMS}/a"))[0] == 404
+
+
+async def test_commits_of_requests_say_that_a_client_waits_for_them(
+    http: HttpAsker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    commit = MemoryLog.commit
+
+    async def noted(log: MemoryLog, ops: Sequence[Op]) -> int:
+        seen.append(AWAITED.get())
+        return await commit(log, ops)
+
+    monkeypatch.setattr(MemoryLog, "commit", noted)
+    await http("POST", CLAIMS, claim("a"))
+    assert seen == [True]
+    assert not AWAITED.get()  # here, in another task of the same loop
 
 
 async def test_every_served_version_shows_the_same_object(http: HttpAsker) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.store import Cache, Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable, scribe
+from dray.store import AWAITED, Cache, Compacted, Conflict, Op, SqliteLog, Unavailable, Unreadable, scribe
 from dray.store.journal import SCHEMA_VERSION
 from tests.waiting import eventually, within
 
@@ -169,6 +169,20 @@ async def test_concurrent_commits_share_transactions(tmp_path: Path) -> None:
     await asyncio.gather(*[log.commit([Op(f"pods/{n}", b"")]) for n in range(500)])
     assert sum(len(batch.versions) for batch in batches) == 500
     assert len(batches) < 100
+    await log.close()
+
+
+async def test_of_commits_that_come_together_those_that_clients_wait_for_are_told_first(tmp_path: Path) -> None:
+    log = await SqliteLog.open(tmp_path / "store.db")
+    told: list[str] = []
+
+    async def write(key: str, awaited: bool) -> None:
+        AWAITED.set(awaited)
+        await log.commit([Op(key, b"1")])
+        told.append(key)
+
+    await asyncio.gather(*[write(f"pods/{number}", awaited=number % 3 == 2) for number in range(6)])
+    assert told == ["pods/2", "pods/5", "pods/0", "pods/1", "pods/3", "pods/4"]
     await log.close()
 
 

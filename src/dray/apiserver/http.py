@@ -31,6 +31,7 @@ from dray.apiserver.streams import Stream, copy
 from dray.apiserver.subresources import delete_options
 from dray.apiserver.tables import include_policy
 from dray.apiserver.user import ADMIN, User
+from dray.store import AWAITED
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class HttpApi:
         begun = perf_counter()
         self.metrics.in_flight += 1
         self._server.outside.came += 1
+        AWAITED.set(True)  # each request has a task, and so a context, of its own
         try:
             await call.answer()
         except ApiError as error:

@@ -10,12 +10,16 @@ or watchers; the cache above it does. Contracts that hold for every backend:
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import ContextVar
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 Decode = Callable[[str, bytes, int], object]
 """(key, value, revision) → the object that readers share."""
+
+AWAITED: ContextVar[bool] = ContextVar("AWAITED", default=False)
+"""Set in a task whose commits a client of another process waits for: it is told first of those that come together."""
 
 
 class Op(Struct, frozen=True):

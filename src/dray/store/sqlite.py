@@ -25,7 +25,7 @@ from msgspec import Struct
 from dray.store import scribe as program
 from dray.store.errors import Closed, Conflict, TooLarge, Unavailable, Unreadable
 from dray.store.journal import MAX_OPS, Journal
-from dray.store.log import Op, Version
+from dray.store.log import AWAITED, Op, Version
 from dray.store.memory import MemoryLog
 from dray.store.scribe import LENGTH, Answer, Group, Row, message, number
 
@@ -44,6 +44,7 @@ class Pending(Struct, eq=False):
     versions: list[Version]
     deadlines: dict[str, float]  # of the keys that have one
     future: asyncio.Future[int]
+    awaited: bool  # by a client of another process
 
     def rows(self) -> list[Row]:
         get, versions = self.deadlines.get, self.versions
@@ -157,7 +158,7 @@ class SqliteLog(MemoryLog):
             if op.ttl is not None and op.value is not None:
                 deadlines[op.key] = self._clock() + op.ttl
         future = self._loop.create_future()
-        self._waiting.append(Pending(versions, deadlines, future))
+        self._waiting.append(Pending(versions, deadlines, future, AWAITED.get()))
         if not self._is_called:
             self._call()
         return future
@@ -206,12 +207,12 @@ class SqliteLog(MemoryLog):
         self._call(_GATHERING_SECONDS if len(group) >= _MANY else 0.0)
 
     def _acknowledge(self, group: Sequence[Pending]) -> None:
-        # Who lost to another writer comes first, or one that writes again at once would win every time.
-        for wrote in (False, True):
-            for pending in group:
-                versions, future = pending.versions, pending.future
-                if bool(versions) is wrote and not future.done():
-                    future.set_result(versions[0].revision if versions else self._state.head)
+        # Who lost to another writer comes first, or one that writes again at once would win every time; then those whom
+        # clients wait for, who send nothing until they are answered, while there is work enough in this process.
+        for pending in sorted(group, key=lambda pending: (bool(pending.versions), not pending.awaited)):
+            versions, future = pending.versions, pending.future
+            if not future.done():
+                future.set_result(versions[0].revision if versions else self._state.head)
 
     def _failed(self, reason: str) -> None:
         """What the scribe had is not on the disk, and what waited stands on it."""
