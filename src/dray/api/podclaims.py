@@ -83,7 +83,7 @@ def group_entry(entry: PodResourceClaim, group: PodGroup | None) -> PodGroupReso
 
 def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> Use:
     """How one entry resolves right now."""
-    shared = group_entry(entry, group) if group is not None else None
+    shared = group_entry(entry, group)
     by_group = shared is not None or entry.podGroupResourceClaim is not None
     source = shared or entry
     if source.resourceClaimName is not None:

@@ -62,9 +62,12 @@ class Alike:
 
 
 def likeness(request: Request, state: Likeness) -> Likeness | None:
-    """What pods have in common that differ in their names alone; `state` stands for what admission reads."""
+    """What pods have in common that differ in their names alone; `state` stands for what admission reads.
+
+    Asked about pods only: what admission and strategies do to other kinds may depend on their names.
+    """
     body: Any = request.body
-    if request.resource is not PODS or request.options.dry_run or not isinstance(body, dict):
+    if request.options.dry_run or not isinstance(body, dict):
         return None
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
