@@ -9,7 +9,7 @@ import pytest
 from dray.api.errors import BadRequest, Conflict, Invalid, NotFound
 from dray.api.resources import BY_NAME
 from dray.apiserver.request import APPLY_PATCH
-from tests.apiserver.asking import CLAIMS, PODS, Asker, claim, pod
+from tests.apiserver.asking import CLAIMS, PODS, Asker, HttpAsker, claim, created, pod
 
 CONFIG = BY_NAME["", "configmaps"]
 
@@ -51,15 +51,15 @@ async def test_what_somebody_else_set_is_not_taken_by_accident(ask: Asker) -> No
 
 
 async def test_writes_that_name_a_manager_are_kept(ask: Asker) -> None:
-    created = await ask.create(CONFIG, config(a="1"), field_manager="kubectl-create")
-    assert owners(created) == {"kubectl-create": "Update"}
+    first = await ask.create(CONFIG, config(a="1"), field_manager="kubectl-create")
+    assert owners(first) == {"kubectl-create": "Update"}
     patched = await ask.patch(CONFIG, "c", {"data": {"b": "2"}}, field_manager="other")
     assert owners(patched) == {"kubectl-create": "Update", "other": "Update"}
 
 
 async def test_the_own_parts_of_a_cluster_are_kept_once_somebody_applies(ask: Asker) -> None:
-    created = await ask.create(CONFIG, config(a="1"))
-    assert owners(created) == {}
+    first = await ask.create(CONFIG, config(a="1"))
+    assert owners(first) == {}
     with pytest.raises(Conflict, match="before-first-apply"):
         await apply(ask, config(a="2"))
     applied = await apply(ask, config(b="2"))
@@ -77,13 +77,25 @@ async def test_entries_survive_updates_that_do_not_repeat_them(ask: Asker) -> No
 
 
 async def test_entries_survive_short_patches_of_a_status_and_of_labels(ask: Asker) -> None:
-    created = await ask.create(PODS, pod("p"), field_manager="m")
+    first = await ask.create(PODS, pod("p"), field_manager="m")
     condition = {"type": "Ready", "status": "True"}
     patched = (await ask("patch", PODS, "p", {"status": {"conditions": [condition]}}, subresource="status")).object
     labelled = await ask.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}})
-    assert created.metadata.managedFields
-    assert patched.metadata.managedFields == created.metadata.managedFields
-    assert labelled.metadata.managedFields == created.metadata.managedFields
+    assert first.metadata.managedFields
+    assert patched.metadata.managedFields == first.metadata.managedFields
+    assert labelled.metadata.managedFields == first.metadata.managedFields
+
+
+async def test_defaults_belong_to_who_writes_and_what_admission_adds_to_nobody(http: HttpAsker) -> None:
+    plain = await created(http, "/api/v1/namespaces/default/pods", pod("p"))
+    given = pod("q")
+    given["spec"]["tolerations"] = [{"operator": "Exists"}]
+    tolerant = await created(http, "/api/v1/namespaces/default/pods", given)
+    fields = [tree["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] for tree in (plain, tolerant)]
+    added = {"priority", "serviceAccountName", "tolerations", "volumes"}
+    assert added <= plain["spec"].keys()
+    assert [{name for name in added if f"f:{name}" in found} for found in fields] == [set(), {"tolerations"}]
+    assert all("f:restartPolicy" in found for found in fields)
 
 
 async def test_an_apply_needs_a_manager_a_kind_and_no_entries(ask: Asker) -> None:

@@ -146,6 +146,7 @@ class Registry:
             raise BadRequest("resourceVersion should not be set on objects to be created")
         generates = not metadata.get("name") and bool(metadata.get("generateName"))
         identity.begin(metadata)
+        managers.track(request, None, tree)  # before admission: what that adds is nobody's
         for _ in range(_ATTEMPTS):
             try:
                 return await self._create(request, tree, metadata, warnings)
@@ -233,7 +234,8 @@ class Registry:
                 metadata = identity.metadata_of(tree)
                 identity.place(request, metadata)
                 identity.begin(metadata)
-                return await self._create(request, tree, metadata, warnings, applied.entries)
+                metadata["managedFields"] = applied.entries
+                return await self._create(request, tree, metadata, warnings)
             except Conflict:
                 continue
         raise conflict(request.resource, request.name, MODIFIED)
@@ -256,16 +258,13 @@ class Registry:
         version = self._storage.cache.get(_WORKLOADS.key(namespace, name))
         return cast(Workload, version.object) if version is not None else None
 
-    async def _create(
-        self, request: Request, tree: Tree, metadata: Tree, warnings: list[str], entries: Entries | None = None
-    ) -> Answer:
+    async def _create(self, request: Request, tree: Tree, metadata: Tree, warnings: list[str]) -> Answer:
         resource = request.resource
         name, namespace = metadata.get("name") or "", metadata.get("namespace") or ""
         admission = self._admission_request(request, "CREATE", tree)
         admission.warnings += warnings
         await self._admission.admit(admission)
         strategy.prepare_create(resource, tree, self._gates)
-        self._manage(request, None, tree, entries)
         obj = decode.to_object(conversion.home(resource), tree)
         if errors := validation.validate_create(resource, obj, self._context(request)):
             raise Invalid(resource, name, errors)
@@ -291,7 +290,10 @@ class Registry:
         admission.warnings += warnings
         await self._admission.admit(admission)
         strategy.prepare_update(resource, tree, old, request.subresource, self._gates)
-        self._manage(request, current, tree, entries)
+        if entries is not None:
+            metadata["managedFields"] = entries
+        else:
+            managers.track(request, current, tree)
         obj = decode.to_object(conversion.home(resource), tree)
         if errors := validation.validate_update(resource, obj, old, request.subresource, self._context(request)):
             raise Invalid(resource, request.name, errors)
@@ -311,12 +313,6 @@ class Registry:
         else:
             version = await self._commits.write(admission, current.key, obj, expected=current.revision, value=value)
         return Answer(version=version, warnings=admission.warnings)
-
-    def _manage(self, request: Request, current: Version | None, tree: Tree, entries: Entries | None) -> None:
-        if entries is not None:
-            tree["metadata"]["managedFields"] = entries
-        else:
-            managers.track(request, current, tree)
 
     def _context(self, request: Request) -> validation.Context:
         version = request.version or request.resource.stored
