@@ -35,6 +35,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones(client: Client) -> None:
         ControllerManager(client, controllers="nope")
 
 
+@pytest.mark.parametrize("names", ["", " , ", "-namespace", "namespace,-namespace"])
+def test_a_list_that_names_none_is_refused(client: Client, names: str) -> None:
+    with pytest.raises(UnknownController, match=r"leaves none to run, expected names, or \* as in \*,-namespace"):
+        ControllerManager(client, controllers=names)
+
+
 async def test_a_namespace_is_furnished_emptied_and_removed_by_all_together(client: Client) -> None:
     manager = ControllerManager(client)
     running = asyncio.create_task(manager.run())

@@ -2,7 +2,8 @@
 
 Every write over HTTP is kept in metadata.managedFields, as is every write that names its manager. The cluster's own parts
 write thousands of times a second within the process and are kept only once somebody applies the object, since only then
-does anybody ask; an object without entries is treated as Kubernetes treats one from before the first apply.
+does anybody ask; an object without entries is treated as Kubernetes treats one from before the first apply. Who creates an
+object manages what was written and its defaults, and nobody what admission adds.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ GATES: dict[str, str] = {
 
 
 class UnknownController(ValueError):
-    """A name that no controller has."""
+    """A name that no controller has, or a list that names none."""
 
 
 def chosen(names: str, gates: FeatureGates) -> list[str]:
@@ -69,5 +69,7 @@ def chosen(names: str, gates: FeatureGates) -> list[str]:
                 f"controllers: unknown name {bare!r}, expected one of {', '.join(CONTROLLERS)} or *"
             )
         wanted[bare] = not name.startswith("-")
+    if not any(wanted.values()):
+        raise UnknownController(f"controllers: {names!r} leaves none to run, expected names, or * as in *,-namespace")
     everything = wanted.get("*", False)
     return [n for n in CONTROLLERS if wanted.get(n, everything) and (n not in GATES or gates.enabled(GATES[n]))]

@@ -111,7 +111,8 @@ def track_update(
 ) -> list[Entry]:
     """The entries after a create (old None), update or patch by a manager.
 
-    Both trees are in the stored form, after defaults and strategy; `api_version` is the one that the client wrote in.
+    Both trees are in the stored form, with defaults; `api_version` is the one that the client wrote in. What admission
+    and strategy do to a new object comes later, and is nobody's.
     """
     api_version = api_version or conversion.home(resource).api_version()
     after = Versions(resource, new)
