@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dray.scheduler.queue import FLUSH_AFTER, MAX_BACKOFF, Place, SchedulingQueue
 from tests.scheduler.objects import pod
 
@@ -49,6 +51,65 @@ def test_pods_that_an_event_helps_are_tried_in_the_order_in_which_they_were_refu
     queue.activate(queue.refused_by())
     assert [w.pod.metadata.name for w in iter(queue.pop, None)] == ["a", "b", "c", "d"]
     assert queue.refused_by() == []
+
+
+class Helped:
+    """Pods that were refused, of which some event helps as many as there is `left` of it."""
+
+    def __init__(self, left: int, **priorities: int) -> None:
+        self.left = left
+        self.queue = SchedulingQueue(Time())
+        for name, priority in priorities.items():
+            self.queue.add(pod(name, priority=priority))
+        for waiting in sorted(iter(self.queue.pop, None), key=lambda w: w.pod.metadata.name):
+            self.queue.refuse(waiting, ["DynamicResources"], "no devices")
+        self.queue.activate_in_turn(self.queue.refused_by(), lambda: self.left > 0)
+
+    def tried(self, *, takes: int = 1) -> list[str]:
+        """Try what can be tried; each takes some of what is left."""
+        names = []
+        for waiting in iter(self.queue.pop, None):
+            names.append(waiting.pod.metadata.name)
+            self.left -= takes
+            if not takes:
+                self.queue.refuse(waiting, ["NodePorts"], "no")
+            self.queue.judged(waiting)
+        return names
+
+
+def test_pods_in_a_line_are_tried_by_priority_and_age_while_something_is_left() -> None:
+    helped = Helped(3, a=0, b=5, c=0, d=5, e=0)
+    assert helped.tried() == ["b", "d", "a"]
+    assert helped.queue.counts()["unschedulable"] == 2
+
+
+def test_nobody_of_a_line_is_tried_when_nothing_is_left() -> None:
+    helped = Helped(0, a=0, b=0)
+    assert helped.tried() == []
+    assert helped.queue.counts()["unschedulable"] == 2
+
+
+def test_those_who_can_do_nothing_with_it_let_the_next_in_line_try() -> None:
+    helped = Helped(1, a=0, b=0, c=0)
+    assert helped.tried(takes=0) == ["a", "b", "c"]
+    assert helped.queue.counts()["unschedulable"] == 3
+
+
+@pytest.mark.parametrize("event", ["gone", "gated"])
+def test_the_next_in_line_goes_when_the_one_before_will_not_be_tried(event: str) -> None:
+    helped = Helped(1, a=0, b=0, c=0)
+    if event == "gone":
+        helped.queue.remove("uid-a")
+    else:
+        helped.queue.add(pod("a"), gate="claim missing")
+    assert helped.tried() == ["b"]
+
+
+def test_who_was_helped_otherwise_loses_its_place_in_the_line() -> None:
+    helped = Helped(9, a=0, b=0, c=0)
+    helped.queue.activate_one("uid-b")
+    assert helped.tried() == ["a", "b", "c"]
+    assert helped.left == 6
 
 
 def test_backoff_doubles_up_to_a_limit() -> None:

@@ -9,13 +9,13 @@ import pytest
 
 from dray.api.errors import Forbidden, InternalError
 from dray.api.types.core import Event, Node, Pod
-from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.client import Client
 from dray.scheduler.demand import Candidate
 from dray.sim.hardware import DRIVER, node_tree
 from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write
-from tests.e2e.objects import claim, device, on_node, pod, request
+from tests.e2e.objects import claim, device, on_node, pod, request, template
 
 ALONE = (NODES, SCHEDULER)
 
@@ -145,6 +145,34 @@ async def test_of_changes_of_slices_that_come_together_the_last_one_is_not_misse
             changed = {"spec": {"devices": [device("gpu-0", number=number)]}}
             await c.client.patch(ResourceSlice, f"node-0-{DRIVER}-0", changed)
         await c.eventually(lambda: placed(c, "p"))
+
+
+async def test_of_many_pods_that_wait_for_devices_as_many_are_tried_as_devices_come() -> None:
+    async with cluster(nodes=1, devices=1) as c:
+        await c.create(ResourceClaimTemplate, template("one"))
+        names = [f"p{number}" for number in range(20)]
+        await c.create(Pod, *(pod(name, templates=["one"]) for name in names))
+        for name in names:
+            await c.eventually(lambda name=name: told_or_placed(c, name))
+        await c.quiet()
+        queue = c.scheduler.queue
+        attempts = {w.key: w.attempts for w in queue.refused_by()}
+        assert len(attempts) == 19
+        await c.client.patch(
+            ResourceSlice, f"node-0-{DRIVER}-0", {"spec": {"devices": [device(f"gpu-{n}") for n in range(4)]}}
+        )
+        await c.eventually(lambda: three_less(c))
+        await c.quiet()
+        assert {w.key: w.attempts for w in queue.refused_by()}.items() <= attempts.items()
+
+
+async def told_or_placed(c: Cluster, name: str) -> bool:
+    found = await c.pod(name)
+    return bool(found.spec.nodeName or found.status.conditions)
+
+
+async def three_less(c: Cluster) -> bool:
+    return len(c.scheduler.queue) == 16
 
 
 async def test_neighbours_that_come_or_go_wake_the_pod_up() -> None:

@@ -45,6 +45,7 @@ class Waiting:
     since: float = 0.0  # when it entered its place
     ready: float = 0.0  # when its backoff ends
     ticket: int = 0  # tells a current heap entry from an outdated one
+    line: Line | None = None  # those who come after it
 
     @property
     def key(self) -> str:
@@ -52,6 +53,31 @@ class Waiting:
 
     def backoff(self) -> float:
         return float(min(MAX_BACKOFF, INITIAL_BACKOFF * 2 ** max(0, self.attempts - 1)))
+
+    def rank(self) -> tuple[int, int]:
+        """By priority; of equals, who was there first."""
+        return -(self.pod.spec.priority or 0), self.ticket
+
+
+class Line:
+    """Unschedulable pods that the same event helps, each tried only if those before it left some of the help over.
+
+    The next one goes when the one before has its verdict, or is gone. Of a thousand pods that wait for one device, one is
+    tried when it becomes free.
+    """
+
+    def __init__(self, pods: Iterable[Waiting], is_left: Callable[[], bool]) -> None:
+        self._pods = [(*waiting.rank(), waiting) for waiting in pods]
+        heapq.heapify(self._pods)
+        self._is_left = is_left
+
+    def next(self) -> Waiting | None:
+        """The next one that still waits, if it has something to hope for."""
+        while self._pods:
+            _, ticket, waiting = heapq.heappop(self._pods)
+            if waiting.ticket == ticket:  # nothing else has happened to it
+                return waiting if self._is_left() else None
+        return None
 
 
 @dataclass
@@ -137,6 +163,17 @@ class SchedulingQueue:
         for waiting in sorted(helped, key=lambda w: w.ticket):
             self._enter(waiting, Place.ACTIVE)
 
+    def activate_in_turn(self, helped: Iterable[Waiting], is_left: Callable[[], bool]) -> None:
+        """As `activate`, where what helps one may be gone for the others: `is_left` is asked before each."""
+        if is_left():
+            self._call_next(Line(helped, is_left))
+
+    def judged(self, waiting: Waiting) -> None:
+        """A popped pod has its verdict, whichever: those who come after it may go."""
+        line, waiting.line = waiting.line, None
+        if line is not None:
+            self._call_next(line)
+
     def activate_one(self, uid: str) -> None:
         """Something happened that concerns this pod alone."""
         waiting = self._pods.get(uid)
@@ -168,6 +205,11 @@ class SchedulingQueue:
                 longest = first
         return longest
 
+    def _call_next(self, line: Line) -> None:
+        if (following := line.next()) is not None:
+            self._enter(following, Place.ACTIVE)
+            following.line = line
+
     def _leave(self, waiting: Waiting) -> None:
         if waiting.place is Place.UNSCHEDULABLE:
             group = self._refused[waiting.refused_by]
@@ -177,6 +219,8 @@ class SchedulingQueue:
         elif waiting.place is Place.GATED:
             del self._gated[waiting.key]
         waiting.ticket = -1
+        if waiting.place is Place.ACTIVE:
+            self.judged(waiting)  # it will not be tried
 
     def _enter(self, waiting: Waiting, place: Place) -> None:
         self._leave(waiting)

@@ -11,9 +11,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
-from dray.allocator import Features, Index
+from dray.allocator import Features, Fits, Index
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.gates import FeatureGates
@@ -176,6 +177,7 @@ class Scheduler:
             self.table.place(pod, promise.node, candidate.demand)
             log.debug("pod %s/%s goes to node %s", pod.metadata.namespace, pod.metadata.name, promise.node)
             self._in_background(self._bind(waiting, promise))
+        self.queue.judged(waiting)
         self._figures.attempted(result, profile.name, time.perf_counter() - started)
 
     def _decide(self, waiting: Waiting, candidate: Candidate, profile: Profile) -> Promise:
@@ -398,19 +400,21 @@ class Scheduler:
             self._look = loop.call_at(max(loop.time(), self._looked + LOOKS_APART), self._look_for_helped)
 
     def _look_for_helped(self) -> None:
-        """Wake the pods to which nodes can give more than when they were refused; the others go on waiting.
+        """Wake pods to which nodes can give more than when they were refused, while they can; the others go on waiting.
 
-        Of thousands that wait, many were refused by the same answer, and are asked about once.
+        Of thousands that wait, many were refused by the same answer: they ask for the same, are asked about once, and
+        woken one after the other.
         """
         self._look, self._looked = None, asyncio.get_running_loop().time()
-        refused = self.queue.refused_by({NAME})
-        answers = {claims.fits: claims for waiting in refused if (claims := waiting.claims) is not None}
-        news = {fits for fits, claims in answers.items() if self.devices.is_news(claims, self._timeout_of(claims.pod))}
-        if news:
-            self.queue.activate(w for w in refused if w.claims is not None and w.claims.fits in news)
-
-    def _timeout_of(self, pod: Pod) -> float:
-        return self._profiles[pod.spec.schedulerName].filter_timeout
+        alike: dict[Fits, list[Waiting]] = {}
+        asked: dict[Fits, PodClaims] = {}
+        for waiting in self.queue.refused_by({NAME}):
+            if (claims := waiting.claims) is not None and claims.fits is not None:
+                alike.setdefault(claims.fits, []).append(waiting)
+                asked[claims.fits] = claims
+        for fits, claims in asked.items():
+            timeout = self._profiles[claims.pod.spec.schedulerName].filter_timeout
+            self.queue.activate_in_turn(alike[fits], partial(self.devices.is_news, claims, timeout))
 
     def _devices_may_help(self) -> None:
         self.queue.activate(self.queue.refused_by({NAME}))
