@@ -30,6 +30,9 @@ async def figures() -> None:
     for what, seconds in (await b.reactions(50)).items():
         middle, late = seconds[len(seconds) // 2], seconds[int(len(seconds) * 0.99)]
         print(f"waiting for {what}: p50 {middle * 1000:.1f} ms, p99 {late * 1000:.1f} ms", flush=True)
+    for waiting in (200, 2000):
+        rate = await b.replacements(waiting, 200)
+        print(f"full cluster, {waiting} like pods waiting: {rate:.0f} pods/s take the place of others", flush=True)
     await floods()
 
 

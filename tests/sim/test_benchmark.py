@@ -24,3 +24,7 @@ async def test_alternatives_take_the_last_one() -> None:
 async def test_waiting_pods_go_on_at_once() -> None:
     for what, seconds in (await b.reactions(6)).items():
         assert seconds[2] < 0.5, what  # some milliseconds on a quiet machine; the shortest backoff is a second
+
+
+async def test_pods_that_wait_take_the_place_of_those_that_leave() -> None:
+    assert await b.replacements(12, 10) > 0

@@ -82,6 +82,7 @@ class Cluster:
         self.client = client
         self.informers = informers
         self.bound: asyncio.Queue[str] = asyncio.Queue()
+        self.refused: asyncio.Queue[str] = asyncio.Queue()
         self._count = 0
         informers.informer(Pod).add_handler(self._note)
 
@@ -89,6 +90,8 @@ class Cluster:
         for old, new in deltas:
             if new is not None and new.spec.nodeName and (old is None or not old.spec.nodeName):
                 self.bound.put_nowait(new.metadata.name)
+            elif new is not None and new.status.conditions and old is not None and not old.status.conditions:
+                self.refused.put_nowait(new.metadata.name)
 
     async def create(self, workload: Workload) -> str:
         self._count += 1
@@ -200,6 +203,21 @@ async def steady_state(nodes: int, devices: int, pods: int, workload: Workload) 
 async def burst_of(nodes: int, devices: int, pods: int, workload: Workload) -> float:
     async with cluster(nodes, devices, (workload,)) as measured:
         return await measured.burst(workload, pods)
+
+
+async def replacements(waiting: int, number: int) -> float:
+    """Pods a second that get devices where pods leave a full cluster, of many that wait."""
+    nodes, devices = 4, 8
+    async with cluster(nodes, devices, (PLAIN,)) as measured:
+        for _ in range(nodes * devices + waiting):
+            await measured.create(PLAIN)
+        for _ in range(waiting):
+            await measured.refused.get()
+        started = time.perf_counter()
+        for _ in range(number):
+            await measured.client.delete(Pod, await measured.bound.get(), NAMESPACE, grace=0)
+        await measured.wait(nodes * devices)
+        return number / (time.perf_counter() - started)
 
 
 async def reactions(tries: int) -> dict[str, list[float]]:
