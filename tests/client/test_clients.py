@@ -7,6 +7,7 @@ import random
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 import pytest
 
 from dray.api.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound
@@ -132,6 +133,29 @@ async def test_the_status_is_written_apart_from_the_rest(client: Client) -> None
     )
     assert node.status.nodeInfo.kubeletVersion == "v"
     assert not node.spec.unschedulable
+
+
+async def test_a_typed_status_replaces_the_fields_that_it_names_and_keeps_what_is_opaque(client: Client) -> None:
+    opaque = {"driver": "d.example.com", "parameters": {"kind": "K", "none": None, "list": [None, {"x": None}]}}
+    requests = [{"name": "r", "exactly": {"deviceClassName": "c"}}]
+    tree = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests, "config": [{"opaque": opaque}]}}}
+    claim = await client.create(resource.ResourceClaim, tree, namespace="ns")
+    result = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "d"}
+    config = [{"source": "FromClaim", "opaque": opaque}]
+    allocation = msgspec.convert({"devices": {"results": [result], "config": config}}, resource.AllocationResult)
+    users = [resource.ResourceClaimConsumerReference(resource="pods", name=name, uid=name) for name in "ab"]
+
+    async def write(over: resource.ResourceClaim, **status: Any) -> resource.ResourceClaim:
+        said = {"uid": over.metadata.uid, "resourceVersion": over.metadata.resourceVersion}
+        patch = {"metadata": said, "status": resource.ResourceClaimStatus(**status)}
+        return await client.patch(resource.ResourceClaim, "c", patch, "ns", subresource="status")
+
+    first = await write(claim, allocation=allocation, reservedFor=(users[0],))
+    assert first.status.allocation == allocation
+    with pytest.raises(Conflict):
+        await write(claim, reservedFor=(users[1],))
+    second = await write(first, reservedFor=(users[1],))
+    assert second.status == msgspec.structs.replace(first.status, reservedFor=(users[1],))
 
 
 async def test_a_pod_is_bound_through_its_subresource(client: Client) -> None:

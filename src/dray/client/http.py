@@ -22,6 +22,7 @@ import msgspec
 from dray.api.errors import Expired, NotFound, ServiceUnavailable
 from dray.api.resources import Resource
 from dray.api.types.core import Pod
+from dray.api.wire import Wire
 from dray.client.address import name_in, namespace_in, path, required_name
 from dray.client.clock import Clock, SystemClock
 from dray.client.codec import Codec
@@ -128,6 +129,8 @@ class Http:
         async with self._speaking(type_) as codec:
             path = _path(codec, namespace, required_name(codec.resource, name), subresource)
             body = codec.encode_patch(patch)
+            if isinstance(patch, dict) and isinstance(patch.get("status"), Wire) and b"null" in body:
+                body, kind = codec.encode_status(patch), PatchKind.JSON
             return cast(T, codec.object(await self._send("PATCH", path, query, body=body, media_type=kind.value)))
 
     async def delete(

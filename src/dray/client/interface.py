@@ -119,7 +119,8 @@ class Client(Protocol):
     ) -> T:
         """Change an object. `manager` names the field manager; `APPLY` needs one, and `force` takes fields over.
 
-        The `status` of a merge patch may be typed: what has its default there is left alone.
+        The `status` of a merge patch may be typed: what has its default there is left alone, the rest replaces what was
+        there; `metadata` then says which object is meant.
         """
         ...
 
