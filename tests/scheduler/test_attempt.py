@@ -161,6 +161,37 @@ def test_a_spread_pod_waits_for_a_domain_that_is_full() -> None:
     assert "1 node(s) didn't match pod topology spread constraints" in refused.message
 
 
+@pytest.mark.parametrize(
+    ("policy", "counts"),
+    [
+        ({}, "tainted"),
+        ({"nodeTaintsPolicy": "Honor"}, ""),
+        ({"nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}, "elsewhere"),
+    ],
+    ids=["default", "taints", "affinity"],
+)
+def test_policies_of_a_constraint_say_which_nodes_count(policy: dict[str, str], counts: str) -> None:
+    """A domain without pods to which the pod cannot go keeps it from the other domain, if it counts."""
+    scene = Scene(0)
+    scene.add(node("here", {"disk": "ssd"}))
+    scene.add(node("tainted", {"disk": "ssd"}, taints=[{"key": "k", "effect": "NoSchedule"}]))
+    if counts == "elsewhere":
+        scene.add(node("elsewhere"))
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        **policy,
+    }
+    spec = {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint], "nodeSelector": {"disk": "ssd"}}
+    assert scene.decide(pod("p", **spec)).node == "here"
+    if counts:
+        assert "PodTopologySpread" in scene.refusal(pod("q", **spec)).plugins
+    else:
+        assert scene.decide(pod("q", **spec)).node == "here"
+
+
 def test_the_better_alternative_outweighs_an_emptier_node() -> None:
     scene = Scene(2, devices=4)  # the fourth device of a node is the larger model
     taken = scene.decide(pod("first"), claim("x", one(_model("h100"))))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dray.allocator import Allocated, DeviceId
-from dray.api.errors import Conflict, NotFound
+from dray.api.errors import Conflict, NotFound, ServiceUnavailable
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import CLAIM_FINALIZER, Sharing
 from dray.api.types.core import Namespace, Node, Pod
@@ -85,6 +85,21 @@ async def test_a_pod_that_has_its_node_nevertheless_keeps_its_reservation(client
     await client.create(Pod, target, namespace="ns", name="p", subresource="binding")
     with pytest.raises(Conflict):
         await Binder(client).bind(promise(seen, await claim(client)))
+    assert await consumers(client) == ["p"]
+
+
+async def test_a_pod_that_may_have_its_node_keeps_its_reservation(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unanswered(*_: Any, **__: Any) -> Any:
+        raise ServiceUnavailable("no connection")
+
+    seen, free = await pod(client, "p"), await claim(client)
+    with monkeypatch.context() as cut:
+        cut.setattr(Binder, "_assign", unanswered)
+        cut.setattr(client, "get", unanswered)
+        with pytest.raises(ServiceUnavailable):
+            await Binder(client).bind(promise(seen, free))
     assert await consumers(client) == ["p"]
 
 

@@ -42,7 +42,8 @@ def refused(
     table: NodeTable, wanted: Any, nodes: int | None = None, eligible: int | None = None
 ) -> dict[str, set[str]]:
     rules = Neighbours(table, lambda namespace: LABELS.get(namespace, {}))
-    found = rules.refused(Candidate(wanted), table.everyone if nodes is None else nodes, eligible)
+    everywhere = table.everyone if nodes is None else nodes
+    found = rules.refused(Candidate(wanted), everywhere, None if eligible is None else lambda _: eligible)
     return {reason: {info.name for info in table.named(bad)} for reason, bad in found.items()}
 
 
@@ -85,6 +86,34 @@ def test_terms_mean_the_namespace_of_their_pod_unless_they_say_otherwise(table: 
     assert refused(table, pod("p", **away(term("x", host, **theirs)))) == {}
 
 
+def test_a_pod_that_is_wanted_near_matches_all_terms(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    table.place(pod("r", labels={"tier": "web"}), "b")
+    tier = {"labelSelector": {"matchLabels": {"tier": "web"}}, "topologyKey": "zone"}
+    assert refused(table, pod("p", **near(term("x"), tier))) == {neighbours.AFFINITY: {"a", "b", "c", "d"}}
+    table.place(pod("s", labels={"app": "x", "tier": "web"}), "c")
+    assert refused(table, pod("p", **near(term("x"), tier))) == {neighbours.AFFINITY: {"a", "b", "d"}}
+
+
+def test_keys_of_a_term_stand_for_the_labels_of_the_pod_itself(table: NodeTable) -> None:
+    table.place(pod("old", labels={"app": "x", "rev": "1"}), "a")
+    for keys, rev, bad in (
+        ({"matchLabelKeys": ["rev"]}, "1", {"a", "b"}),
+        ({"matchLabelKeys": ["rev"]}, "2", set()),
+        ({"matchLabelKeys": ["unset"]}, "2", {"a", "b"}),
+        ({"mismatchLabelKeys": ["rev"]}, "1", set()),
+        ({"mismatchLabelKeys": ["rev"]}, "2", {"a", "b"}),
+    ):
+        found = refused(table, pod("p", labels={"app": "x", "rev": rev}, **away(term("x", **keys))))
+        assert found == ({neighbours.ANTI_AFFINITY: bad} if bad else {}), (keys, rev)
+
+
+def test_placed_pods_refuse_with_their_own_labels_for_the_keys_that_they_name(table: NodeTable) -> None:
+    table.place(pod("old", labels={"app": "x", "rev": "1"}, **away(term("x", matchLabelKeys=["rev"]))), "a")
+    assert refused(table, pod("p", labels={"app": "x", "rev": "2"})) == {}
+    assert refused(table, pod("p", labels={"app": "x", "rev": "1"})) == {neighbours.EXISTING_ANTI_AFFINITY: {"a", "b"}}
+
+
 def spread(skew: int = 1, **more: Any) -> dict[str, Any]:
     constraint = {
         "maxSkew": skew,
@@ -93,7 +122,7 @@ def spread(skew: int = 1, **more: Any) -> dict[str, Any]:
         "labelSelector": {"matchLabels": {"app": "x"}},
         **more,
     }
-    return {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint]}
+    return {"labels": {"app": "x", "rev": "2"}, "topologySpreadConstraints": [constraint]}
 
 
 def test_spreading_refuses_crowded_domains_and_nodes_without_a_domain(table: NodeTable) -> None:
@@ -110,6 +139,12 @@ def test_spreading_refuses_crowded_domains_and_nodes_without_a_domain(table: Nod
 def test_pods_of_other_namespaces_and_pods_that_go_do_not_count_for_spreading(table: NodeTable) -> None:
     table.place(pod("q", labels={"app": "x"}, namespace="team"), "a")
     assert neighbours.SPREADING not in refused(table, pod("p", **spread()))
+
+
+def test_pods_are_spread_apart_from_those_with_another_value_of_a_key(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x", "rev": "1"}), "a")
+    assert neighbours.SPREADING in refused(table, pod("p", **spread()))
+    assert neighbours.SPREADING not in refused(table, pod("p", **spread(matchLabelKeys=["rev"])))
 
 
 def test_too_few_domains_count_as_an_empty_one(table: NodeTable) -> None:

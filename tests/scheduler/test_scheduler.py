@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from dray.api.errors import Forbidden, InternalError
+from dray.api.errors import Expired, Forbidden, InternalError
 from dray.api.types.core import Event, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from dray.client import Client
+from dray.client import Client, PatchKind
 from dray.scheduler.demand import Candidate
 from dray.sim.hardware import DRIVER, node_tree
 from tests.e2e.cluster import NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write
 from tests.e2e.objects import claim, device, on_node, pod, request, template
+from tests.waiting import eventually
 
 ALONE = (NODES, SCHEDULER)
 
@@ -60,7 +62,7 @@ async def test_higher_priority_goes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "event", ["pod gone", "pod done", "node added", "node uncordoned", "node labelled", "taint gone"]
+    "event", ["pod gone", "pod done", "pod smaller", "node added", "node uncordoned", "node labelled", "taint gone"]
 )
 async def test_what_makes_room_wakes_the_pod_up(event: str) -> None:
     async with cluster(nodes=1, parts=ALONE) as c:
@@ -81,6 +83,9 @@ async def test_what_makes_room_wakes_the_pod_up(event: str) -> None:
                 await c.delete(Pod, "big")
             case "pod done":
                 await c.client.patch(Pod, "big", {"status": {"phase": "Failed"}}, "default", subresource="status")
+            case "pod smaller":
+                smaller = {"spec": needs("1")}
+                await c.client.patch(Pod, "big", smaller, "default", kind=PatchKind.STRATEGIC, subresource="resize")
             case "node added":
                 await add_node(c.client, 7)
             case "node uncordoned":
@@ -191,6 +196,40 @@ async def test_neighbours_that_come_or_go_wake_the_pod_up() -> None:
         await c.runs("avoids")
 
 
+def beside(app: str, *, wanted: bool) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    kind = "podAffinity" if wanted else "podAntiAffinity"
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+async def test_labels_of_a_neighbour_or_of_its_own_wake_the_pod_up() -> None:
+    async with cluster(nodes=1, parts=ALONE) as c:
+        await c.create(Pod, pod("there", **beside("loud", wanted=False)))
+        await c.runs("there")
+        await c.create(Pod, pod("near", **beside("x", wanted=True)), pod("far", labels={"app": "loud"}))
+        for name, changed, label in (("near", "there", "x"), ("far", "far", "quiet")):
+            await c.waits(name)
+            await c.client.patch(Pod, changed, {"metadata": {"labels": {"app": label}}}, "default")
+            await c.eventually(lambda name=name: placed(c, name))
+
+
+async def test_a_domain_that_goes_wakes_the_pod_up() -> None:
+    async with cluster(nodes=2, parts=ALONE) as c:
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "x"}},
+        }
+        await c.create(Pod, pod("there", labels={"app": "x"}, **on_node("node-0")))
+        await c.runs("there")
+        await c.client.patch(Node, "node-1", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
+        await c.create(Pod, pod("p", labels={"app": "x"}, topologySpreadConstraints=[constraint]))
+        await c.waits("p")
+        await c.client.delete(Node, "node-1")
+        await c.eventually(lambda: placed(c, "p"))
+
+
 async def test_a_deleted_pod_is_forgotten() -> None:
     async with cluster(nodes=1, parts=ALONE) as c:
         await c.create(Pod, pod("p", **needs("999")))
@@ -271,6 +310,98 @@ async def test_a_binding_that_fails_is_tried_again() -> None:
         await c.create(Pod, pod("p", claims=["gpu"]))
         await c.runs("p")
         assert failures == 0
+
+
+async def test_a_binding_that_fails_makes_room_for_others() -> None:
+    refused = asyncio.Event()
+
+    async def refuse(write: Write) -> None:
+        if write.binds and write.name == "a":
+            await refused.wait()
+            raise Forbidden("never on this node")
+
+    async with cluster(nodes=1, parts=(NODES,)) as c:
+        c.hooks[SCHEDULER] = refuse
+        await c.start(SCHEDULER)
+        await c.create(Pod, pod("a", **needs("40")))
+        await c.quiet()
+        await c.create(Pod, pod("b", **needs("40")))
+        assert "1 Insufficient cpu" in await c.waits("b")
+        refused.set()
+        await c.eventually(lambda: placed(c, "b"))
+
+
+async def test_a_binding_that_fails_unexpectedly_is_tried_again() -> None:
+    failures = iter([RuntimeError("nobody thought of this")])
+
+    async def fail(write: Write) -> None:
+        if write.binds and (failure := next(failures, None)) is not None:
+            raise failure
+
+    async with cluster(nodes=1, devices=1, parts=(NODES,)) as c:
+        c.hooks[SCHEDULER] = fail
+        await c.start(SCHEDULER)
+        await c.create(ResourceClaim, claim("c"))
+        await c.create(Pod, pod("p", claims=["c"]))
+        await eventually(lambda: c.audit.findings)
+        assert "nobody thought of this" in c.audit.findings.pop()
+        await c.runs("p")
+
+
+class Lossy:
+    """A client whose watch of claims is lost once: what happens until it is `found` again is never told."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.lost = False
+        self.found = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def watch(self, type_: type[Any], *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+        async for batch in self._client.watch(type_, *arguments, **options):
+            if type_ is ResourceClaim and self.lost:
+                await self.found.wait()
+                self.lost = False
+                raise Expired("too old resource version")
+            yield batch
+
+
+async def test_devices_whose_claim_was_allocated_and_freed_unseen_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Lossy] = []
+    client_of = Cluster.client_of
+
+    def lossy(cluster: Cluster, part: str) -> Any:
+        client = client_of(cluster, part)
+        if part == SCHEDULER:
+            made.append(client := Lossy(client))
+        return client
+
+    monkeypatch.setattr(Cluster, "client_of", lossy)
+    async with cluster(nodes=1, devices=1) as c:
+        await c.create(ResourceClaim, claim("shared"), claim("other"))
+        await c.quiet()
+        made[0].lost = True
+        await c.create(Pod, pod("a", claims=["shared"]))
+        await c.runs("a")
+        await c.delete(Pod, "a")
+        await c.eventually(lambda: is_free(c, "shared"))
+        made[0].found.set()
+        await c.eventually(lambda: seen(made[0]))
+        await c.create(Pod, pod("b", claims=["shared"]))
+        await c.runs("b")
+        await c.delete(Pod, "b")
+        await c.create(Pod, pod("c", claims=["other"]))
+        await c.runs("c")
+
+
+async def is_free(c: Cluster, name: str) -> bool:
+    return (await c.claim(name)).status.allocation is None
+
+
+async def seen(client: Lossy) -> bool:
+    return not client.lost
 
 
 async def test_a_binding_that_is_refused_is_told_to_the_pod() -> None:

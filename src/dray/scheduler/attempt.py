@@ -7,11 +7,13 @@ for every node why it was refused, in the words that users know.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
+from dray.api.types.core import TopologySpreadConstraint
 from dray.scheduler.configuration import Profile
 from dray.scheduler.demand import Candidate
 from dray.scheduler.devices import CANNOT_ALLOCATE, NAME, Devices, PodClaims, Promise
-from dray.scheduler.filters import NODE_AFFINITY, NODE_FILTERS, KeptSets
+from dray.scheduler.filters import NODE_AFFINITY, NODE_FILTERS, TAINT_TOLERATION, KeptSets
 from dray.scheduler.neighbours import SPREADING, SPREADING_LABEL, Neighbours
 from dray.scheduler.nodes import NodeInfo, NodeTable, Sample
 from dray.scheduler.scores import (
@@ -99,7 +101,7 @@ class Placement:
                     for reason in rule.reasons(candidate, info):
                         tally.add(rule.name, reason)
                 nodes &= accepted
-        eligible = self._sets.accepting(NODE_AFFINITY, candidate) if candidate.spec.topologySpreadConstraints else None
+        eligible = partial(self._spread_over, candidate)
         for reason, refused in self._neighbours.refused(candidate, nodes, eligible).items():
             plugin = "PodTopologySpread" if reason in (SPREADING, SPREADING_LABEL) else "InterPodAffinity"
             if plugin not in profile.disabled_filters:
@@ -112,6 +114,15 @@ class Placement:
             tally.add(NAME, reason, refused.bit_count())
             if reason == CANNOT_ALLOCATE and not nodes:
                 tally.notes.append(self._devices.explain(claims, refused))
+        return nodes
+
+    def _spread_over(self, candidate: Candidate, constraint: TopologySpreadConstraint) -> int:
+        """The nodes whose domains count for a constraint, whether there is room on them or not."""
+        nodes = self._table.everyone
+        if constraint.nodeAffinityPolicy != "Ignore":
+            nodes &= self._sets.accepting(NODE_AFFINITY, candidate)
+        if constraint.nodeTaintsPolicy == "Honor":
+            nodes &= self._sets.accepting(TAINT_TOLERATION, candidate)
         return nodes
 
     def _choose(self, candidate: Candidate, claims: PodClaims, profile: Profile, nodes: int) -> NodeInfo:

@@ -39,14 +39,19 @@ class Binder:
         self._client = client
         self._sharing = sharing
 
-    async def bind(self, promise: Promise) -> None:
-        """Claims first, then the pod; on failure the reservations are taken back and the error goes on."""
+    async def bind(self, promise: Promise) -> list[ResourceClaim]:
+        """Claims first, then the pod; on failure the reservations are taken back and the error goes on.
+
+        Returns the claims as they were written, or found to need nothing.
+        """
         pod = promise.claims.pod
+        settled: list[ResourceClaim] = []
         reserved: list[ResourceClaim] = []
         try:
             for use in promise.claims.uses:
-                claim = await self._settle(promise, use)
-                if claim is not None:
+                claim, own = await self._settle(promise, use)
+                settled.append(claim)
+                if own:
                     reserved.append(claim)
             await self._assign(pod, promise.node)
         except BaseException:
@@ -54,13 +59,19 @@ class Binder:
                 for claim in reserved:
                     await self.unreserve(claim, pod)
             raise
+        return settled
 
     async def _has_node(self, pod: Pod) -> bool:
-        """Whether a pod that we could not bind is bound: the answer was lost, or somebody else was faster."""
+        """Whether a pod that we could not bind is bound: the answer was lost, or somebody else was faster.
+
+        Where that cannot be found out, it may be: a reservation too many keeps nobody from running.
+        """
         try:
             current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
-        except ApiError:
+        except NotFound:
             return False
+        except ApiError:
+            return True
         return current.metadata.uid == pod.metadata.uid and bool(current.spec.nodeName)
 
     async def _assign(self, pod: Pod, node: str) -> None:
@@ -69,13 +80,13 @@ class Binder:
         binding = Binding(metadata=metadata, target=ObjectReference(apiVersion="v1", kind="Node", name=node))
         await self._client.create(Pod, binding, namespace=namespace, name=name, subresource="binding")
 
-    async def _settle(self, promise: Promise, use: ClaimUse) -> ResourceClaim | None:
-        """Make one claim allocated and reserved; the claim, where the pod's own reservation was added."""
+    async def _settle(self, promise: Promise, use: ClaimUse) -> tuple[ResourceClaim, bool]:
+        """Make one claim allocated and reserved; the claim, and whether the pod's own reservation was added."""
         claim, own = use.claim, False
         for _ in range(CONFLICTS_ENDURED):
             try:
                 if self._is_settled(promise, use, claim):
-                    return claim if own else None
+                    return claim, own
                 # What was written is looked at again: a server without a gate drops what it does not know.
                 claim, own = await self._write(promise, use, claim)
             except Conflict:

@@ -82,25 +82,34 @@ class DeviceLedger:
     """Which claim holds which devices: what the claims say, and what was promised but is not written yet.
 
     Two claims may hold a device here for a while: another scheduler wrote what this one has promised too. It is free
-    when the last of them lets go.
+    when the last of them lets go. A promise ends with the news of the claim that has the devices; as that may be skipped
+    where a watch starts over, it also ends with news of a claim without devices that is younger than what was written.
     """
 
     def __init__(self, index: Index) -> None:
         self._index = index
         self._written: dict[str, tuple[DeviceId, ...]] = {}
         self._promised: dict[str, tuple[DeviceId, ...]] = {}
+        self._kept: dict[str, int] = {}  # promises that were written: the version of the claim
         self._shared: Counter[DeviceId] = Counter()  # further holders of a device, beyond the first
         self._taken: set[DeviceId] = set()
 
-    def written(self, uid: str, devices: tuple[DeviceId, ...] | None) -> bool:
+    def written(self, uid: str, devices: tuple[DeviceId, ...] | None, version: int = 0) -> bool:
         """What the API server says a claim holds, None while it is not allocated; True when devices became free."""
         before = self._held(uid)
         if devices is None:
             self._written.pop(uid, None)
+            if uid in self._kept and version >= self._kept[uid]:
+                self._end_promise(uid)
         else:
             self._written[uid] = devices
-            self._promised.pop(uid, None)
+            self._end_promise(uid)
         return self._settle(before, self._held(uid))
+
+    def kept(self, uid: str, version: int) -> None:
+        """A promise was written; the news of it may still be on its way, or never come."""
+        if uid in self._promised:
+            self._kept[uid] = version
 
     def promise(self, uid: str, devices: tuple[DeviceId, ...]) -> None:
         before = self._held(uid)
@@ -110,8 +119,12 @@ class DeviceLedger:
     def forget(self, uid: str) -> bool:
         """Take a promise back that was not written; True when devices became free."""
         before = self._held(uid)
-        self._promised.pop(uid, None)
+        self._end_promise(uid)
         return self._settle(before, self._held(uid))
+
+    def _end_promise(self, uid: str) -> None:
+        self._promised.pop(uid, None)
+        self._kept.pop(uid, None)
 
     def is_promised(self, uid: str) -> bool:
         return uid in self._promised
@@ -363,7 +376,20 @@ class Devices:
             )
         if gone:
             self.ledger.forget(claim.metadata.uid)
-        return self.ledger.written(claim.metadata.uid, devices)
+        return self.ledger.written(claim.metadata.uid, devices, _version(claim))
+
+    def claim_written(self, claim: ResourceClaim) -> bool:
+        """Note what a binding wrote; True when devices became free, as somebody has taken it back since."""
+        uid, meta = claim.metadata.uid, claim.metadata
+        if not self.ledger.is_promised(uid):
+            return False  # the news was faster
+        self.ledger.kept(uid, _version(claim))
+        known = self._claims.get(meta.namespace, meta.name)
+        return known is not None and known.metadata.uid == uid and self.claim_changed(known, gone=False)
+
+
+def _version(claim: ResourceClaim) -> int:
+    return int(claim.metadata.resourceVersion or 0)
 
 
 class KeptNodes:

@@ -155,11 +155,12 @@ def _required_nodes(pod: Candidate) -> NodeSelector | None:
     return affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
 
 
+TAINT_TOLERATION = TaintToleration()
 NODE_AFFINITY = NodeAffinity()
 NODE_FILTERS: tuple[Filter, ...] = (
     NodeUnschedulable(),
     NodeName(),
-    TaintToleration(),
+    TAINT_TOLERATION,
     NODE_AFFINITY,
     NodePorts(),
     NodeResourcesFit(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from dray.api.selectors import label_selector
+from dray.api.selectors import LabelSelector, Requirement, label_selector
 from dray.api.types.core import Pod, PodAffinityTerm, TopologySpreadConstraint
 from dray.scheduler.demand import Candidate
 from dray.scheduler.nodes import NodeInfo, NodeTable
@@ -21,6 +21,8 @@ SPREADING = "node(s) didn't match pod topology spread constraints"
 SPREADING_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
+Eligible = Callable[[TopologySpreadConstraint], int]
+Selects = Callable[[Pod], bool]
 
 
 class Neighbours:
@@ -30,20 +32,22 @@ class Neighbours:
         self._table = table
         self._namespace_labels = namespace_labels
 
-    def refused(self, candidate: Candidate, nodes: int, eligible: int | None = None) -> dict[str, int]:
+    def refused(self, candidate: Candidate, nodes: int, eligible: Eligible | None = None) -> dict[str, int]:
         """Which of these nodes are refused, by reason; a node appears under the first reason only.
 
-        Pods are spread over the domains of the `eligible` nodes, also where those are full; without, over `nodes`.
+        Pods are spread over the domains of the nodes that are `eligible` for a constraint, also where those are full;
+        without, over `nodes`.
         """
         refused: dict[str, int] = {}
-        for reason, verdict in self._verdicts(candidate, nodes, nodes if eligible is None else eligible):
+        offered = nodes
+        for reason, verdict in self._verdicts(candidate, nodes, eligible or (lambda _: offered)):
             bad = verdict & nodes
             if bad:
                 refused[reason] = refused.get(reason, 0) | bad
                 nodes &= ~bad
         return refused
 
-    def _verdicts(self, candidate: Candidate, nodes: int, eligible: int) -> Iterable[tuple[str, int]]:
+    def _verdicts(self, candidate: Candidate, nodes: int, eligible: Eligible) -> Iterable[tuple[str, int]]:
         affinity = candidate.spec.affinity
         if affinity and affinity.podAffinity:
             yield (
@@ -59,14 +63,18 @@ class Neighbours:
             yield EXISTING_ANTI_AFFINITY, self._refused_by_others(candidate)
         for constraint in candidate.spec.topologySpreadConstraints:
             if constraint.whenUnsatisfiable == "DoNotSchedule":
-                yield from self._unbalanced(candidate, constraint, nodes, eligible)
+                yield from self._unbalanced(candidate, constraint, nodes, eligible(constraint))
 
     def _unattracted(self, candidate: Candidate, terms: Iterable[PodAffinityTerm]) -> int:
-        """Nodes outside the domains of the pods that this one wants to be near."""
+        """Nodes outside the domains of the pods that this one wants to be near: those that all of its terms select."""
         terms = tuple(terms)
-        domains = [self._domains(candidate.pod, term) for term in terms]
-        nobody_yet = not any(domains)
-        first_of_its_kind = nobody_yet and all(self.matches(term, candidate.pod, candidate.pod) for term in terms)
+        selections = [self._selection(term, candidate.pod) for term in terms]
+
+        def wanted(other: Pod) -> bool:
+            return all(selects(other) for selects in selections)
+
+        domains = [self._domains(term.topologyKey, wanted) for term in terms]
+        first_of_its_kind = not any(domains) and wanted(candidate.pod)
         bad = 0
         for info in self._table:
             for term, values in zip(terms, domains, strict=True):
@@ -80,7 +88,7 @@ class Neighbours:
         """Nodes in the domains of the pods that this one wants to be away from."""
         bad = 0
         for term in terms:
-            values = self._domains(candidate.pod, term)
+            values = self._domains(term.topologyKey, self._selection(term, candidate.pod))
             bad |= self._in_domains(term.topologyKey, values)
         return bad
 
@@ -90,7 +98,7 @@ class Neighbours:
         for placed, info in self._table.refusers.values():
             for term in required_anti_affinity(placed.pod):
                 value = label(info, term.topologyKey)
-                if value is not None and self.matches(term, placed.pod, candidate.pod):
+                if value is not None and self._selection(term, placed.pod)(candidate.pod):
                     bad |= self._in_domains(term.topologyKey, {value: 1})
         return bad
 
@@ -102,7 +110,7 @@ class Neighbours:
         fewest = min(counts.values(), default=0)
         if constraint.minDomains is not None and len(counts) < constraint.minDomains:
             fewest = 0
-        itself = label_selector(constraint.labelSelector).matches(candidate.pod.metadata.labels)
+        itself = selector_of(constraint, candidate.pod).matches(candidate.pod.metadata.labels)
         unlabelled = crowded = 0
         for info in self._table.named(nodes):
             value = label(info, constraint.topologyKey)
@@ -116,6 +124,7 @@ class Neighbours:
     def spread_counts(self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int) -> Counter[str]:
         """How many matching pods each domain of these nodes has."""
         counts: Counter[str] = Counter()
+        selector = selector_of(constraint, candidate.pod)
         for info in self._table.named(nodes):
             value = label(info, constraint.topologyKey)
             if value is None:
@@ -123,17 +132,17 @@ class Neighbours:
             counts[value] += sum(
                 placed.pod.metadata.namespace == candidate.pod.metadata.namespace
                 and placed.pod.metadata.deletionTimestamp is None
-                and label_selector(constraint.labelSelector).matches(placed.pod.metadata.labels)
+                and selector.matches(placed.pod.metadata.labels)
                 for placed in info.pods.values()
             )
         return counts
 
-    def _domains(self, owner: Pod, term: PodAffinityTerm) -> Counter[str]:
-        """The domains with placed pods that a term of `owner` selects, and how many."""
+    def _domains(self, key: str, selects: Selects) -> Counter[str]:
+        """The domains with placed pods that are selected, and how many."""
         found: Counter[str] = Counter()
         for placed, info in self._table.placed():
-            value = label(info, term.topologyKey)
-            if value is not None and self.matches(term, owner, placed.pod):
+            value = label(info, key)
+            if value is not None and selects(placed.pod):
                 found[value] += 1
         return found
 
@@ -142,16 +151,21 @@ class Neighbours:
             return 0
         return sum(1 << info.position for info in self._table if label(info, key) in values)
 
-    def matches(self, term: PodAffinityTerm, owner: Pod, other: Pod) -> bool:
-        """Whether a term of `owner` selects `other`."""
-        if not label_selector(term.labelSelector).matches(other.metadata.labels):
-            return False
-        namespace = other.metadata.namespace
-        if namespace in term.namespaces:
-            return True
-        if term.namespaceSelector is not None:
-            return label_selector(term.namespaceSelector).matches(self._namespace_labels(namespace))
-        return not term.namespaces and namespace == owner.metadata.namespace
+    def _selection(self, term: PodAffinityTerm, owner: Pod) -> Selects:
+        """Which pods a term of `owner` selects."""
+        selector = selector_of(term, owner)
+        namespaces = term.namespaces
+        if not namespaces and term.namespaceSelector is None:
+            namespaces = (owner.metadata.namespace,)
+        among = label_selector(term.namespaceSelector)
+
+        def selects(other: Pod) -> bool:
+            namespace = other.metadata.namespace
+            return selector.matches(other.metadata.labels) and (
+                namespace in namespaces or among.matches(self._namespace_labels(namespace))
+            )
+
+        return selects
 
     def preference(self, candidate: Candidate) -> dict[int, int]:
         """By node position, how much preferred affinity of the pod speaks for it (or against)."""
@@ -165,11 +179,21 @@ class Neighbours:
         )
         for sign, terms in ((1, attract), (-1, repel)):
             for weighted in terms:
-                domains = self._domains(candidate.pod, weighted.podAffinityTerm)
+                term = weighted.podAffinityTerm
+                domains = self._domains(term.topologyKey, self._selection(term, candidate.pod))
                 for info in self._table if domains else ():
-                    count = domains.get(label(info, weighted.podAffinityTerm.topologyKey) or "", 0)
+                    count = domains.get(label(info, term.topologyKey) or "", 0)
                     total[info.position] += sign * weighted.weight * count
         return total
+
+
+def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) -> LabelSelector:
+    """What a rule of `owner` selects by labels: those that it says, and its owner's own for the keys that it names."""
+    selector, labels = label_selector(rule.labelSelector), owner.metadata.labels
+    same = [Requirement(key, "=", (labels[key],)) for key in rule.matchLabelKeys if key in labels]
+    others = rule.mismatchLabelKeys if isinstance(rule, PodAffinityTerm) else ()
+    different = [Requirement(key, "!=", (labels[key],)) for key in others if key in labels]
+    return LabelSelector((*selector.requirements, *same, *different), selector.nothing)
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:

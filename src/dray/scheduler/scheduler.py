@@ -212,31 +212,40 @@ class Scheduler:
 
     async def _bind(self, waiting: Waiting, promise: Promise) -> None:
         pod = promise.claims.pod
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         started = time.perf_counter()
         if (telling := self._telling.get(pod.metadata.uid)) is not None:
             await asyncio.wait([telling])  # else the pod could be told last that it waits
         try:
-            await self._binder.bind(promise)
-        except (ApiError, Overtaken) as error:
-            log.info("binding %s/%s failed: %s", pod.metadata.namespace, pod.metadata.name, error)
-            self._undo(promise)
-            self.queue.retry(waiting, str(error))
-            if not isinstance(error, PASSING):
-                self._tell(pod, SCHEDULER_ERROR, f"binding to node {promise.node} failed: {error}")
-            if self.queue.get(waiting.key) is waiting:
-                self._take_in(waiting.pod, waiting.pod)  # a claim that went meanwhile keeps it out until it is back
+            settled = await self._binder.bind(promise)
+        except Exception as error:  # whatever it is, the pod must not be lost
+            unexpected = not isinstance(error, (ApiError, Overtaken))
+            level = logging.ERROR if unexpected else logging.INFO
+            log.log(level, "binding %s failed: %s", name, error, exc_info=unexpected)
+            self._not_bound(waiting, promise, error)
             return
+        if sum(map(self.devices.claim_written, settled)):
+            self._other_devices_may_help()
         self._figures.passed("Bind", pod.spec.schedulerName, time.perf_counter() - started)
         self._figures.chose(promise.outcome.alternatives if promise.outcome else ())
         self._told.pop(pod.metadata.uid, None)
-        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         self._recorder.record(pod, "Scheduled", f"Successfully assigned {name} to {promise.node}")
+
+    def _not_bound(self, waiting: Waiting, promise: Promise, error: Exception) -> None:
+        self._undo(promise)
+        self.queue.retry(waiting, str(error))
+        if self.queue.get(waiting.key) is not waiting:
+            return  # gone meanwhile
+        if not isinstance(error, PASSING):
+            self._tell(waiting.pod, SCHEDULER_ERROR, f"binding to node {promise.node} failed: {error}")
+        self._take_in(waiting.pod, waiting.pod)  # a claim that went meanwhile keeps it out until it is back
 
     def _undo(self, promise: Promise) -> None:
         uid = promise.claims.pod.metadata.uid
         current = self._pods.get(promise.claims.pod.metadata.namespace, promise.claims.pod.metadata.name)
         if current is None or current.metadata.uid != uid or not current.spec.nodeName:
             self.table.unplace(uid)
+            self.queue.activate(self.queue.refused_by(ROOM_RULES))
         for claim in promise.claims.pending:
             self.devices.ledger.forget(claim.metadata.uid)
         if promise.claims.pending:
@@ -296,8 +305,10 @@ class Scheduler:
             elif new.spec.nodeName:
                 self.table.place(new, new.spec.nodeName)
                 self.queue.remove(new.metadata.uid)
-                if old is None or not old.spec.nodeName:
+                if old is None or not old.spec.nodeName or old.metadata.labels != new.metadata.labels:
                     self.queue.activate(self.queue.refused_by(NEIGHBOUR_RULES))
+                elif _spec_changed(old, new):  # it may need less now
+                    self.queue.activate(self.queue.refused_by(ROOM_RULES))
             elif new.spec.schedulerName in self._profiles:
                 self._take_in(old, new)
 
@@ -318,7 +329,7 @@ class Scheduler:
         self.queue.add(new, gate=gate)
         if gate and not gates and (old is None or old is new):
             asyncio.get_running_loop().call_later(PATIENCE, self._tell_gated, new.metadata.uid)
-        if old is not None and old.spec is not new.spec and old.spec != new.spec:
+        if old is not None and (_spec_changed(old, new) or old.metadata.labels != new.metadata.labels):
             self.queue.activate_one(new.metadata.uid)
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
@@ -327,6 +338,7 @@ class Scheduler:
                 assert old is not None
                 self.table.remove(old.metadata.name)
                 self.devices.index.remove_node(old.metadata.name)
+                self.queue.activate(self.queue.refused_by(NEIGHBOUR_RULES))  # its domain may be gone
             elif old is None or _node_matters(old, new):
                 self.devices.index.upsert_node(new)
                 self.table.upsert(new, self.devices.index.number(new.metadata.name))
@@ -424,10 +436,15 @@ class Scheduler:
         return namespace.metadata.labels if namespace is not None else {}
 
 
+def _spec_changed(old: Pod, new: Pod) -> bool:
+    return old.spec is not new.spec and old.spec != new.spec
+
+
 def _node_matters(old: Node, new: Node) -> bool:
     """Whether a node changed in a way that a rule can see; heartbeats do not."""
     return (
         old.spec != new.spec
         or old.metadata.labels != new.metadata.labels
         or old.status.allocatable != new.status.allocatable
+        or old.status.capacity != new.status.capacity
     )
