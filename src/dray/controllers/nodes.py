@@ -11,12 +11,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from dray.api.errors import NotFound
 from dray.api.types.core import Node, Pod, Taint
 from dray.api.types.resource import ResourceSlice
-from dray.client import Controller, Deltas, Tree
+from dray.client import Controller, Deltas, PatchKind, Tree
 from dray.client.clock import timestamp
 from dray.controllers.context import Context
 
@@ -116,23 +114,23 @@ class NodeGarbage:
         meta = pod.metadata
         try:
             if pod.status.phase not in _DONE:
-                patch = {"metadata": {"uid": meta.uid}, "status": self._failed(pod, message)}
-                await self._client.patch(Pod, meta.name, patch, meta.namespace, subresource="status")
+                patch = {"metadata": {"uid": meta.uid}, "status": self._failed(message)}
+                await self._client.patch(
+                    Pod, meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
+                )
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace=0)
         except NotFound:
             pass  # gone already
 
-    def _failed(self, pod: Pod, message: str) -> Tree:
-        now = timestamp(self._clock.time())
+    def _failed(self, message: str) -> Tree:
         target: Tree = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "DeletionByPodGC",
             "message": message,
-            "lastTransitionTime": now,
+            "lastTransitionTime": timestamp(self._clock.time()),
         }
-        kept = [msgspec.to_builtins(c) for c in pod.status.conditions if c.type != "DisruptionTarget"]
-        return {"phase": "Failed", "conditions": [*kept, target]}
+        return {"phase": "Failed", "conditions": [target]}
 
     async def _delete_slice(self, one: ResourceSlice) -> None:
         with suppress(NotFound):  # its owner reference was faster

@@ -221,6 +221,20 @@ async def test_a_pod_that_ends_is_replaced_and_the_second_time_after_a_pause(cli
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_a_pod_that_ended_and_is_held_by_a_finalizer_is_replaced(
+    client: Client, start: Start, kubelets: Kubelets
+) -> None:
+    await create(client, template=template(nodeSelector={"number": "1"}))
+    async with start(DaemonSetController):
+        await becomes(lambda: counts(client), full(1))
+        (held,) = await pods(client)
+        await client.patch(Pod, held.metadata.name, {"metadata": {"finalizers": ["test/hold"]}}, NAMESPACE)
+        await kubelets.finish(held, code=1)
+        await becomes(lambda: _phases(client), ["Failed", "Running"])
+        await becomes(lambda: counts(client), full(1))
+        await client.patch(Pod, held.metadata.name, {"metadata": {"finalizers": None}}, NAMESPACE)
+
+
 async def _end(client: Client, kubelets: Kubelets) -> str:
     await becomes(lambda: _phases(client), ["Running"])
     (pod,) = await pods(client)
@@ -229,7 +243,7 @@ async def _end(client: Client, kubelets: Kubelets) -> str:
 
 
 async def _phases(client: Client) -> list[str]:
-    return [pod.status.phase for pod in await pods(client)]
+    return sorted(pod.status.phase for pod in await pods(client))
 
 
 async def test_restarts_make_no_extra_pods(client: Client, start: Start, kubelets: Kubelets) -> None:

@@ -120,7 +120,9 @@ def node_of(pod: Pod) -> str:
 
 
 def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    """The pods for each node; those that have ended and only wait for a finalizer leave their place to others."""
     found: dict[str, list[Pod]] = {}
+    pods = [pod for pod in pods if not (is_finished(pod) and is_deleting(pod))]
     for pod in sorted(pods, key=lambda pod: (not pod.spec.nodeName, creation_time(pod), pod.metadata.name)):
         found.setdefault(node_of(pod), []).append(pod)
     return found
