@@ -98,6 +98,36 @@ async def test_defaults_belong_to_who_writes_and_what_admission_adds_to_nobody(h
     assert all("f:restartPolicy" in found for found in fields)
 
 
+async def test_who_writes_one_part_leaves_the_owners_of_the_other_alone(http: HttpAsker) -> None:
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    first = await created(http, path, claim("a"))
+    merge = {"content_type": "application/merge-patch+json"}
+    _, same = await http("PATCH", f"{path}/a/status", {"status": {}}, **merge, user_agent="other")
+    assert same == first
+    result = {"request": "r0", "driver": "d.example.com", "pool": "p", "device": "x"}
+    status = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    code, allocated = await http("PATCH", f"{path}/a/status", status, **merge, user_agent="other")
+    assert code == 200, allocated
+    labels = {"metadata": {"labels": {"l": "1"}}}
+    _, labelled = await http("PATCH", f"{path}/a", labels, **merge, user_agent="third")
+    fields = {entry["manager"]: entry["fieldsV1"] for entry in labelled["metadata"]["managedFields"]}
+    assert [name for name in fields if "f:spec" in fields[name]] == [first["metadata"]["managedFields"][0]["manager"]]
+    devices = fields["other"]["f:status"]["f:allocation"]["f:devices"]
+    assert "f:results" in devices
+    assert fields["third"].keys() == {"f:metadata"}
+
+
+async def test_a_status_of_a_pod_says_nothing_of_its_owners(http: HttpAsker) -> None:
+    path = "/api/v1/namespaces/default/pods"
+    await created(http, path, pod("p"))
+    status = {"status": {"message": "m"}}
+    _, written = await http(
+        "PATCH", f"{path}/p/status", status, content_type="application/merge-patch+json", user_agent="other"
+    )
+    (entry,) = [e for e in written["metadata"]["managedFields"] if e["manager"] == "other"]
+    assert entry["fieldsV1"] == {"f:status": {"f:message": {}}}
+
+
 async def test_an_apply_needs_a_manager_a_kind_and_no_entries(ask: Asker) -> None:
     with pytest.raises(Invalid, match="fieldManager: Required value: is required for apply patch"):
         await apply(ask, config(a="1"), "")

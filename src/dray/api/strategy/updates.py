@@ -42,7 +42,9 @@ def _keep_priority(spec: Tree, old: core.PodSpec | scheduling.PodGroupSpec) -> N
 
 def pod_status(tree: Tree, old: core.Pod) -> None:
     metadata = tree.setdefault("metadata", {})
-    metadata["ownerReferences"] = [msgspec.to_builtins(reference) for reference in old.metadata.ownerReferences]
+    metadata.pop("ownerReferences", None)
+    if old.metadata.ownerReferences:
+        metadata["ownerReferences"] = [msgspec.to_builtins(reference) for reference in old.metadata.ownerReferences]
     status = tree.setdefault("status", {})
     status["qosClass"] = status.get("qosClass") or old.status.qosClass
 

@@ -14,7 +14,7 @@ import msgspec
 
 from dray.api import schema
 from dray.apiserver.patches.field_sets import MEMBER, FieldSet, below, is_member, node, paths
-from dray.apiserver.patches.tree import LISTS, Object, Tree, kind
+from dray.apiserver.patches.tree import LISTS, Object, Tree, kind, same
 
 LEAF, STRUCT, MAP, KEYED, SET = "leaf", "struct", "map", "keyed", "set"
 _TEMPLATE_BYTES = 8192  # the longest spec whose fields are remembered
@@ -212,7 +212,7 @@ def _compare(shape: Shape, old: Tree, new: Tree, changed: FieldSet, removed: Fie
                 changed[element] = more
             if less:
                 removed[element] = less
-        else:
+        elif not same(was, child):
             changed[element] = {}
     for element, was in before.items():
         if element not in seen:
