@@ -89,6 +89,12 @@ def index_below(limit: int) -> str:
     return f'device.attributes["{DRIVER}"].index < {limit}'
 
 
+def slowly(expression: str) -> str:
+    """The same selector, which takes milliseconds for each device."""
+    numbers = str(list(range(40)))
+    return f"{numbers}.all(a, {numbers}.all(b, string(a + b) != device.driver)) && {expression}"
+
+
 ANY = class_("any")
 GPU = class_("gpu", f'device.driver == "{DRIVER}"')
 

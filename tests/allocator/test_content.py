@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from dray.allocator.content import Content
 from dray.api.types.resource import Device
+from dray.cel import Interrupted
 
 DRIVER = "driver.example.com"
 SELECTORS = (
@@ -45,6 +47,22 @@ def test_what_followed_another_content_says_the_same_as_a_new_one(
         for question in questions:
             assert content.match(question) == new.match(question)
         assert content.match(SELECTORS[:2]) == new.match(SELECTORS[:2])
+
+
+def test_selectors_that_were_interrupted_go_on_where_they_were() -> None:
+    sizes = [{"int": at % 3} if at % 5 else {"string": "large"} for at in range(40)]
+    found = [msgspec.convert({"name": f"d{at}", "attributes": {"size": size}}, Device) for at, size in enumerate(sizes)]
+    question = ("true", SELECTORS[0])
+    content, interruptions = Content(DRIVER, found), 0
+    while True:
+        try:
+            answer = content.match(question, time.monotonic())  # in time for one device
+            break
+        except Interrupted:
+            interruptions += 1
+    assert interruptions == 2 * (len(found) - 1)
+    assert answer == Content(DRIVER, found).match(question)
+    assert (answer.devices.bit_count(), answer.errors.bit_count()) == (10, 8)
 
 
 def test_devices_of_another_driver_are_not_those_that_were_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from random import Random
 
 import msgspec
@@ -26,6 +27,7 @@ from tests.allocator.building import (
     random_instance,
     request,
     slice_,
+    slowly,
     spec,
 )
 
@@ -326,3 +328,49 @@ def test_contents_that_were_replaced_are_forgotten() -> None:
         assert len(index.fits([ONE])) == 3
     gc.collect()
     assert sum(isinstance(found, Content) for found in gc.get_objects()) < 300
+
+
+def slow_and_quick(slow: int = 128) -> Index:
+    """Node n0 with many devices, n1 with two; all of them differ."""
+    index = Index()
+    index.upsert_class(ANY)
+    for at, number in enumerate((slow, 2)):
+        devices = [device(f"d{place}", index=1000 * at + place) for place in range(number)]
+        index.upsert_node(node(f"n{at}"))
+        index.upsert_slice(slice_(f"s{at}", devices, pool=f"n{at}", nodeName=f"n{at}"))
+    return index
+
+
+SLOW = claim("slow", request("r", 1, slowly(index_below(9999))))
+
+
+def test_only_nodes_that_come_into_question_are_looked_at() -> None:
+    index = slow_and_quick()
+    fits = index.fits([SLOW], time.monotonic() + 0.2, among=0b10)
+    assert (list(fits), fits.undecided) == (["n1"], 0)
+    fits = index.fits([SLOW, ONE, ONE], time.monotonic() + 0.2, among=0b10)
+    assert (list(fits), fits.undecided) == ([], 0)  # n1 has two devices only
+
+
+def test_a_slow_node_does_not_take_the_time_of_the_others() -> None:
+    fits = slow_and_quick().fits([SLOW], time.monotonic() + 0.1)
+    assert (list(fits), fits.undecided) == (["n1"], 0b01)
+
+
+def test_who_asks_again_gets_on() -> None:
+    index, wish = slow_and_quick(slow=10), claim("wish", request("r", 1, index_below(9999)))
+    undecided = []
+    while not undecided or undecided[-1]:
+        undecided.append(index.fits([wish], time.monotonic()).undecided)  # in time for one device of each node
+    assert undecided == [0b11, *[0b01] * 8, 0]
+    assert list(index.fits([wish])) == ["n0", "n1"]
+
+
+def test_what_happens_to_devices_that_were_not_judged_yet_is_not_missed() -> None:
+    index = slow_and_quick(slow=3)
+    index.fits([SLOW], among=0b10)
+    index.take([local(0, place) for place in range(3)])
+    assert list(index.fits([SLOW])) == ["n1"]
+    index.release([local(0, 1)])
+    index.fits([SLOW], among=0b10)
+    assert list(index.fits([SLOW])) == ["n0", "n1"]

@@ -81,7 +81,7 @@ def test_a_name_used_twice_makes_a_pool_invalid() -> None:
 def test_all_devices_cannot_be_had_while_a_pool_is_in_doubt(doubtful: ResourceSlice, state: str) -> None:
     outcome = ask(doubtful, slice_("t", [device("e")], pool="a"), count=None)
     words = f"asks for all devices, but resource pool gpu.example.com/p is currently {state}"
-    assert outcome == Failed(f"claim ns/a, request r: {words}")
+    assert outcome == Failed(f"claim ns/a, request r: {words}", node_only=True)
 
 
 def test_devices_may_choose_their_nodes_one_by_one() -> None:

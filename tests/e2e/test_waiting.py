@@ -13,8 +13,10 @@ from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.scheduler.configuration import Configuration, Profile
 from dray.sim.hardware import CLASS, DRIVER, slice_trees
+from tests.allocator.building import slowly
 from tests.e2e.audit import devices_of
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
+from tests.e2e.interference import Write
 from tests.e2e.objects import (
     alternatives,
     claim,
@@ -130,8 +132,46 @@ async def test_a_search_that_takes_too_long_is_told_and_does_not_stop_the_schedu
         await c.create(Pod, pod("p", claims=["hard"]))
         message = await c.waits("p", "timed out trying to allocate devices")
         assert message.startswith("0/1 nodes are available: 1 ")
+        assert message.endswith("node node-0: timed out trying to allocate devices.")
         await c.create(Pod, pod("q"))
         await c.runs("q")
+
+
+async def slow_devices(c: Cluster, **numbers: int) -> None:
+    """Devices that all differ, and a claim for one of them whose selector takes milliseconds for each."""
+    await c.create(DeviceClass, device_class("slow", 'device.driver == "slow.example.com"'))
+    for at, (node, number) in enumerate(numbers.items()):
+        devices = (device(f"d{i}", index=1000 * at + i) for i in range(number))
+        name = node.replace("_", "-")
+        await c.create(ResourceSlice, slice_of(f"slow-{name}", name, *devices, driver="slow.example.com"))
+    expression = slowly('device.attributes["slow.example.com"].index >= 0')
+    await c.create(ResourceClaim, claim("slow", request(class_="slow", selector=expression)))
+
+
+async def test_a_node_that_takes_too_long_does_not_keep_a_pod_from_the_others() -> None:
+    async with cluster(nodes=2, devices=0, parts=(NODES, CONTROLLERS)) as c:
+        c.configurations[SCHEDULER] = Configuration({"default-scheduler": Profile(filter_timeout=0.05)})
+        await c.start(SCHEDULER)
+        await slow_devices(c, node_0=128, node_1=1)
+        await c.create(Pod, pod("p", claims=["slow"]))
+        assert (await c.runs("p")).spec.nodeName == "node-1"
+
+
+async def test_others_get_their_turn_while_a_long_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dray.scheduler.devices.THINKING", 0.02)
+    bound: list[str] = []
+
+    async def note(write: Write) -> None:
+        if write.binds:
+            bound.append(write.name)
+
+    async with cluster(nodes=1, devices=0, parts=(NODES, CONTROLLERS)) as c:
+        c.hooks[SCHEDULER] = note
+        await slow_devices(c, node_0=128)
+        await c.create(Pod, pod("slow", claims=["slow"]), pod("quick"))
+        await c.start(SCHEDULER)
+        await c.runs("quick", "slow")
+    assert bound == ["quick", "slow"]
 
 
 async def test_a_shared_claim_that_is_full_lets_the_next_pod_in_when_a_place_frees() -> None:
@@ -180,6 +220,28 @@ async def test_an_incomplete_pool_gives_nothing_away_until_its_last_slice_is_the
         assert {found[2] for found in devices_of(await c.claim("all"))} == {"a", "b"}
         await c.delete(Pod, "p")
         await c.runs("q")
+
+
+async def test_a_pool_in_doubt_keeps_from_all_devices_of_its_node_only() -> None:
+    async with cluster(nodes=2, devices=2) as c:
+        await c.create(ResourceSlice, slice_of("s", "node-0", device("d"), driver="other.example.com", count=2))
+        await c.create(ResourceClaim, claim("all", request(allocationMode="All")))
+        await c.create(Pod, pod("p", claims=["all"]))
+        assert (await c.runs("p")).spec.nodeName == "node-1"
+        await c.create(ResourceClaim, claim("here", request(allocationMode="All")))
+        await c.create(Pod, pod("q", claims=["here"], **on_node("node-0")))
+        message = await c.waits("q", "is currently being updated")
+        assert (await c.pod("q")).status.conditions[0].reason == "Unschedulable", message
+
+
+async def test_two_entries_that_name_one_claim_get_it_once() -> None:
+    async with cluster(nodes=1, devices=2) as c:
+        await c.create(ResourceClaim, claim("c", request(count=2)))
+        await c.create(Pod, pod("p", claims=["c", "c"]))
+        await c.runs("p")
+        found = await c.claim("c")
+        assert len(devices_of(found)) == 2
+        assert len(found.status.reservedFor) == 1
 
 
 async def test_a_new_generation_of_a_pool_hides_the_old_one() -> None:

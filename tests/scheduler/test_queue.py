@@ -129,6 +129,33 @@ def test_backoff_doubles_up_to_a_limit() -> None:
     assert pauses == [1.0, 2.0, 4.0, 8.0, MAX_BACKOFF, MAX_BACKOFF]
 
 
+def test_a_longer_pause_than_the_backoff_is_kept() -> None:
+    time = Time()
+    queue = SchedulingQueue(time)
+    queue.add(pod("p"))
+    for pause in (30.0, 0.0):
+        waiting = queue.pop()
+        assert waiting is not None
+        queue.retry(waiting, "took too long", pause)
+        due = queue.next_wake()
+        assert due == time.now + max(pause, waiting.backoff())
+        time.now = due
+
+
+def test_an_attempt_that_is_not_over_goes_on_after_the_others() -> None:
+    time = Time()
+    queue = SchedulingQueue(time)
+    queue.add(pod("slow"))
+    time.now += 1
+    queue.add(pod("quick"))
+    slow = queue.pop()
+    assert slow is not None
+    time.now += 1
+    queue.postpone(slow)
+    assert [w.pod.metadata.name for w in iter(queue.pop, None)] == ["quick", "slow"]
+    assert slow.attempts == 1
+
+
 def test_an_unschedulable_pod_is_tried_again_after_a_while_without_any_event() -> None:
     time = Time()
     queue = SchedulingQueue(time)

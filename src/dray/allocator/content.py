@@ -7,6 +7,7 @@ Left out: which pools and nodes the devices belong to (`layout`, `pools`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -36,11 +37,24 @@ class Match(NamedTuple):
     causes: dict[int, SelectorError]
 
 
+class _Progress:
+    """How far some selectors have come: devices still to be judged, and what is known of the others."""
+
+    __slots__ = ("causes", "failed", "left", "matched")
+
+    def __init__(self, left: int, errors: int, causes: dict[int, SelectorError]) -> None:
+        self.left = left
+        self.matched = 0
+        self.failed = errors
+        self.causes = causes
+
+
 class Content:
     """Devices of one driver in their order. Equal content should be one object, as it is in `inventory`."""
 
     __slots__ = (
         "__weakref__",
+        "_begun",
         "_kept",
         "_matched_before",
         "_matches",
@@ -61,6 +75,7 @@ class Content:
         self._places: dict[str, int] | None = None
         self._views: list[DeviceView | None] = [None] * len(devices)
         self._matches: dict[tuple[str, ...], Match] = {}
+        self._begun: dict[tuple[str, ...], _Progress] = {}  # selectors that were interrupted
         self._kept: list[tuple[int, int]] = []  # positions now and before of devices that are as they were
         self._matched_before: dict[tuple[str, ...], Match] = {}
         self._values: dict[str, dict[Value, int]] = {}
@@ -85,7 +100,7 @@ class Content:
     def match(self, selectors: tuple[str, ...], deadline: float | None = None) -> Match:
         """Run the selectors one after the other, each on the devices that passed those before.
 
-        Raises `Interrupted` at the deadline, a reading of `time.monotonic()`; nothing is remembered then.
+        Raises `Interrupted` at the deadline, a reading of `time.monotonic()`; who asks again goes on from there.
         """
         found = self._matches.get(selectors)
         if found is None:
@@ -95,33 +110,44 @@ class Content:
     def _evaluate(self, selectors: tuple[str, ...], deadline: float | None) -> Match:
         if not selectors:
             return Match(self.everything, 0, {})
-        passed, errors, causes = self.match(selectors[:-1], deadline)
+        progress = self._begun.get(selectors)
+        if progress is None:
+            progress = self._begun[selectors] = self._begin(selectors, deadline)
         selector = compile_selector(selectors[-1])
-        index = len(selectors) - 1
-        matched = failed = 0
-        fresh: dict[int, SelectorError] = {}
+        for at in positions(progress.left):
+            bit = 1 << at
+            cause = None
+            if selector.error is not None:
+                cause = SelectorError(len(selectors) - 1, str(selector.error), compile=True)
+            else:
+                try:
+                    if selector.matches(self._view(at), deadline=deadline):
+                        progress.matched |= bit
+                except Interrupted:
+                    raise
+                except EvaluationError as error:
+                    cause = SelectorError(len(selectors) - 1, str(error), compile=False)
+            if cause is not None:
+                progress.failed |= bit
+                progress.causes[at] = cause
+            progress.left &= ~bit
+            if deadline is not None and progress.left and time.monotonic() > deadline:
+                raise Interrupted
+        del self._begun[selectors]
+        return Match(progress.matched, progress.failed, progress.causes)
+
+    def _begin(self, selectors: tuple[str, ...], deadline: float | None) -> _Progress:
+        """The devices that pass the selectors before the last, but for those that were judged in an earlier content."""
+        passed, errors, causes = self.match(selectors[:-1], deadline)
+        progress = _Progress(passed, errors, dict(causes))
         if (then := self._matched_before.get(selectors)) is not None:
             for at, earlier in self._kept:
-                matched |= (then.devices >> earlier & 1) << at
-                failed |= (then.errors >> earlier & 1) << at
+                progress.matched |= (then.devices >> earlier & 1) << at
+                progress.failed |= (then.errors >> earlier & 1) << at
                 if earlier in then.causes:
-                    fresh[at] = then.causes[earlier]
-                passed &= ~(1 << at)
-        for at in positions(passed):
-            bit = 1 << at
-            if selector.error is not None:
-                failed |= bit
-                fresh[at] = SelectorError(index, str(selector.error), compile=True)
-                continue
-            try:
-                if selector.matches(self._view(at), deadline=deadline):
-                    matched |= bit
-            except Interrupted:
-                raise
-            except EvaluationError as error:
-                failed |= bit
-                fresh[at] = SelectorError(index, str(error), compile=False)
-        return Match(matched, errors | failed, {**causes, **fresh} if fresh else causes)
+                    progress.causes[at] = then.causes[earlier]
+                progress.left &= ~(1 << at)
+        return progress
 
     def _view(self, at: int) -> DeviceView:
         view = self._views[at]

@@ -9,6 +9,7 @@ Not thread-safe. Left out: watching the cluster.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
@@ -31,6 +32,7 @@ from dray.cel import Interrupted
 PLANS_KEPT = 256  # different specs in flight at a time; the one not asked about for longest is forgotten first
 DECISIONS_KEPT = 16384  # for one plan; forgotten all at once
 LAYOUTS_KEPT = 64  # for one plan, before those are looked for that no node has any more
+SHARE_SECONDS = 0.02  # for one node at least, where many share the time: less is not enough for a slow selector
 LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -42,8 +44,8 @@ class Fits:
     """Which nodes can serve some claims, as of when it was asked.
 
     One answer is one object: whoever asks the same again before it changes gets the same. Iterates over the names of
-    the nodes that fit. `nodes`, `failing` and `undecided` are bit sets over node numbers:
-    those that fit, those where the input is wrong (ask `Index.allocate` for the error), and those that ran out of time.
+    the nodes that fit. `nodes`, `failing` and `undecided` are bit sets over node numbers: those that fit, those where
+    the input is wrong (ask `Index.allocate` for the error), and those for which there was not enough time.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class _Entry:
         self._touches = {content: known for content, known in self._touches.items() if content in contents}
         self._room = max(LAYOUTS_KEPT, 2 * len(self.problems))
 
-    def touches(self, content: Content, deadline: float | None = None) -> bool:
+    def touches(self, content: Content, deadline: float | None) -> bool:
         """Whether any device of a content can matter to the plan."""
         found = self._touches.get(content)
         if found is None:
@@ -151,7 +153,7 @@ class _Entry:
             self.apart &= ~change.nodes
             for number in positions(change.nodes):
                 self._leave_group(number)
-        elif change.nodes & ~self.apart and self.touches(change.content):
+        elif self._touches.get(change.content, True):  # to find it out here could take long
             self.stale |= change.nodes & ~self.apart
 
     def _leave_group(self, number: int) -> None:
@@ -256,18 +258,23 @@ class Index:
         taken = sight.taken()
         return conclude(self._decision(entry, problem, taken, deadline), problem, taken, sight.view, names)
 
-    def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None) -> Fits:
-        """Which nodes can serve all claims together. Only nodes that changed since the last question are looked at."""
-        each = [self.fits([claim], deadline) for claim in claims] if len(claims) > 1 else []
+    def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None, among: int | None = None) -> Fits:
+        """Which nodes, of the set `among` or of all, can serve all claims together.
+
+        Only nodes that changed since the last question are looked at. Where the deadline is short, what was found out
+        is kept, and who asks again gets on.
+        """
+        asked = self._inventory.everyone if among is None else self._inventory.everyone & among
+        each = [self.fits([claim], deadline, asked) for claim in claims] if len(claims) > 1 else []
         parts = [self._entry([claim]) for claim in claims] if each else []
         entry = self._entry(claims)
-        self._refresh(entry, parts, deadline)
-        together, undecided, failing = entry.apart, entry.stale & self._inventory.everyone, entry.failing
+        self._refresh(entry, parts, asked, deadline)
+        together, undecided, failing = entry.apart, entry.stale & asked, entry.failing & ~entry.stale
         for own in each:
             undecided |= own.undecided & entry.apart
             together &= own.nodes
 
-        fitting, last = entry.fitting & ~entry.apart | together, entry.answer
+        fitting, last = (entry.fitting & ~entry.apart | together) & ~entry.stale, entry.answer
         if last is not None and last.nodes == fitting and last.failing == failing and last.undecided == undecided:
             return last
 
@@ -277,28 +284,28 @@ class Index:
         entry.answer = Fits(self._inventory, fitting, failing, undecided, score)
         return entry.answer
 
-    def _refresh(self, entry: _Entry, parts: Sequence[_Entry], deadline: float | None) -> None:
-        """Settle all nodes that something has happened to."""
+    def _refresh(self, entry: _Entry, parts: Sequence[_Entry], asked: int, deadline: float | None) -> None:
+        """Settle the nodes among those asked for that something has happened to."""
         self._catch_up(entry)
         everyone = self._inventory.everyone
         entry.fitting &= everyone
         entry.failing &= everyone
-        waiting = entry.stale & everyone
-        entry.stale = 0
+        waiting = entry.stale & asked
         while waiting:
             bit = lowest(waiting)
             sight = self._inventory.sight(position(bit))
-            settled = bit
+            share = _share(deadline, waiting)
+            settled, is_settled = bit, True
             try:
-                if parts and self._apart(parts, sight, deadline):
+                if parts and self._apart(parts, sight, share):
                     entry.apart |= bit
                 else:
-                    group = self._group(entry, sight, deadline)
+                    group = self._group(entry, sight, share)
                     settled = group.nodes
-                    if not self._settle(entry, group, sight, deadline):
-                        entry.stale |= settled
+                    is_settled = self._settle(entry, group, sight, share)
             except Interrupted:
-                entry.stale |= settled
+                is_settled = False
+            entry.stale = entry.stale & ~settled if is_settled else entry.stale | settled
             entry.failing &= ~entry.apart
             waiting &= ~settled
 
@@ -390,6 +397,14 @@ class Index:
         if len(log) >= LOG_KEPT:
             self._forgotten += len(log)
             log.clear()
+
+
+def _share(deadline: float | None, waiting: int) -> float | None:
+    """Until when one of the waiting nodes may be thought about, so that none takes the time of all."""
+    if deadline is None:
+        return None
+    now = time.monotonic()
+    return min(deadline, now + max(SHARE_SECONDS, (deadline - now) / waiting.bit_count()))
 
 
 def _score(asked: Plan, solution: Solution) -> int:

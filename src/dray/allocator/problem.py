@@ -128,7 +128,9 @@ def _too_many(claim: int, items: list[Item]) -> Trouble | None:
     least = sum(min(choice.wanted for choice in item.choices) for item in items)
     if least <= RESULTS_LIMIT:
         return None
-    return Trouble(claim, f": number of requested devices {least} exceeds the claim limit of {RESULTS_LIMIT}")
+    counted = any(choice.every for item in items for choice in item.choices)  # how many there are depends on the node
+    text = f": number of requested devices {least} exceeds the claim limit of {RESULTS_LIMIT}"
+    return Trouble(claim, text, node_only=counted)
 
 
 def _rule(constraint: Constraint, layout: Layout) -> Rule:
@@ -187,7 +189,8 @@ class _Poser:
         about = f", request {alternative.label}: asks for all devices, but resource pool "
         for number, (pool, end) in enumerate(zip(self.layout.pools, self.layout.ends, strict=True)):
             if pool.state is not PoolState.USABLE:
-                return Trouble(request.claim, about, pool=number, rest=f" is currently {pool.state.value}")
+                rest = f" is currently {pool.state.value}"
+                return Trouble(request.claim, about, pool=number, rest=rest, node_only=True)
             if broken < end:
                 break
         else:
@@ -210,4 +213,4 @@ def refusal_of(problem: Problem, item: int, choice: int, bit: int) -> Trouble:
     request = problem.plan.requests[item]
     about = f", request {request.alternatives[choice].label}: cannot add device "
     rest = " because a claim constraint would not be satisfied"
-    return Trouble(request.claim, about, device=position(bit), rest=rest)
+    return Trouble(request.claim, about, device=position(bit), rest=rest, node_only=True)

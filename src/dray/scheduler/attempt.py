@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 from dray.api.types.core import TopologySpreadConstraint
 from dray.scheduler.configuration import Profile
 from dray.scheduler.demand import Candidate
-from dray.scheduler.devices import CANNOT_ALLOCATE, NAME, Devices, PodClaims, Promise
+from dray.scheduler.devices import CANNOT_ALLOCATE, NAME, TIMED_OUT, Devices, PodClaims, Promise
 from dray.scheduler.filters import NODE_AFFINITY, NODE_FILTERS, TAINT_TOLERATION, KeptSets
 from dray.scheduler.neighbours import SPREADING, SPREADING_LABEL, Neighbours
 from dray.scheduler.nodes import NodeInfo, NodeTable, Sample
@@ -37,6 +38,7 @@ class Refused(Exception):
     plugins: frozenset[str]
     message: str
     blocking: PodClaims | None = None  # where an allocation is in the way, for PostFilter
+    timed_out: bool = False  # there may be a node, but to find out takes too long
     reason: str = "Unschedulable"  # of the pod's condition
 
 
@@ -48,6 +50,10 @@ class _Tally:
         self.plugins: set[str] = set()
         self.reasons: dict[str, int] = {}
         self.notes: list[str] = []  # what helps, after Kubernetes' words
+
+    @property
+    def timed_out(self) -> bool:
+        return TIMED_OUT in self.reasons
 
     def add(self, plugin: str, reason: str, nodes: int = 1) -> None:
         self.plugins.add(plugin)
@@ -77,7 +83,7 @@ class Placement:
         )
 
     def decide(self, candidate: Candidate, claims: PodClaims, profile: Profile) -> Promise:
-        """A node and devices for the pod. Raises Refused, or Trouble where the attempt cannot be judged."""
+        """A node and devices for the pod. Raises Refused, Wrong, or Thinking where the attempt must go on later."""
         tally = _Tally(len(self._table))
         nodes = self._fitting(candidate, claims, profile, tally)
         while nodes:
@@ -87,7 +93,8 @@ class Placement:
                 return promise
             tally.add(NAME, reason)
             nodes &= ~(1 << info.position)
-        raise Refused(frozenset(tally.plugins), tally.message(), claims if claims.elsewhere else None)
+        blocking = claims if claims.elsewhere else None
+        raise Refused(frozenset(tally.plugins), tally.message(), blocking, timed_out=tally.timed_out)
 
     def _fitting(self, candidate: Candidate, claims: PodClaims, profile: Profile, tally: _Tally) -> int:
         nodes = self._table.everyone
@@ -114,6 +121,8 @@ class Placement:
             tally.add(NAME, reason, refused.bit_count())
             if reason == CANNOT_ALLOCATE and not nodes:
                 tally.notes.append(self._devices.explain(claims, refused))
+            elif reason == TIMED_OUT:
+                tally.notes += [f"node {info.name}: {TIMED_OUT}." for info in islice(self._table.named(refused), 1)]
         return nodes
 
     def _spread_over(self, candidate: Candidate, constraint: TopologySpreadConstraint) -> int:

@@ -29,11 +29,16 @@ NAME = "DynamicResources"
 CANNOT_ALLOCATE = "cannot allocate all claims"
 ELSEWHERE = "resourceclaim not available on the node"
 TIMED_OUT = "timed out trying to allocate devices"
+THINKING = 0.25  # seconds that may go into a search for devices before others in this process get a turn
 SELECTORS_KEPT = 256  # different selectors of shared allocations at a time
 
 
 class Refusal(Exception):
     """No node will do before something changes; the text is for the pod's condition."""
+
+
+class Thinking(Exception):
+    """There was not enough time to find out; what was found out is kept, so asking again gets on."""
 
 
 class Wrong(Exception):
@@ -57,7 +62,9 @@ class PodClaims:
     pending: list[ResourceClaim] = field(default_factory=list)  # to be allocated, in the order of the pod's entries
     allocated: list[ResourceClaim] = field(default_factory=list)
     elsewhere: list[ResourceClaim] = field(default_factory=list)  # allocated ones that kept a node from being chosen
-    fits: Fits | None = None  # which nodes can serve the pending ones, once that was asked
+    thought: float = 0.0  # seconds that went into earlier parts of the attempt
+    asked: int = 0  # the nodes that came into question for the pending ones
+    fits: Fits | None = None  # which of those can serve them
 
     def through(self, use: ClaimUse) -> PodGroup | None:
         """The group, where the pod comes to a claim through it."""
@@ -201,8 +208,9 @@ class Devices:
             if self.ledger.is_promised(claim.metadata.uid):
                 raise Refusal("resourceclaim is in the process of being allocated")
             if claim.status.allocation is None:
-                self._check_classes(claim)
-                state.pending.append(claim)
+                if not any(claim is known for known in state.pending):
+                    self._check_classes(claim)
+                    state.pending.append(claim)
                 continue
             state.allocated.append(claim)
             self._check_room(state, use)
@@ -246,7 +254,8 @@ class Devices:
             found = ClaimUse(claim, use.by_group and self.sharing.groups)
             if use.generated:
                 self._check_owner(state, found)
-            state.uses.append(found)
+            if not any(known.claim is claim and known.by_group == found.by_group for known in state.uses):
+                state.uses.append(found)  # two entries may name one claim
         return state
 
     def _check_owner(self, state: PodClaims, use: ClaimUse) -> None:
@@ -273,7 +282,10 @@ class Devices:
                 refused[ELSEWHERE] = refused.get(ELSEWHERE, 0) | bad
                 nodes &= ~bad
         if state.pending and nodes:
-            fits = state.fits = self.index.fits(state.pending, self._deadline(timeout))
+            state.asked = nodes
+            fits = state.fits = self.index.fits(state.pending, self._deadline(state, timeout), nodes)
+            if nodes & fits.undecided and not nodes & fits.nodes and not self._is_enough(state, timeout):
+                raise Thinking
             for reason, bad in (
                 (TIMED_OUT, nodes & fits.undecided),
                 (CANNOT_ALLOCATE, nodes & ~fits.nodes & ~fits.undecided & ~fits.failing),
@@ -327,7 +339,7 @@ class Devices:
         """Take devices on a node for the pod; or the reason why that did not work after all."""
         if not state.pending:
             return Promise(state, info.name, None), ""
-        outcome = self.index.allocate(info.name, state.pending, self._deadline(timeout))
+        outcome = self.index.allocate(info.name, state.pending, self._deadline(state, timeout))
         match outcome:
             case Allocated():
                 for claim, devices in zip(state.pending, outcome.devices, strict=True):
@@ -351,18 +363,26 @@ class Devices:
             return ""
         return f"node {info.name}: {outcome.reason}."
 
-    def is_news(self, refused: PodClaims, timeout: float) -> bool:
+    def is_news(self, refused: PodClaims) -> bool:
         """Whether devices can be had on other nodes than when a pod was refused."""
-        then = refused.fits
+        then, asked = refused.fits, refused.asked
         if then is None:
             return False
-        now = self.index.fits(refused.pending, self._deadline(timeout))
-        more = now.nodes & ~then.nodes | now.undecided & ~then.undecided
-        return bool(more) or now.failing != then.failing
+        now = self.index.fits(refused.pending, self._now() + THINKING, asked)
+        more = now.nodes & ~then.nodes | now.undecided & ~then.undecided | now.failing ^ then.failing
+        return bool(more & asked)
 
-    def _deadline(self, timeout: float) -> float | None:
-        limited = timeout > 0 and self._gates.enabled("DRASchedulerFilterTimeout")
-        return self._now() + timeout if limited else None
+    def _deadline(self, state: PodClaims, timeout: float) -> float:
+        """When to give others a turn: an attempt is made in parts, each as long as those before it together."""
+        part = max(THINKING, state.thought)
+        return self._now() + (min(part, timeout - state.thought) if self._is_limited(timeout) else part)
+
+    def _is_enough(self, state: PodClaims, timeout: float) -> bool:
+        """Whether this was the last part of an attempt."""
+        return self._is_limited(timeout) and state.thought + max(THINKING, state.thought) >= timeout
+
+    def _is_limited(self, timeout: float) -> bool:
+        return timeout > 0 and self._gates.enabled("DRASchedulerFilterTimeout")
 
     # -- what claims say
 

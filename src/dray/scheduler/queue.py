@@ -44,6 +44,8 @@ class Waiting:
     message: str = ""  # the last reason given to the user
     since: float = 0.0  # when it entered its place
     ready: float = 0.0  # when its backoff ends
+    thought: float = 0.0  # seconds that went into an attempt that is not over
+    pause: float = 0.0  # how long it is to wait at least
     ticket: int = 0  # tells a current heap entry from an outdated one
     line: Line | None = None  # those who come after it
 
@@ -147,11 +149,17 @@ class SchedulingQueue:
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, Place.UNSCHEDULABLE)
 
-    def retry(self, waiting: Waiting, message: str) -> None:
-        """Something failed that may work next time: try again after a backoff."""
-        waiting.message = message
+    def retry(self, waiting: Waiting, message: str, pause: float = 0.0) -> None:
+        """Something failed that may work next time: try again after a backoff, or a longer pause."""
+        waiting.message, waiting.pause = message, pause
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, Place.BACKOFF)
+
+    def postpone(self, waiting: Waiting) -> None:
+        """An attempt is not over, but others have waited long enough: it goes on after them."""
+        waiting.attempts -= 1
+        if self._pods.get(waiting.key) is waiting:
+            self._enter(waiting, Place.ACTIVE)
 
     def refused_by(self, plugins: Set[str] | None = None) -> list[Waiting]:
         """The unschedulable pods that one of the plugins refused."""
@@ -231,7 +239,7 @@ class SchedulingQueue:
             heapq.heappush(self._active, (-priority, waiting.since, waiting.ticket, waiting))
             self.on_change()
         elif place is Place.BACKOFF:
-            waiting.ready = waiting.since + waiting.backoff()
+            waiting.ready = waiting.since + max(waiting.backoff(), waiting.pause)
             heapq.heappush(self._backoff, (waiting.ready, waiting.ticket, waiting))
             self.on_change()  # whoever sleeps until the next pod is due sleeps too long now
         elif place is Place.UNSCHEDULABLE:

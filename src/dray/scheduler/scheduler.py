@@ -30,7 +30,7 @@ from dray.scheduler.attempt import Placement, Refused
 from dray.scheduler.binding import Binder, Overtaken
 from dray.scheduler.configuration import Configuration, Profile
 from dray.scheduler.demand import Candidate
-from dray.scheduler.devices import NAME, Devices, PodClaims, Promise, Refusal, Wrong
+from dray.scheduler.devices import NAME, Devices, PodClaims, Promise, Refusal, Thinking, Wrong
 from dray.scheduler.metrics import Figures
 from dray.scheduler.neighbours import Neighbours
 from dray.scheduler.nodes import NodeTable
@@ -42,6 +42,7 @@ WHY = 5  # the logging level of reasons, below DEBUG: `-v5`
 BINDINGS_IN_FLIGHT = 100
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 LOOKS_APART = 0.02  # seconds between two looks at which waiting pods other devices help: they may change all the time
+PAUSE_FOR_THOUGHT = 9  # times as long as an attempt that took too long must its pod wait: others want nine tenths
 REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
 SCHEDULER_ERROR = "SchedulerError"  # the condition's reason where waiting alone will not help
 PASSING = (Overtaken, Conflict, NotFound)  # failures of a binding that only mean that somebody else was faster
@@ -160,15 +161,13 @@ class Scheduler:
         try:
             candidate = self._last = Candidate(pod, self._last)
             promise = self._decide(waiting, candidate, profile)
+        except Thinking:
+            waiting.thought += time.perf_counter() - started
+            self.queue.postpone(waiting)
+            return
         except Refused as refused:
             result = "unschedulable"
-            where = pod.metadata.namespace, pod.metadata.name
-            log.debug("pod %s/%s waits, refused by %s", *where, ", ".join(sorted(refused.plugins)))
-            log.log(WHY, "pod %s/%s: %s", *where, refused.message)
-            self.queue.refuse(waiting, refused.plugins, refused.message)
-            self._tell(pod, refused.reason, refused.message)
-            if refused.blocking is not None:
-                self._post_filter(refused.blocking)
+            self._refuse(waiting, refused, waiting.thought + time.perf_counter() - started)
         except Exception as error:  # one pod that cannot be judged must not keep the others waiting
             log.exception("attempt to place %s/%s failed", pod.metadata.namespace, pod.metadata.name)
             self.queue.retry(waiting, repr(error))
@@ -178,13 +177,29 @@ class Scheduler:
             log.debug("pod %s/%s goes to node %s", pod.metadata.namespace, pod.metadata.name, promise.node)
             self._in_background(self._bind(waiting, promise))
         self.queue.judged(waiting)
-        self._figures.attempted(result, profile.name, time.perf_counter() - started)
+        self._figures.attempted(result, profile.name, waiting.thought + time.perf_counter() - started)
+        waiting.thought = 0.0
+
+    def _refuse(self, waiting: Waiting, refused: Refused, seconds: float) -> None:
+        """Let a pod wait that was refused after so many seconds: for an event, or for a while if it took too long."""
+        pod = waiting.pod
+        where = pod.metadata.namespace, pod.metadata.name
+        log.debug("pod %s/%s waits, refused by %s", *where, ", ".join(sorted(refused.plugins)))
+        log.log(WHY, "pod %s/%s: %s", *where, refused.message)
+        if refused.timed_out:
+            self.queue.retry(waiting, refused.message, pause=seconds * PAUSE_FOR_THOUGHT)
+        else:
+            self.queue.refuse(waiting, refused.plugins, refused.message)
+        self._tell(pod, refused.reason, refused.message)
+        if refused.blocking is not None:
+            self._post_filter(refused.blocking)
 
     def _decide(self, waiting: Waiting, candidate: Candidate, profile: Profile) -> Promise:
         started = time.perf_counter()
         waiting.claims = None
         try:
             claims = waiting.claims = self.devices.prepare(waiting.pod)
+            claims.thought = waiting.thought
         except Refusal as refusal:
             message = f"0/{len(self.table)} nodes are available: {refusal}."
             raise Refused(frozenset({NAME}), message) from None
@@ -418,15 +433,15 @@ class Scheduler:
         woken one after the other.
         """
         self._look, self._looked = None, asyncio.get_running_loop().time()
-        alike: dict[Fits, list[Waiting]] = {}
-        asked: dict[Fits, PodClaims] = {}
+        alike: dict[tuple[Fits, int], list[Waiting]] = {}
+        asked: dict[tuple[Fits, int], PodClaims] = {}
         for waiting in self.queue.refused_by({NAME}):
             if (claims := waiting.claims) is not None and claims.fits is not None:
-                alike.setdefault(claims.fits, []).append(waiting)
-                asked[claims.fits] = claims
-        for fits, claims in asked.items():
-            timeout = self._profiles[claims.pod.spec.schedulerName].filter_timeout
-            self.queue.activate_in_turn(alike[fits], partial(self.devices.is_news, claims, timeout))
+                answer = claims.fits, claims.asked
+                alike.setdefault(answer, []).append(waiting)
+                asked[answer] = claims
+        for answer, claims in asked.items():
+            self.queue.activate_in_turn(alike[answer], partial(self.devices.is_news, claims))
 
     def _devices_may_help(self) -> None:
         self.queue.activate(self.queue.refused_by({NAME}))
