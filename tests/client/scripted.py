@@ -27,11 +27,12 @@ def bookmark(version: int) -> WatchEvent[ConfigMap]:
 
 
 class ScriptedClient:
-    """Answers lists and watches in the order given; a watch without script stays silent."""
+    """Answers lists and watches in the order given; a watch without script stays silent. `served` is what discovery says."""
 
     def __init__(self) -> None:
         self.lists: deque[Page[Any] | ApiError] = deque()
         self.watches: deque[list[Batch[Any] | ApiError]] = deque()
+        self.served: bool | ApiError = True
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.live: asyncio.Queue[Batch[Any] | ApiError | None] = asyncio.Queue()
 
@@ -57,6 +58,11 @@ class ScriptedClient:
 
     async def get(self, type_: type[Any], name: str, namespace: str = "") -> Any:
         raise not_found(resource_of(type_), name)
+
+    async def serves(self, type_: type[Any]) -> bool:
+        if isinstance(self.served, ApiError):
+            raise self.served
+        return self.served
 
     def versions_watched(self) -> list[str]:
         return [options["resource_version"] for verb, options in self.calls if verb == "watch"]

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from dray.api.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound
-from dray.api.types import core, resource
+from dray.api.types import core, resource, scheduling
 from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.serving import HttpServer, listen
 from dray.client import Client, Deltas, Informer, PatchKind, WatchEvent
@@ -340,6 +340,16 @@ async def test_a_server_without_v1_is_served_in_v1beta1(server: Running, near: C
         patched = await far.patch(resource.ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "ns")
         assert patched.metadata.labels == {"a": "b"}
     await http.stop()
+
+
+async def test_what_a_server_has_it_serves(client: Client) -> None:
+    for type_ in (core.ConfigMap, resource.DeviceClass):
+        assert await client.serves(type_)
+
+
+async def test_a_resource_behind_a_closed_gate_is_not_served_over_http(server: Running) -> None:
+    async with listening(server) as address, Http(Config(address)) as far:
+        assert not await far.serves(scheduling.PodGroup)
 
 
 async def test_work_that_can_wait_lets_others_in(client: Client) -> None:

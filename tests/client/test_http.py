@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dray.api.errors import Expired, InternalError, NotFound, ServiceUnavailable, TooManyRequests, Unauthorized
+from dray.api.errors import (
+    ApiError,
+    Expired,
+    InternalError,
+    NotFound,
+    ServiceUnavailable,
+    TooManyRequests,
+    Unauthorized,
+)
 from dray.api.types.core import ConfigMap, Namespace
 from dray.api.types.resource import DeviceClass
 from dray.client import Informer, ManualClock
@@ -342,6 +350,47 @@ async def test_a_cluster_without_the_resource_is_asked_again_next_time() -> None
             with pytest.raises(NotFound):
                 await client.get(DeviceClass, "a")
     assert asked.count("/apis/resource.k8s.io/v1beta1") == 2
+
+
+def _discovery(documents: dict[str, Any]) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        if request.path in documents:
+            return answer(documents[request.path])
+        return web.Response(status=404, text="<html>default backend - 404</html>")
+
+    return handler
+
+
+def _groups(*versions: str) -> dict[str, Any]:
+    return {"groups": [{"name": "resource.k8s.io", "versions": [{"version": version} for version in versions]}]}
+
+
+def _resources(*names: str) -> dict[str, Any]:
+    return {"resources": [{"name": name} for name in names]}
+
+
+@pytest.mark.parametrize(
+    ("documents", "served"),
+    [
+        ({"/apis": {"groups": []}}, False),
+        ({"/apis": _groups("v1alpha3")}, False),
+        ({"/apis": _groups("v1"), "/apis/resource.k8s.io/v1": _resources("resourceslices")}, False),
+        ({"/apis": _groups("v1beta1"), "/apis/resource.k8s.io/v1beta1": _resources("deviceclasses")}, True),
+    ],
+)
+async def test_discovery_says_whether_a_resource_is_served(documents: dict[str, Any], served: bool) -> None:
+    async with serving(_discovery(documents)) as client:
+        assert await client.serves(DeviceClass) is served
+
+
+@pytest.mark.parametrize("documents", [{}, {"/apis": _groups("v1")}, {"/apis": {}, "/api/v1": "hello"}])
+@pytest.mark.parametrize("type_", [DeviceClass, ConfigMap])
+async def test_discovery_that_is_missing_or_something_else_says_nothing(
+    documents: dict[str, Any], type_: type[Any]
+) -> None:
+    async with serving(_discovery(documents)) as client:
+        with pytest.raises(ApiError):
+            await client.serves(type_)
 
 
 async def test_the_log_of_a_pod_comes_as_it_is_written() -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dray.api.errors import Expired, NotFound, ServiceUnavailable
+from dray.api.errors import ApiError, Expired, NotFound, ServiceUnavailable
 from dray.api.types.core import ConfigMap, Pod
 from dray.client import Batch, Delta, Deltas, Informer, ManualClock, Page, SharedInformers, WatchEvent
 from dray.client.clock import settle
@@ -173,6 +173,7 @@ async def test_a_server_that_ends_every_watch_at_once_is_not_hammered(
 async def test_a_resource_that_is_not_served_counts_as_empty_and_is_asked_for_again(
     client: ScriptedClient, informer: Informer[ConfigMap], recorder: Recorder, clock: ManualClock
 ) -> None:
+    client.served = False
     client.lists.append(NotFound("the server could not find the requested resource"))
     client.lists.append(Page((config_map("a", 1),), "1"))
     async with running(informer):
@@ -180,6 +181,37 @@ async def test_a_resource_that_is_not_served_counts_as_empty_and_is_asked_for_ag
         assert len(informer) == 0
         await clock.advance(31)
     assert recorder.changes() == [(None, "1")]
+
+
+async def test_a_resource_that_is_not_served_any_more_is_told_as_deleted(
+    client: ScriptedClient, informer: Informer[ConfigMap], recorder: Recorder
+) -> None:
+    client.served = False
+    client.lists.append(Page((config_map("a", 1),), "1"))
+    client.watches.append([NotFound("the server could not find the requested resource")])
+    async with running(informer):
+        assert len(informer) == 0
+    assert recorder.changes() == [(None, "1"), ("1", None)]
+
+
+@pytest.mark.parametrize("served", [True, NotFound("default backend - 404"), ServiceUnavailable("down")])
+async def test_a_missing_path_empties_nothing_unless_discovery_confirms_it(
+    client: ScriptedClient,
+    informer: Informer[ConfigMap],
+    recorder: Recorder,
+    clock: ManualClock,
+    served: bool | ApiError,
+) -> None:
+    client.served = served
+    client.lists.append(NotFound("default backend - 404"))
+    client.lists.append(Page((config_map("a", 1),), "1"))
+    client.watches.append([NotFound("default backend - 404")])
+    client.live.put_nowait([event("MODIFIED", config_map("a", 2))])
+    async with running(informer):
+        assert not informer.has_synced  # an empty copy would be believed
+        await clock.advance(1)
+    assert client.versions_watched() == ["1", "1"]
+    assert recorder.changes() == [(None, "1"), ("1", "2")]
 
 
 async def test_indexes_follow_every_change(client: ScriptedClient, informer: Informer[ConfigMap]) -> None:

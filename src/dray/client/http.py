@@ -64,6 +64,9 @@ class Http:
     ) -> None:
         await self.aclose()
 
+    async def serves(self, type_: type[Object]) -> bool:
+        return await self._versions.serves(resource_of(type_))
+
     async def give_way(self) -> float:
         await asyncio.sleep(0)  # the server is elsewhere, and only this process wants its turn
         return _TURN_SECONDS

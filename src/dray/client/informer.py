@@ -179,21 +179,30 @@ class Informer(Generic[T]):
         """List and follow, again and again, until cancelled."""
         while True:
             try:
-                if not self._version:
-                    await self._relist()
-                await self._follow()
+                await self._keep_up()
             except (Expired, Gone):
                 log.debug("%s: version %s is gone, listing again", self._name, self._version)
                 self._version = ""
-            except NotFound:
-                self._replace({}, "")
-                await self._clock.sleep(_UNSERVED_SECONDS)
-                continue
             except ApiError as error:
                 log.warning("%s: list or watch failed: %s", self._name, error)
             else:
                 continue
             await self._backoff.pause()
+
+    async def _keep_up(self) -> None:
+        """List if need be, then follow; a resource that the server does not have is an empty list for a while.
+
+        Not every NotFound means that: a proxy without its server says so as well, and nothing is gone then.
+        """
+        try:
+            if not self._version:
+                await self._relist()
+            await self._follow()
+        except NotFound:
+            if await self._client.serves(self._type):
+                raise
+            self._replace({}, "")
+            await self._clock.sleep(_UNSERVED_SECONDS)
 
     async def _relist(self) -> None:
         page = await self._client.list(self._type, **self._scope)

@@ -76,6 +76,9 @@ class InProcess:
         self._user = user
         self._user_agent = user_agent
 
+    async def serves(self, type_: type[Object]) -> bool:
+        return True  # gates close the paths to a resource, not the way through the process
+
     async def give_way(self) -> float:
         return await self._server.give_way()
 

@@ -169,6 +169,11 @@ class Client(Protocol):
         """
         ...
 
+    async def serves(self, type_: type[Object]) -> bool:
+        """Whether the server has the resource, for who met `NotFound` on a list or watch: proxies and servers that are
+        not ready answer so, too. Raises when the server does not say."""
+        ...
+
     async def give_way(self) -> float:
         """Let others go first, for a moment; returns the seconds of work after which it should be asked again."""
         ...
