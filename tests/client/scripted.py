@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from dray.api.errors import ApiError, not_found
+from dray.api.errors import not_found
 from dray.api.types.core import ConfigMap
 from dray.api.types.meta import ObjectMeta
 from dray.client import Batch, Page, WatchEvent, resource_of
@@ -30,16 +30,16 @@ class ScriptedClient:
     """Answers lists and watches in the order given; a watch without script stays silent. `served` is what discovery says."""
 
     def __init__(self) -> None:
-        self.lists: deque[Page[Any] | ApiError] = deque()
-        self.watches: deque[list[Batch[Any] | ApiError]] = deque()
-        self.served: bool | ApiError = True
+        self.lists: deque[Page[Any] | Exception] = deque()
+        self.watches: deque[list[Batch[Any] | Exception]] = deque()
+        self.served: bool | Exception = True
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.live: asyncio.Queue[Batch[Any] | ApiError | None] = asyncio.Queue()
+        self.live: asyncio.Queue[Batch[Any] | Exception | None] = asyncio.Queue()
 
     async def list(self, type_: type[Any], namespace: str = "", **options: Any) -> Page[Any]:
         self.calls.append(("list", {"namespace": namespace, **options}))
         answer = self.lists.popleft()
-        if isinstance(answer, ApiError):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
@@ -47,12 +47,12 @@ class ScriptedClient:
         self.calls.append(("watch", {"namespace": namespace, **options}))
         if self.watches:
             for step in self.watches.popleft():
-                if isinstance(step, ApiError):
+                if isinstance(step, Exception):
                     raise step
                 yield step
             return
         while (step := await self.live.get()) is not None:
-            if isinstance(step, ApiError):
+            if isinstance(step, Exception):
                 raise step
             yield step
 
@@ -60,7 +60,7 @@ class ScriptedClient:
         raise not_found(resource_of(type_), name)
 
     async def serves(self, type_: type[Any]) -> bool:
-        if isinstance(self.served, ApiError):
+        if isinstance(self.served, Exception):
             raise self.served
         return self.served
 

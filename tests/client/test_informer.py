@@ -160,6 +160,24 @@ async def test_failures_back_off_and_recover(
         assert len(informer) == 1
 
 
+async def test_an_error_that_nobody_expects_is_logged_and_the_copy_listed_anew(
+    client: ScriptedClient,
+    informer: Informer[ConfigMap],
+    recorder: Recorder,
+    clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client.lists.extend([RuntimeError("odd list"), Page((config_map("a", 1),), "1")])
+    client.watches.append([[event("MODIFIED", config_map("a", 2))], KeyError("odd event")])
+    client.lists.append(Page((config_map("a", 4),), "4"))
+    async with running(informer):
+        await clock.advance(1)
+        assert client.versions_watched() == ["1", "4"]
+    assert recorder.changes() == [(None, "1"), ("1", "2"), ("2", "4")]
+    assert "odd list" in caplog.text
+    assert "odd event" in caplog.text
+
+
 async def test_a_server_that_ends_every_watch_at_once_is_not_hammered(
     client: ScriptedClient, informer: Informer[ConfigMap], clock: ManualClock
 ) -> None:

@@ -176,7 +176,10 @@ class Informer(Generic[T]):
         return remove
 
     async def run(self) -> None:
-        """List and follow, again and again, until cancelled."""
+        """List and follow, again and again, until cancelled.
+
+        No failure ends it, not even a bug: nobody would notice that the copy grows old.
+        """
         while True:
             try:
                 await self._keep_up()
@@ -185,6 +188,9 @@ class Informer(Generic[T]):
                 self._version = ""
             except ApiError as error:
                 log.warning("%s: list or watch failed: %s", self._name, error)
+            except Exception:
+                log.exception("%s: list or watch failed, listing again", self._name)
+                self._version = ""  # what cannot be followed may not be in the next list
             else:
                 continue
             await self._backoff.pause()
