@@ -27,6 +27,22 @@ class Flaky:
         return getattr(self._client, name)
 
 
+class Late:
+    """A client whose first lease is written at once, while the answer takes nine seconds."""
+
+    def __init__(self, client: Client, clock: ManualClock) -> None:
+        self._client = client
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def create(self, *arguments: Any, **options: Any) -> Any:
+        made = await self._client.create(*arguments, **options)
+        await self._clock.sleep(9)
+        return made
+
+
 class Candidate:
     """One process that wants to lead."""
 
@@ -102,6 +118,31 @@ async def test_a_leader_that_is_cut_off_stops_before_another_starts(near: Client
     with pytest.raises(LostLeadership, match="was not renewed for 10 s"):
         await a.task
     await b.stop()
+
+
+async def test_a_lease_counts_from_before_it_was_written(near: Client, clock: ManualClock) -> None:
+    a = Candidate(Late(near, clock), "a", clock)  # type: ignore[arg-type]
+    await clock.advance(0.1)
+    b = Candidate(near, "b", clock)
+    await clock.advance(8)
+    a.client.cut = True
+    await clock.advance(1)
+    assert a.working
+    await clock.advance(1)
+    assert not a.working
+    with pytest.raises(LostLeadership, match="was not renewed for 10 s"):
+        await a.task
+    assert not b.working
+    await clock.advance(8)
+    assert b.working
+    await b.stop()
+
+
+async def test_a_late_answer_does_not_cost_the_lead(near: Client, clock: ManualClock) -> None:
+    a = Candidate(Late(near, clock), "a", clock)  # type: ignore[arg-type]
+    await clock.advance(60)
+    assert a.working
+    await a.stop()
 
 
 async def test_a_short_outage_does_not_cost_the_lead(near: Client, clock: ManualClock) -> None:

@@ -1,8 +1,8 @@
 """One of several processes leads: the one whose name stands in a Lease and who renews it in time.
 
-The holder must stop before others may start: it gives up when it could not renew for `RENEW_SECONDS`, and others wait
-`LEASE_SECONDS` after the last renewal that they saw, measured on their own clock, so that clocks need not agree.
-Left out: fencing of writes; resourceVersions do that.
+The holder must stop before others may start: it gives up when it could not renew for `RENEW_SECONDS`, counted from before
+its last good attempt, and others wait `LEASE_SECONDS` after the last renewal that they saw. Each measures on its own
+clock, so that clocks need not agree. Left out: fencing of writes; resourceVersions do that.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class LeaderElection:
         self._clock = clock or SystemClock()
         self._seen: Lease | None = None
         self._seen_at = 0.0
+        self._renewed = 0.0  # before the attempt that succeeded last: others may count from any time after that
         self._leading = False
 
     @property
@@ -90,19 +91,27 @@ class LeaderElection:
             log.debug("lease %s was not released: %s", self._name, error)
 
     async def _renew(self) -> None:
-        renewed = self._clock.monotonic()
-        while True:
-            await self._clock.sleep(RETRY_SECONDS)
+        attempted = self._renewed  # a slow answer takes its time from the pause, not from the next attempt
+        while (left := self._left()) > 0:
+            await self._clock.sleep(min(attempted + RETRY_SECONDS - self._clock.monotonic(), left))
             attempted = self._clock.monotonic()
-            if await self._try(renewed + RENEW_SECONDS - attempted):
-                renewed = attempted
-            elif self.leader != self.identity:
+            if not await self._try(self._left()) and self.leader != self.identity:
                 raise LostLeadership(f"lease {self._name} is held by {self.leader or 'nobody'}")
-            elif self._clock.monotonic() - renewed >= RENEW_SECONDS:
-                raise LostLeadership(f"lease {self._name} was not renewed for {RENEW_SECONDS:g} s")
+        raise LostLeadership(f"lease {self._name} was not renewed for {RENEW_SECONDS:g} s")
+
+    def _left(self) -> float:
+        """Seconds in which the lease must be renewed."""
+        return self._renewed + RENEW_SECONDS - self._clock.monotonic()
 
     async def _try(self, seconds: float) -> bool:
         """Take or renew the lease if that is allowed; an error or no answer in time counts as no."""
+        attempted = self._clock.monotonic()
+        if not await self._answered(seconds):
+            return False
+        self._renewed = attempted
+        return True
+
+    async def _answered(self, seconds: float) -> bool:
         attempt = asyncio.ensure_future(self._take())
         limit = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
