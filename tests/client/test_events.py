@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 
-from dray.api.errors import InternalError
+from dray.api.errors import ApiError, InternalError, ServiceUnavailable, Timeout, TooManyRequests
 from dray.api.types import core
 from dray.client import Client, EventRecorder, ManualClock
 from dray.client.clock import settle
@@ -145,6 +147,98 @@ async def test_a_server_that_refuses_events_stops_nothing(pod: core.Pod, clock: 
     assert not task.done()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+class Hiccups:
+    """A client whose server is away for the next few writes of an event; `heard` says that only the answers are lost."""
+
+    def __init__(self, client: Client, error: ApiError, *, heard: bool = False) -> None:
+        self._client = client
+        self._error = error
+        self._heard = heard
+        self.left = 0
+        self.writes = 0
+
+    async def create(self, type_: type[core.Event], event: core.Event) -> None:
+        await self._hiccup(lambda: self._client.create(type_, event))
+
+    async def patch(self, type_: type[core.Event], name: str, patch: dict[str, Any], namespace: str) -> None:
+        await self._hiccup(lambda: self._client.patch(type_, name, patch, namespace))
+
+    async def _hiccup(self, write: Callable[[], Awaitable[core.Event]]) -> None:
+        self.writes += 1
+        self.left -= 1
+        if self.left < 0 or self._heard:
+            await write()
+        if self.left >= 0:
+            raise self._error
+
+
+@asynccontextmanager
+async def recording(
+    client: Hiccups, component: str, clock: ManualClock, limit: int = 10
+) -> AsyncIterator[EventRecorder]:
+    recorder = EventRecorder(client, component, clock=clock, limit=limit)  # type: ignore[arg-type]
+    task = asyncio.create_task(recorder.run())
+    yield recorder
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("error", [ServiceUnavailable("restarting"), Timeout("slow"), TooManyRequests("busy")])
+async def test_an_event_survives_hiccups_of_the_server_and_holds_up_no_other(
+    near: Client, pod: core.Pod, clock: ManualClock, error: ApiError
+) -> None:
+    client = Hiccups(near, error)
+    async with recording(client, "hiccups", clock) as recorder:
+        client.left = 3
+        recorder.record(pod, "First", "same")
+        await within(recorder.flush())
+        recorder.record(pod, "First", "same")  # waits for the retry, too
+        await within(recorder.flush())
+        assert client.writes == 1
+        client.left = 0
+        recorder.record(pod, "Second", "at once")
+        await within(recorder.flush())
+        assert [event.reason for event in await events(near)] == ["Second"]
+        client.left = 2
+        await clock.advance(29)
+        assert client.writes == 4
+        await clock.advance(2)
+    assert {event.reason: event.count for event in await events(near)} == {"First": 2, "Second": 1}
+    assert _dropped("hiccups") == 0
+
+
+async def test_an_answer_that_is_lost_costs_neither_event_nor_count(
+    near: Client, pod: core.Pod, clock: ManualClock
+) -> None:
+    client = Hiccups(near, ServiceUnavailable("cut"), heard=True)
+    async with recording(client, "cut", clock) as recorder:
+        client.left = 1
+        for _ in range(2):
+            recorder.record(pod, "Once", "same")
+            await within(recorder.flush())
+        await clock.advance(11)
+    assert [event.count for event in await events(near)] == [2]
+
+
+async def test_a_server_that_stays_away_costs_events_in_the_end_and_memory_never(
+    near: Client, pod: core.Pod, clock: ManualClock
+) -> None:
+    client = Hiccups(near, ServiceUnavailable("gone"))
+    async with recording(client, "away", clock, limit=5) as recorder:
+        client.left = 1000
+        for number in range(8):
+            recorder.record(pod, "Lost", str(number))
+            await within(recorder.flush())
+        assert _dropped("away") == 3
+        await clock.advance(300)
+        assert _dropped("away") == 8
+        assert client.writes == 5 * 12
+        client.left = 0
+        recorder.record(pod, "Lost", "0")
+        await within(recorder.flush())
+    assert [event.count for event in await events(near)] == [2]
 
 
 class Slow:

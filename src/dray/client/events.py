@@ -1,7 +1,8 @@
 """Tell users what happened: core/v1 Events, written in the background and never in the way of the work itself.
 
 The same event about the same object within a window counts up instead of filling the store; when more come than can be
-written, the surplus is dropped and counted, for an event is a help and not a record. Left out: reading events.
+written, the surplus is dropped and counted, for an event is a help and not a record. A server that is away for a moment
+costs none: what it did not take is tried again, beside what comes after it. Left out: reading events.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from dray.api.errors import ApiError, NotFound
+from dray.api.errors import AlreadyExists, ApiError, NotFound, ServiceUnavailable, Timeout, TooManyRequests
 from dray.api.types import core
 from dray.api.types.meta import ObjectMeta
 from dray.client.clock import Clock, SystemClock, timestamp
@@ -33,6 +34,11 @@ _QUEUE_LIMIT = 1000
 _REMEMBERED = 4096
 # Events written at the same time: a store that waits for its disk takes many as quickly as one.
 _AT_ONCE = 16
+# What a server says that may take the event later. Tries and pause are those of Kubernetes' recorder: a server has two
+# minutes for its restart.
+_LATER = (ServiceUnavailable, Timeout, TooManyRequests)
+_TRIES = 12
+_RETRY_SECONDS = 10.0
 # Longer messages are refused by the API server.
 _MESSAGE_BYTES = 1024
 
@@ -59,6 +65,7 @@ class _Series:
     last: float
     count: int = 1
     written: int = 0  # the count that the server knows
+    failed: int = 0  # tries in a row
 
 
 class EventRecorder:
@@ -73,7 +80,8 @@ class EventRecorder:
         self._clock = clock or SystemClock()
         self._limit = limit
         self._series: OrderedDict[_Identity, _Series] = OrderedDict()
-        self._pending: dict[_Identity, None] = {}  # an ordered set
+        self._pending: dict[_Identity, _Series] = {}
+        self._put_off: dict[_Identity, _Series] = {}  # until the next retry
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -87,11 +95,11 @@ class EventRecorder:
         if series is not None and now - series.last < _WINDOW_SECONDS:
             series.count += 1
             series.last = now
-        elif not self._begin(identity, _reference(obj), now):
-            return
-        self._pending[identity] = None
-        self._idle.clear()
-        self._wake.set()
+        else:
+            series = self._begin(identity, _reference(obj), now)
+        if series is not None and self._put_off.get(identity) is not series:  # the retry writes the new count
+            self._pending[identity] = series
+            self._awake()
 
     def warning(self, obj: Object, reason: str, message: str) -> None:
         """Note that something went wrong."""
@@ -103,26 +111,30 @@ class EventRecorder:
             await self._wake.wait()
             self._wake.clear()
             while self._pending:
-                batch = [*islice(self._pending, _AT_ONCE)]  # each about another series
-                for identity in batch:
+                batch = [*islice(self._pending.items(), _AT_ONCE)]  # each about another series
+                for identity, _ in batch:
                     del self._pending[identity]
-                await asyncio.gather(*[self._write(identity, self._series[identity]) for identity in batch])
+                await asyncio.gather(*[self._write(identity, series) for identity, series in batch])
             self._idle.set()
 
     async def flush(self) -> None:
-        """Wait until everything recorded so far is written; `run` must be running."""
+        """Wait until everything recorded so far was tried; `run` must be running. Retries are not waited for."""
         await self._idle.wait()
 
-    def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> bool:
-        if len(self._pending) >= self._limit:
+    def _awake(self) -> None:
+        self._idle.clear()
+        self._wake.set()
+
+    def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> _Series | None:
+        if len(self._pending) + len(self._put_off) >= self._limit:
             EVENTS_DROPPED.labels(self._source.component).inc()
-            return False
+            return None
         name = f"{identity.name}.{time.time_ns():x}"
-        self._series[identity] = _Series(name, reference, now, now)
+        series = self._series[identity] = _Series(name, reference, now, now)
         self._series.move_to_end(identity)
         while len(self._series) > _REMEMBERED and next(iter(self._series)) not in self._pending:
             self._series.popitem(last=False)
-        return True
+        return series
 
     async def _write(self, identity: _Identity, series: _Series) -> None:
         count, known = series.count, series.written
@@ -131,12 +143,34 @@ class EventRecorder:
             if known and not await self._count_up(series, namespace):
                 known = 0
             if not known:
-                await self._client.create(core.Event, self._event(identity, series, namespace))
-            series.written = count
+                await self._create(identity, series, namespace)
+            series.written, series.failed = count, 0
             self._written.inc()
         except ApiError as error:
-            EVENTS_DROPPED.labels(self._source.component).inc()
+            if not (isinstance(error, _LATER) and self._retry(identity, series)):
+                EVENTS_DROPPED.labels(self._source.component).inc()
             log.debug("event %s about %s %s was not written: %s", identity.reason, identity.kind, identity.name, error)
+
+    def _retry(self, identity: _Identity, series: _Series) -> bool:
+        """Put off to the next retry, which is one for all; no if it was tried often enough."""
+        series.failed += 1
+        if series.failed == _TRIES:
+            series.failed = 0  # if it happens again, it is worth as many tries again
+            return False
+        if not self._put_off:
+            self._clock.call_later(_RETRY_SECONDS, self._resume)
+        self._put_off[identity] = series
+        return True
+
+    def _resume(self) -> None:
+        self._pending, self._put_off = self._put_off | self._pending, {}
+        self._awake()
+
+    async def _create(self, identity: _Identity, series: _Series, namespace: str) -> None:
+        try:
+            await self._client.create(core.Event, self._event(identity, series, namespace))
+        except AlreadyExists:  # an earlier try was heard, and only its answer lost
+            await self._count_up(series, namespace)
 
     async def _count_up(self, series: _Series, namespace: str) -> bool:
         patch = {"count": series.count, "lastTimestamp": timestamp(series.last)}
