@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from dray.api.errors import Expired, Invalid
+from dray.api.errors import Expired, Invalid, ServiceUnavailable
 from dray.apiserver import watching
 from dray.apiserver.core import ApiServer
 from dray.apiserver.storage import Storage, decode
 from dray.apiserver.watching import Change
+from dray.client.clock import settle
 from dray.store import Cache, MemoryLog, Retention
+from dray.store.log import Batch
 from tests.apiserver.asking import CLAIMS, Asker, claim
 from tests.waiting import within
 
@@ -109,6 +112,54 @@ async def test_a_revision_that_is_forgotten_is_expired() -> None:
     with pytest.raises(Expired, match=r"too old resource version: 2 \(\d+\)"):
         await told(ask, resource_version="2")
     await cache.close()
+
+
+async def test_a_revision_that_nobody_has_given_out_is_expired(ask: Asker, cache: Cache) -> None:
+    await ask.create(CLAIMS, claim("a"))
+    with pytest.raises(Expired, match=f"too large resource version: {cache.revision + 1}, current: {cache.revision}"):
+        await told(ask, resource_version=str(cache.revision + 1))
+    assert await told(ask, resource_version=str(cache.revision)) == []
+
+
+class Shared:
+    """A log that another server writes as well; news of it come when they are let through."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self.commit, self.load, self.head, self.compact = log.commit, log.load, log.head, log.compact
+        self.close = log.close
+        self.through = asyncio.Event()
+
+    async def tail(self, after: int) -> AsyncIterator[Batch]:
+        async for batch in self._log.tail(after):
+            await self.through.wait()
+            yield batch
+
+
+async def test_a_revision_that_another_server_has_given_out_is_waited_for() -> None:
+    log = MemoryLog()
+    ahead = await Cache.open(log, decode)
+    shared = Shared(log)
+    behind = await Cache.open(shared, decode)
+    elsewhere, here = Asker(ApiServer(Storage(ahead))), Asker(ApiServer(Storage(behind)))
+    await elsewhere.create(CLAIMS, claim("a"))
+    since = ahead.revision
+    await elsewhere.create(CLAIMS, claim("b"))
+    assert behind.revision < since
+    watch = asyncio.ensure_future(told(here, resource_version=str(since)))
+    await settle()
+    assert not watch.done()
+    shared.through.set()
+    assert brief(await within(watch)) == [("ADDED", "b")]
+    await behind.close()
+    await ahead.close()
+
+
+async def test_a_watch_of_a_store_that_is_closed_is_refused(ask: Asker, cache: Cache) -> None:
+    revision = str(cache.revision)
+    await cache.close()
+    with pytest.raises(ServiceUnavailable, match="shutting down"):
+        await told(ask, resource_version=revision)
 
 
 async def test_a_watcher_that_does_not_keep_up_is_dropped_and_others_are_not() -> None:

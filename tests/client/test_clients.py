@@ -253,6 +253,11 @@ async def test_a_version_that_is_too_old_has_expired(client: Client, near: Clien
         await _events(client, 1, resource_version="1")
 
 
+async def test_a_version_that_is_still_to_come_has_expired(client: Client) -> None:
+    with pytest.raises(Expired):
+        await _events(client, 1, resource_version="1000000")
+
+
 async def test_an_informer_keeps_up_with_a_real_server(client: Client) -> None:
     informer = Informer(client, core.ConfigMap, "ns", labels="keep=yes")
     seen: list[tuple[str | None, str | None]] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
-from dray.api.errors import ApiError, ServiceUnavailable, not_found
+from dray.api.errors import not_found
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE
 from dray.api.types.resource import ResourceSlice
@@ -18,6 +18,7 @@ from dray.apiserver.admission import Chain
 from dray.apiserver.authorization import Attributes, Union
 from dray.apiserver.commits import Commits
 from dray.apiserver.deletion import Deletion
+from dray.apiserver.outages import unavailable
 from dray.apiserver.outside import Outside
 from dray.apiserver.pace import Pace
 from dray.apiserver.paths import WrongMethod
@@ -27,7 +28,7 @@ from dray.apiserver.storage import Storage
 from dray.apiserver.subresources import IssueToken, Subresources
 from dray.apiserver.user import MASTERS
 from dray.apiserver.watching import Change, Watching
-from dray.store import Closed, StoreError
+from dray.store import StoreError
 
 Review = Callable[[Request], dict[str, Any]]
 
@@ -163,10 +164,3 @@ class ApiServer:
 
     async def _review(self, request: Request) -> Answer:
         return Answer(code=201, tree=self._reviews[request.resource.plural](request))
-
-
-def unavailable(error: StoreError) -> ApiError:
-    """What a client is told when the store cannot do its part."""
-    if isinstance(error, Closed):
-        return ServiceUnavailable("the server is shutting down", retryAfterSeconds=1)
-    return ServiceUnavailable(f"the store cannot answer now: {error}", retryAfterSeconds=1)

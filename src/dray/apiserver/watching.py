@@ -17,10 +17,11 @@ import msgspec
 from dray.api.errors import Expired, forbidden
 from dray.api.wire import Wire
 from dray.apiserver.listing import Selection, check_match, fresh, prefix_of, revision_of, selection
+from dray.apiserver.outages import unavailable
 from dray.apiserver.queries import OptionsInvalid
 from dray.apiserver.request import Options, Request
 from dray.apiserver.storage import last_state
-from dray.store import Cache, Closed, Event, Lagged, Version, Watch
+from dray.store import Cache, Closed, Event, Lagged, StoreError, Version, Watch
 from dray.store.errors import Expired as StoreExpired
 
 _BOOKMARK_SECONDS = 60.0
@@ -83,9 +84,11 @@ class Watching:
         self, prefix: str, chosen: Selection, start: Start, options: Options
     ) -> AsyncGenerator[list[Change], None]:
         deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
-        if start.initial:
+        try:
             await _reach(self._cache, start)
-        watch, present = self._begin(prefix, chosen, start)
+            watch, present = self._begin(prefix, chosen, start)
+        except StoreError as error:
+            raise unavailable(error) from error
         self._open.add(watch)
         left = _BOOKMARK_SECONDS
         try:
@@ -133,10 +136,17 @@ def _check_initial(options: Options) -> None:
 
 
 async def _reach(cache: Cache, start: Start) -> None:
-    if start.after:
+    """Wait until this server has what the watch begins with; Expired if no server on this store ever had it.
+
+    Such a client has seen a state that is lost, of a store in memory or before a backup was restored: it must list anew,
+    or it would take no notice of anything until that revision comes again.
+    """
+    if start.initial and start.after:
         await fresh(cache, start.after)
-    else:
-        await cache.read()
+    elif start.initial or start.after > cache.revision:
+        revision = await cache.read()
+        if start.after > revision:
+            raise Expired(f"too large resource version: {start.after}, current: {revision}")
 
 
 def _present(versions: Sequence[Version], chosen: Selection, start: Start, revision: int) -> list[Change]:
