@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from dray.client.clock import settle
 from dray.store import Cache, MemoryLog, Retention
 from dray.store.log import Batch
 from tests.apiserver.asking import CLAIMS, Asker, claim
-from tests.waiting import within
+from tests.waiting import eventually, within
 
 
 async def told(ask: Asker, **options: Any) -> list[Change]:
@@ -102,6 +103,27 @@ async def test_quiet_watches_get_bookmarks_if_they_want(
         assert (bookmark.type, bookmark.object, bookmark.revision) == ("BOOKMARK", None, cache.revision)
     await watch.aclose()
     assert await told(ask, timeout_seconds=0.05, resource_version=revision) == []
+
+
+async def test_a_watch_whose_selector_leaves_everything_out_gets_bookmarks_too(
+    ask: Asker, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_BOOKMARK_SECONDS", 0.3)  # long enough for others to write in between
+    began = cache.revision
+    options = {"timeout_seconds": 600, "allow_bookmarks": True, "label_selector": "colour=red"}
+    watch = ask.server.watch(ask.request("watch", CLAIMS, **options))
+    heard = asyncio.ensure_future(anext(watch))
+    names = (f"blue-{number}" for number in count())
+
+    async def told_while_others_write() -> bool:
+        await ask.create(CLAIMS, claim(next(names)))
+        return heard.done()
+
+    await eventually(told_while_others_write)
+    [bookmark] = heard.result()
+    assert bookmark.type == "BOOKMARK"
+    assert bookmark.revision > began
+    await watch.aclose()
 
 
 async def test_a_revision_that_is_forgotten_is_expired() -> None:

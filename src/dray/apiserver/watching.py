@@ -7,6 +7,7 @@ store, which ends its stream; it resumes from the last revision that it has seen
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -90,18 +91,21 @@ class Watching:
         except StoreError as error:
             raise unavailable(error) from error
         self._open.add(watch)
-        left = _BOOKMARK_SECONDS
+        left = pause = _BOOKMARK_SECONDS if options.allow_bookmarks else math.inf
+        due = time.monotonic() + pause
         try:
             if present:
                 yield present
             while left > 0:  # when the time is up, what has happened until then is told yet
-                left = deadline - time.monotonic()
-                events = await watch.next(max(0.0, min(left, _BOOKMARK_SECONDS)))
-                if not events:
-                    if options.allow_bookmarks and left > 0:
-                        yield [Change("BOOKMARK", None, watch.revision)]
-                elif batch := [_plain(event) for event in events] if chosen.everything else _selected(events, chosen):
+                now = time.monotonic()
+                left = deadline - now
+                events = await watch.next(max(0.0, min(left, due - now)))
+                batch = [_plain(event) for event in events] if chosen.everything else _selected(events, chosen)
+                if not batch and options.allow_bookmarks and left > 0 and (not events or now >= due):
+                    batch = [Change("BOOKMARK", None, watch.revision)]
+                if batch:
                     yield batch
+                    due = time.monotonic() + pause  # what the selector leaves out does not put it off
         except (Lagged, Closed):
             return
         except StoreExpired as error:
