@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -306,6 +307,59 @@ async def test_an_informer_survives_a_server_that_drops_connections() -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert asked == ["5", "2", "3", "4", "5"]
+
+
+async def test_a_watch_that_is_silent_for_long_begins_again_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dray.client.http._BOOKMARKED_SECONDS", 0.1)
+    asked: list[str] = []
+    again = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.query.get("resourceVersion", "list"))
+        if "watch" not in request.query:
+            return _page("a")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if len(asked) == 2:
+            await response.write(_line("MODIFIED", config_map("a", 6)))
+        else:
+            again.set()
+        await asyncio.sleep(600)
+        return response
+
+    async with serving(handler) as client:
+        informer = Informer(client, ConfigMap)
+        task = asyncio.create_task(informer.run())
+        await within(again.wait())
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert asked[:3] == ["list", "5", "6"]
+
+
+async def test_a_watch_that_is_not_answered_at_all_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dray.client.http._BOOKMARKED_SECONDS", 0.1)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(600)
+        return web.Response()
+
+    async with serving(handler) as client:
+        with pytest.raises(ServiceUnavailable):
+            await within(anext(client.watch(ConfigMap)))
+
+
+async def test_the_kernel_asks_whether_the_server_is_still_there() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(600)
+        return response
+
+    async with serving(handler) as client, client._request("GET", "/", None) as open_answer:
+        assert open_answer.connection is not None
+        assert open_answer.connection.transport is not None
+        made = open_answer.connection.transport.get_extra_info("socket")
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 def _old_cluster(asked: list[str]) -> Handler:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, cast
 
@@ -40,6 +41,12 @@ _RETRY_LIMIT_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 # The server ends a watch at its timeout; a connection that is silent for longer than that is dead.
 _STREAM_GRACE_SECONDS = 30.0
+# Servers send a bookmark every 60 to 75 seconds: who misses two of them has most likely lost the connection. A server
+# without bookmarks is only asked to go on from the same version.
+_BOOKMARKED_SECONDS = 150.0
+# The kernel notices a peer that is gone without a word: it asks after this many seconds of silence, then again, and gives
+# up after so many questions. What a system does not know is left out.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 5}
 _TURN_SECONDS = 0.005  # of work that can wait, before others in this process want theirs
 
 Query = dict[str, str]
@@ -184,10 +191,9 @@ class Http:
             allowWatchBookmarks="true" if bookmarks else "",
             timeoutSeconds="" if timeout is None else str(math.ceil(timeout)),
         )
-        silence = None if timeout is None else timeout + _STREAM_GRACE_SECONDS
         async with (
             self._speaking(type_) as codec,
-            aclosing(self._stream(_path(codec, namespace), query, silence)) as chunks,
+            aclosing(self._stream(_path(codec, namespace), query, _silence(timeout, bookmarks))) as chunks,
         ):
             rest = b""
             async for chunk in chunks:
@@ -267,12 +273,14 @@ class Http:
         raise from_answer(answer.status, data)
 
     async def _stream(self, path: str, query: Query, silence: float | None) -> AsyncGenerator[bytes, None]:
+        """The pieces of an answer as they come; silence ends it once it has begun, as the server might at any time."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=silence)
         async with self._request("GET", path, query, timeout=timeout) as answer:
             if answer.status >= 400:
                 raise from_answer(answer.status, await answer.read())
-            async for chunk in answer.content.iter_any():
-                yield chunk
+            with suppress(TimeoutError):
+                async for chunk in answer.content.iter_any():
+                    yield chunk
 
     @asynccontextmanager
     async def _request(
@@ -310,7 +318,7 @@ class Http:
         """The session; made at first use, since it belongs to an event loop."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=self._tls),
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._tls, socket_factory=_socket),
                 headers=[("Accept", _JSON), ("User-Agent", self.config.user_agent), *self.config.headers],
                 auto_decompress=True,
             )
@@ -323,6 +331,24 @@ def _path(codec: Codec, namespace: str, name: str = "", subresource: str = "") -
 
 def _query(**parameters: str) -> Query:
     return {key: value for key, value in parameters.items() if value}
+
+
+def _silence(timeout: float | None, bookmarks: bool) -> float | None:
+    """How long a watch may say nothing before its connection counts as dead; None: for ever."""
+    limits = [] if timeout is None else [timeout + _STREAM_GRACE_SECONDS]
+    if bookmarks:
+        limits.append(_BOOKMARKED_SECONDS)
+    return min(limits, default=None)
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if option := getattr(socket, name, None):
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
 
 
 def _delete_options(grace: int | None, propagation: str | None, **preconditions: str | None) -> bytes:

@@ -164,6 +164,7 @@ class Client(Protocol):
     ) -> AsyncGenerator[Batch[T], None]:
         """Follow changes after `resource_version`, in batches; ends when the server ends it or after `timeout` seconds.
 
+        It ends also when nothing is heard of the server for long, not even a bookmark: go on from the last version.
         Raises `Expired` (from the iteration) when that version is too old. Close it (`contextlib.aclosing`) to stop.
         A batch is never empty, and its order is that of the server.
         """
