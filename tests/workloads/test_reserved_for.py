@@ -35,7 +35,12 @@ async def job(cluster: Cluster, name: str = "j") -> dict[str, Any]:
 
 async def give_back(cluster: Cluster, name: str = "c") -> None:
     """What the owner of a workload does in the end."""
-    patch = {"status": {"reservedFor": None}}
+    await list_only(cluster, name=name)
+
+
+async def list_only(cluster: Cluster, *references: dict[str, Any], name: str = "c") -> None:
+    """Replace the reservations of a claim."""
+    patch = {"status": {"reservedFor": [*references] or None}}
     await cluster.client.patch(ResourceClaim, name, patch, "ns", subresource="status")
 
 
@@ -113,6 +118,45 @@ async def test_devices_are_not_freed_under_a_pod_whose_owner_was_too_early(clust
     await cluster.free()
 
 
+async def test_the_last_listed_pod_does_not_free_devices_under_pods_that_are_not_listed(cluster: Cluster) -> None:
+    await cluster.claim(reservedFor=await workload(cluster))
+    listed = await cluster.pod("p", x="c")
+    await cluster.pod("q", x="c")
+    await cluster.running("p", "q")
+    await list_only(cluster, {"resource": "pods", "name": "p", "uid": listed.metadata.uid})
+    await cluster.delete("p")
+    await cluster.reserved()
+    await quiet(0.3)
+    assert (await cluster.read()).status.allocation is not None
+    await cluster.finish("q")
+    await cluster.free()
+
+
+async def test_a_pod_that_stands_for_a_workload_does_not_take_the_devices_of_others_along(cluster: Cluster) -> None:
+    lead = await cluster.pod("lead")
+    await cluster.claim(reservedFor={"resource": "pods", "name": "lead", "uid": lead.metadata.uid})
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    await cluster.delete("lead")
+    await cluster.reserved()
+    await quiet(0.3)
+    assert (await cluster.read()).status.allocation is not None
+    await cluster.finish("p")
+    await cluster.free()
+
+
+async def test_a_pod_that_stands_for_a_workload_frees_the_claim_when_it_ends_last(cluster: Cluster) -> None:
+    lead = await cluster.pod("lead")
+    await cluster.claim(reservedFor={"resource": "pods", "name": "lead", "uid": lead.metadata.uid})
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    await cluster.finish("p")
+    await quiet()
+    await cluster.reserved("lead")
+    await cluster.finish("lead")
+    await cluster.free()
+
+
 async def test_references_to_pods_are_removed_as_ever_beside_others(cluster: Cluster) -> None:
     await cluster.claim(reservedFor=await workload(cluster))
     await cluster.pod("p", x="c")
@@ -120,9 +164,7 @@ async def test_references_to_pods_are_removed_as_ever_beside_others(cluster: Clu
     claim = await cluster.read()
     listed = [{"resource": "pods", "name": "old", "uid": "123"}]
     kept = [{"resource": r.resource, "name": r.name, "uid": r.uid} for r in claim.status.reservedFor]
-    await cluster.client.patch(
-        ResourceClaim, "c", {"status": {"reservedFor": kept + listed}}, "ns", subresource="status"
-    )
+    await list_only(cluster, *kept, *listed)
     await cluster.reserved("w")
 
 

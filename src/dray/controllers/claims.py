@@ -81,9 +81,7 @@ class ClaimController:
         for old, new in deltas:
             pod = new or old
             assert pod is not None
-            if not pod.spec.resourceClaims:
-                continue
-            if new is not None and self._pod_matters(old, new):
+            if new is not None and new.spec.resourceClaims and self._pod_matters(old, new):
                 self._add("pod", new)
             if new is None or podclaims.is_finished(new) or new.metadata.deletionTimestamp is not None:
                 self._look_at_claims_of(pod)
@@ -110,6 +108,7 @@ class ClaimController:
 
     def _look_at_claims_of(self, pod: Pod) -> None:
         namespace, group = pod.metadata.namespace, podclaims.group_name(pod)
+        self._look_at(self._claims.by_index(BY_CONSUMER, pod.metadata.uid))  # it may be listed without a use of its own
         for use in self._consumers.uses(pod):
             if use.claim:
                 self._controller.queue.add(Key("claim", namespace, use.claim))

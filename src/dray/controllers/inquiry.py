@@ -50,8 +50,8 @@ class Inquiry:
         lost = [r for r in references if await self._is_lost(claim, r)]
         gone = finished | {r.uid for r in lost}
         remaining = [r for r in references if r.uid not in gone]
-        abandoned = not references and self._is_for_workload(claim)
-        occupied = bool(lost or abandoned) and await self._is_occupied(claim, remaining, lost)
+        unlisted = not remaining and self._is_for_workload(claim)  # pods may use it all the same
+        occupied = bool(lost or unlisted) and await self._is_occupied(claim, remaining, lost)
         if occupied:
             gone = finished
         kept = [r for r in references if r.uid not in gone]
@@ -60,7 +60,7 @@ class Inquiry:
         return Facts(
             gone=gone,
             owner_done=await self._owner_is_done(claim),
-            abandoned=abandoned,
+            abandoned=unlisted and not references,
             occupied=occupied,
             missing=tuple(r for r in missing if not podclaims.is_reserved_for(claim, r.uid)),
             for_any_pod=workload is not None,
