@@ -218,6 +218,35 @@ async def test_the_claim_is_deallocated_and_deleted_after_the_group(cluster: Clu
     assert not await exists(cluster.client, PodGroup, "g", "ns")
 
 
+async def test_a_group_that_is_deleted_in_the_foreground_goes_after_its_pods_and_claims(cluster: Cluster) -> None:
+    await cluster.template()
+    await cluster.group(claim="t:t")
+    await cluster.pod("p", "g", resource="g:claim")
+    await cluster.running("p")
+    await cluster.client.delete(PodGroup, "g", "ns", propagation="Foreground")
+    await quiet(0.3)
+    assert (await cluster.the_claim()).status.allocation is not None
+    await cluster.delete("p")
+    await gone(cluster.client, PodGroup, "g", "ns")
+    assert await cluster.claims() == []
+
+
+async def test_a_deleted_group_that_something_else_keeps_gives_its_claim_back_once_its_pods_are_gone(
+    cluster: Cluster,
+) -> None:
+    await cluster.claim("c")
+    await cluster.group(claim="c")
+    await cluster.pod("p", "g", resource="g:claim")
+    await cluster.running("p")
+    await cluster.client.patch(PodGroup, "g", {"metadata": {"finalizers": ["example.com/hold"]}}, "ns")
+    await cluster.client.delete(PodGroup, "g", "ns")
+    await quiet(0.3)
+    await cluster.reserved("g")
+    await cluster.delete("p")
+    await cluster.free()
+    assert await exists(cluster.client, PodGroup, "g", "ns")
+
+
 async def test_a_claim_that_was_never_allocated_is_deleted_with_its_group(cluster: Cluster) -> None:
     await cluster.template()
     await cluster.group(claim="t:t")

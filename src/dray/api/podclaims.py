@@ -175,6 +175,14 @@ def consumer_to_add(
     return pod_reference(pod) if group is None else group_reference(group)
 
 
+def is_let_go(group: PodGroup) -> bool:
+    """Whether a group is as good as gone: it is deleted, and its pods keep it no more.
+
+    It may be there for a while yet. A deletion in the foreground waits for the very claims that are reserved for it.
+    """
+    return group.metadata.deletionTimestamp is not None and GROUP_FINALIZER not in group.metadata.finalizers
+
+
 def is_finished(pod: Pod) -> bool:
     """Whether a pod will never run a container again."""
     return pod.status.phase in ("Succeeded", "Failed")

@@ -119,7 +119,7 @@ class ClaimController:
         for old, new in deltas:
             group = new or old
             assert group is not None
-            if new is None:
+            if new is None or podclaims.is_let_go(new):
                 self._look_at(self._claims.by_index(BY_CONSUMER, group.metadata.uid))
             elif old is None or old.status.resourceClaimStatuses != new.status.resourceClaimStatuses:
                 self._add("group", new)

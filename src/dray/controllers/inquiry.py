@@ -83,7 +83,7 @@ class Inquiry:
         if podclaims.is_group(reference) and self._groups is not None:
             group = self._groups.get(namespace, reference.name)
             if group is not None and group.metadata.uid == reference.uid:
-                return False
+                return podclaims.is_let_go(group)
             suspicious = True
         return await self._references.is_gone(namespace, reference, suspicious=suspicious)
 
