@@ -42,11 +42,14 @@ def group(*entries: dict[str, str]) -> PodGroup:
     return msgspec.convert(tree, PodGroup)
 
 
-def claim(*consumers: dict[str, str], any_pod: bool | None = None, allocated: bool = True) -> ResourceClaim:
+def claim(
+    *consumers: dict[str, str], any_pod: bool | None = None, allocated: bool = True, meant: dict[str, str] | None = None
+) -> ResourceClaim:
     status: dict[str, Any] = {"reservedFor": list(consumers)}
     if allocated:
         status["allocation"] = {"reservedForAnyPod": any_pod}
-    return msgspec.convert({"metadata": {"name": "c", "namespace": "ns"}, "status": status}, ResourceClaim)
+    tree = {"metadata": {"name": "c", "namespace": "ns"}, "spec": {"reservedFor": meant}, "status": status}
+    return msgspec.convert(tree, ResourceClaim)
 
 
 def test_both_fields_name_the_group() -> None:
@@ -135,6 +138,12 @@ def test_allowed_pods_are_listed_or_of_a_listed_group_or_any(
         (claim(GROUP), True, Sharing(), None),
         (claim(JOB, any_pod=True), False, Sharing(), None),
         (claim(JOB, any_pod=True), True, Sharing(), None),
+        (claim(POD, any_pod=True, meant=JOB), False, Sharing(), None),
+        (claim(any_pod=True, meant=JOB), False, Sharing(), JOB),  # nobody is listed: as for the first pod
+        (claim(any_pod=True, meant=JOB), True, Sharing(), JOB),
+        (claim(any_pod=True), False, Sharing(), POD),
+        (claim(any_pod=True), True, Sharing(), GROUP),
+        (claim(meant=JOB), False, Sharing(), POD),
         (claim(JOB), False, Sharing(), POD),  # only reservedForAnyPod means nobody
         (claim(JOB, any_pod=True), False, NOTHING, POD),
     ],

@@ -50,6 +50,14 @@ def test_a_claim_that_its_workload_gave_back_is_deallocated() -> None:
     assert upkeep(claim(), Facts(abandoned=True)).status == CLEARED
 
 
+@pytest.mark.parametrize("deleting", [True, False])
+def test_a_claim_whose_pods_are_not_listed_loses_its_last_reservation_before_its_devices(deleting: bool) -> None:
+    done = upkeep(claim("a", deleting=deleting, finalizers=(CLAIM_FINALIZER,)), Facts(gone={"a"}, shared=True))
+    assert done == Upkeep({"reservedFor": None})
+    done = upkeep(claim(deleting=deleting, finalizers=(CLAIM_FINALIZER,)), Facts(shared=True, abandoned=True))
+    assert done == Upkeep(CLEARED, [])
+
+
 @pytest.mark.parametrize("facts", [Facts(abandoned=True, occupied=True), Facts(gone={"a"}, occupied=True)])
 def test_devices_are_not_freed_under_a_pod_that_uses_them(facts: Facts) -> None:
     consumers = ("a",) if facts.gone else ()

@@ -135,6 +135,25 @@ async def test_a_claim_for_a_workload_is_reserved_for_it_or_where_the_server_kno
     assert await consumers(client) == (["j"] if made.spec.reservedFor else ["p"])
 
 
+async def test_a_claim_that_its_workload_gave_back_is_reserved_for_it_again(client: Client) -> None:
+    made = await claim(client, reservedFor=WORKLOAD)
+    await Binder(client, Sharing()).bind(promise(await pod(client, "first"), made))
+    await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, "ns", subresource="status")
+    left = await client.get(ResourceClaim, "c", "ns")
+    await Binder(client, Sharing()).bind(promise(await pod(client, "p"), left))
+    assert await consumers(client) == (["j"] if made.spec.reservedFor else ["p"])
+
+
+async def test_a_claim_that_lists_nobody_and_is_deallocated_meanwhile_ends_the_decision(client: Client) -> None:
+    await Binder(client, Sharing()).bind(promise(await pod(client, "first"), await claim(client, reservedFor=WORKLOAD)))
+    await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, "ns", subresource="status")
+    left = await client.get(ResourceClaim, "c", "ns")
+    await Binder(client).deallocate(left)
+    with pytest.raises(Overtaken, match="allocated differently now"):
+        await Binder(client, Sharing()).bind(promise(await pod(client, "p"), left))
+    assert not (await client.get(Pod, "p", "ns")).spec.nodeName
+
+
 async def test_a_scheduler_without_the_gate_reserves_for_the_pod(client: Client) -> None:
     made = await claim(client, reservedFor=WORKLOAD)
     await Binder(client, Sharing(workloads=False)).bind(promise(await pod(client, "p"), made))

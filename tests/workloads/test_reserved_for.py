@@ -157,6 +157,41 @@ async def test_a_pod_that_stands_for_a_workload_frees_the_claim_when_it_ends_las
     await cluster.free()
 
 
+@pytest.mark.parametrize("left", ["by its owner", "by an owner that is gone"])
+async def test_devices_are_not_freed_under_a_pod_that_may_be_on_its_way_to_a_node(idle: Cluster, left: str) -> None:
+    clock = ManualClock()
+    await shared_claim(idle, clock, await workload(idle))
+    await idle.stop("scheduler")
+    await idle.pod("q", x="c")
+    if left == "by its owner":
+        await give_back(idle)
+    else:
+        await idle.client.delete(ConfigMap, "w", "ns")
+    await idle.finish("p")
+    await clock.advance(30)
+    await quiet(0.3)
+    assert (await idle.read()).status.allocation is not None
+    await idle.start("scheduler")
+    await idle.running("q")
+    await idle.reserved("w")
+    await idle.finish("q")
+    if left == "by its owner":
+        await give_back(idle)
+    await idle.free()
+
+
+async def test_a_claim_that_is_deleted_and_lists_nobody_does_not_wait_for_pods_without_a_node(idle: Cluster) -> None:
+    clock = ManualClock()
+    await shared_claim(idle, clock, await workload(idle))
+    await idle.stop("scheduler")
+    await idle.pod("q", x="c")
+    await give_back(idle)
+    await idle.finish("p")
+    await quiet()
+    await idle.client.delete(ResourceClaim, "c", "ns")
+    await gone(idle.client, ResourceClaim, "c", "ns")
+
+
 async def test_references_to_pods_are_removed_as_ever_beside_others(cluster: Cluster) -> None:
     await cluster.claim(reservedFor=await workload(cluster))
     await cluster.pod("p", x="c")

@@ -137,17 +137,20 @@ def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
     return any(reference.uid == uid for reference in claim.status.reservedFor)
 
 
+def is_open(claim: ResourceClaim, sharing: Sharing) -> bool:
+    """Whether a claim is allocated for any pod, listed or not."""
+    allocation = claim.status.allocation
+    return sharing.workloads and allocation is not None and bool(allocation.reservedForAnyPod)
+
+
 def may_use(claim: ResourceClaim, pod: Pod, sharing: Sharing = Sharing()) -> bool:  # noqa: B008 (immutable)
     """Whether an allocated claim is reserved for this pod: by itself, through its group, or for any pod.
 
     A group is told by its name: its finalizer keeps it from being replaced while it has pods.
     """
-    allocation = claim.status.allocation
-    if allocation is None:
+    if claim.status.allocation is None:
         return False
-    if sharing.workloads and allocation.reservedForAnyPod:
-        return True
-    return covers(claim.status.reservedFor, pod, sharing)
+    return is_open(claim, sharing) or covers(claim.status.reservedFor, pod, sharing)
 
 
 def covers(
@@ -165,11 +168,14 @@ def consumer_to_add(
 ) -> ResourceClaimConsumerReference | None:
     """Who must join the reservations of an allocated claim before the pod may use it; None when nobody must.
 
-    `group` is given when the pod comes to the claim through it.
+    `group` is given when the pod comes to the claim through it. A claim that lists nobody may be deallocated at any
+    moment, even if it is open to any pod: only a write to it shows that it was not.
     """
-    allocation = claim.status.allocation
-    if sharing.workloads and allocation is not None and allocation.reservedForAnyPod:
-        return None
+    if is_open(claim, sharing):
+        if claim.status.reservedFor:
+            return None
+        if claim.spec.reservedFor is not None:
+            return claim.spec.reservedFor
     if is_reserved_for(claim, (pod if group is None else group).metadata.uid):
         return None
     return pod_reference(pod) if group is None else group_reference(group)
@@ -191,6 +197,11 @@ def is_finished(pod: Pod) -> bool:
 def holds_devices(pod: Pod) -> bool:
     """Whether a pod may be using its claims right now: it has a node and is not finished."""
     return bool(pod.spec.nodeName) and not is_finished(pod)
+
+
+def will_never_run(pod: Pod) -> bool:
+    """Whether a pod is finished, or was deleted before it got a node."""
+    return is_finished(pod) or (pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName)
 
 
 def reference_tree(reference: ResourceClaimConsumerReference) -> dict[str, Any]:

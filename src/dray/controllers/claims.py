@@ -259,6 +259,8 @@ class ClaimController:
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
             if claim is None or claim.status.allocation is None or claim.metadata.deletionTimestamp is not None:
                 continue
+            if podclaims.is_open(claim, self._sharing):
+                continue  # it has a node, which keeps the devices from being freed
             if not self._is_within_reach(claim.status.allocation, pod.spec.nodeName):
                 continue  # it can never start there
             through = group if use.by_group else None

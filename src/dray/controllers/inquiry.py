@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dray.api import podclaims
 from dray.api.errors import NotFound
-from dray.api.podclaims import Sharing
+from dray.api.podclaims import Sharing, Use
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.api.types.scheduling import PodGroup
@@ -36,13 +36,13 @@ class Inquiry:
         namespace = claim.metadata.namespace
         for reference in claim.status.reservedFor:
             pod = self._known_pod(namespace, reference.name, reference.uid)
-            if pod is None or not podclaims.is_pod(reference) or _will_never_run(pod):
+            if pod is None or not podclaims.is_pod(reference) or podclaims.will_never_run(pod):
                 return False
             if self._groups is not None and podclaims.group_name(pod):
                 return False
         owner = podclaims.made_for(claim, "Pod")
         pod = self._known_pod(namespace, owner.name, owner.uid) if owner is not None else None
-        return owner is None or (pod is not None and not _will_never_run(pod))
+        return owner is None or (pod is not None and not podclaims.will_never_run(pod))
 
     async def facts(self, claim: ResourceClaim) -> Facts:
         references = claim.status.reservedFor
@@ -50,8 +50,8 @@ class Inquiry:
         lost = [r for r in references if await self._is_lost(claim, r)]
         gone = finished | {r.uid for r in lost}
         remaining = [r for r in references if r.uid not in gone]
-        unlisted = not remaining and self._is_for_workload(claim)  # pods may use it all the same
-        occupied = bool(lost or unlisted) and await self._is_occupied(claim, remaining, lost)
+        shared = self._is_for_workload(claim)
+        occupied = bool(lost or (shared and not remaining)) and await self._is_occupied(claim, remaining, lost)
         if occupied:
             gone = finished
         kept = [r for r in references if r.uid not in gone]
@@ -60,7 +60,8 @@ class Inquiry:
         return Facts(
             gone=gone,
             owner_done=await self._owner_is_done(claim),
-            abandoned=unlisted and not references,
+            shared=shared,
+            abandoned=shared and not references,
             occupied=occupied,
             missing=tuple(r for r in missing if not podclaims.is_reserved_for(claim, r.uid)),
             for_any_pod=workload is not None,
@@ -68,7 +69,7 @@ class Inquiry:
 
     async def _still_uses(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
         pod = await self._current_pod(claim.metadata.namespace, reference.name, reference.uid)
-        return pod is not None and not _will_never_run(pod)
+        return pod is not None and not podclaims.will_never_run(pod)
 
     def is_judged(self, reference: ResourceClaimConsumerReference) -> bool:
         """Whether it is ours to find out that the consumer is gone; without the gate a reference is left alone."""
@@ -99,22 +100,35 @@ class Inquiry:
         remaining: list[ResourceClaimConsumerReference],
         lost: list[ResourceClaimConsumerReference],
     ) -> bool:
-        """Whether a pod that may be using the devices would be left without any reservation."""
+        """Whether a pod that may be using the devices, now or in a moment, would be left without any reservation."""
         namespace, name = claim.metadata.namespace, claim.metadata.name
         any_pod = self._is_for_workload(claim) and any(not podclaims.is_pod(r) for r in remaining)
         lost_groups = {r.name for r in lost if podclaims.is_group(r)}
 
         def leans_on_it(pod: Pod) -> bool:
-            if not podclaims.holds_devices(pod) or any_pod or podclaims.covers(remaining, pod, self._sharing):
+            if podclaims.will_never_run(pod) or any_pod or podclaims.covers(remaining, pod, self._sharing):
                 return False
             orphaned = podclaims.group_name(pod) in lost_groups  # its entries cannot be resolved any more
-            uses = self._consumers.uses(pod)
-            return any(use.claim == name or (orphaned and use.by_group and use.claim is None) for use in uses)
+            return any(
+                (use.claim == name or (orphaned and use.by_group and use.claim is None))
+                and (podclaims.holds_devices(pod) or self._may_be_on_its_way(claim, use))
+                for use in self._consumers.uses(pod)
+            )
 
         if any(leans_on_it(pod) for pod in self._consumers.of(namespace, name)):
             return True
         # The copies may lag behind: the server is asked before devices are freed.
         return any(leans_on_it(pod) for pod in (await self._client.list(Pod, namespace)).items)
+
+    def _may_be_on_its_way(self, claim: ResourceClaim, use: Use) -> bool:
+        """Whether a pod without a node may be about to get one, relying on the claim as it is.
+
+        A claim with reservations is not written to for a pod of a group or a workload. One without is, which a
+        deallocation would make fail; but what is written may be taken away again before the pod has its node.
+        """
+        if claim.status.reservedFor:
+            return use.by_group or self._is_for_workload(claim)
+        return claim.metadata.deletionTimestamp is None  # nobody joins it after that
 
     async def _forgotten_workload(
         self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]
@@ -150,7 +164,7 @@ class Inquiry:
         if owner is None:
             return False
         pod = await self._current_pod(claim.metadata.namespace, owner.name, owner.uid)
-        return pod is None or _will_never_run(pod)
+        return pod is None or podclaims.will_never_run(pod)
 
     def _known_pod(self, namespace: str, name: str, uid: str) -> Pod | None:
         pod = self._pods.get(namespace, name)
@@ -166,8 +180,3 @@ class Inquiry:
         except NotFound:
             return None
         return pod if pod.metadata.uid == uid else None
-
-
-def _will_never_run(pod: Pod) -> bool:
-    """Finished, or deleted before it got a node."""
-    return podclaims.is_finished(pod) or (pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName)

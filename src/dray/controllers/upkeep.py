@@ -1,8 +1,9 @@
 """What a claim needs right now, decided purely from the claim and from what is known about its consumers.
 
 The states: pending, allocated, reserved; deleting in each of them. Reservations of consumers that are gone are removed;
-the last one takes the allocation along; a claim without allocation needs no finalizer; a generated claim whose pod is
-done is deleted once nobody uses it. Consumers that a component with a gate off failed to add are added.
+the last one takes the allocation along, at once or, where pods are not listed, in a second step; a claim without
+allocation needs no finalizer; a generated claim whose pod is done is deleted once nobody uses it. Consumers that a
+component with a gate off failed to add are added.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ class Facts(NamedTuple):
 
     gone: Set[str] = frozenset()  # uids of reservations that nobody needs any more
     owner_done: bool = False  # the pod that the claim was generated for is gone or will never run again
+    shared: bool = False  # pods may use the claim that it does not list
     abandoned: bool = False  # the claim was for a workload, whose owner took its reservation away
-    occupied: bool = False  # a pod would be left without reservation while it uses the devices
+    occupied: bool = False  # a pod would be left without reservation while it uses the devices, or is about to
     missing: tuple[ResourceClaimConsumerReference, ...] = ()  # reservations that should be there
     for_any_pod: bool = False  # `reservedForAnyPod` should be set
 
@@ -38,7 +40,10 @@ def upkeep(claim: ResourceClaim, facts: Facts) -> Upkeep:
     released = len(remaining) < len(claim.status.reservedFor)
     unused = not remaining and not facts.missing and not facts.occupied
     deleting = claim.metadata.deletionTimestamp is not None
-    deallocate = claim.status.allocation is not None and unused and (released or deleting or facts.abandoned)
+    # A shared claim loses its last reservation first and its devices after that: in between, a scheduler must write to
+    # it before it binds another pod, and one of the two writes fails.
+    due = facts.abandoned or (not facts.shared and (released or deleting))
+    deallocate = claim.status.allocation is not None and unused and due
     status: dict[str, Any] | None = None
     if deallocate:
         status = {"reservedFor": None, "allocation": None, "devices": None}

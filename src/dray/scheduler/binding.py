@@ -156,17 +156,23 @@ def reservation(
     promise: Promise, use: ClaimUse, claim: ResourceClaim, sharing: Sharing
 ) -> tuple[ResourceClaimStatus, bool]:
     """The status to write, and whether the pod's own reservation is in it."""
-    claims, allocation = promise.claims, None
-    promised = promise.allocation_of(claim) if claim.status.allocation is None else None
-    if promised is not None:
-        allocation = msgspec.convert(promised, AllocationResult)
-        if claim.spec.reservedFor is not None and sharing.workloads:
-            allocation = replace(allocation, reservedForAnyPod=True)
-            return ResourceClaimStatus(allocation=allocation, reservedFor=(claim.spec.reservedFor,)), False
-    group = claims.through(use)
-    consumer = podclaims.pod_reference(claims.pod) if group is None else podclaims.group_reference(group)
-    others = [reference for reference in claim.status.reservedFor if reference.uid != consumer.uid]
-    return ResourceClaimStatus(allocation=allocation, reservedFor=(*others, consumer)), group is None
+    pod, group = promise.claims.pod, promise.claims.through(use)
+    allocation = _allocation(promise, claim, sharing) if claim.status.allocation is None else None
+    if allocation is not None:
+        claim = replace(claim, status=replace(claim.status, allocation=allocation))
+    consumer = podclaims.consumer_to_add(claim, pod, group, sharing)
+    added = () if consumer is None else (consumer,)
+    own = consumer is not None and consumer.uid == pod.metadata.uid
+    return ResourceClaimStatus(allocation=allocation, reservedFor=(*claim.status.reservedFor, *added)), own
+
+
+def _allocation(promise: Promise, claim: ResourceClaim, sharing: Sharing) -> AllocationResult | None:
+    """What the claim was promised, open to any pod where it is meant for a workload."""
+    promised = promise.allocation_of(claim)
+    if promised is None:
+        return None
+    allocation = msgspec.convert(promised, AllocationResult)
+    return replace(allocation, reservedForAnyPod=True) if claim.spec.reservedFor and sharing.workloads else allocation
 
 
 def _same_devices(current: ResourceClaim, seen: ResourceClaim) -> bool:
