@@ -289,6 +289,36 @@ async def test_what_ended_while_no_controller_ran_is_given_back_later(client: Cl
         await deallocated(client, "c")
 
 
+async def give_back(client: Client, name: str) -> None:
+    """What the scheduler does when it could not bind a pod: the reservation goes, the allocation stays."""
+    await client.patch(ResourceClaim, name, {"status": {"reservedFor": None}}, "ns", subresource="status")
+
+
+async def test_an_allocation_that_was_given_back_stays_until_no_pod_waits_for_it(client: Client, start: Start) -> None:
+    a, _ = await pod(client, "a", x="c"), await pod(client, "b", x="c")
+    await claim(client, "c", a)
+    await claim(client, "unused")
+    await allocated(client, "unused")  # by somebody who has plans for it
+    async with start(ClaimController):
+        await give_back(client, "c")
+        await client.delete(Pod, "a", "ns")
+        await quiet()
+        assert (await client.get(ResourceClaim, "c", "ns")).status.allocation is not None
+        await client.delete(Pod, "b", "ns")
+        await deallocated(client, "c")
+        assert (await client.get(ResourceClaim, "unused", "ns")).status.allocation is not None
+
+
+async def test_an_allocation_that_was_given_back_when_no_pod_waits_for_it_any_more_is_freed(
+    client: Client, start: Start
+) -> None:
+    await claim(client, "c", await pod(client, "elsewhere"))
+    async with start(ClaimController):
+        await quiet()
+        await give_back(client, "c")
+        await deallocated(client, "c")
+
+
 async def test_a_deleted_claim_goes_when_its_last_pod_does(client: Client, start: Start) -> None:
     await claim(client, "c", await pod(client, x="c", node="n"))
     async with start(ClaimController):

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from dray.api.errors import Forbidden
 from dray.api.podclaims import CLAIM_FINALIZER
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.scheduler.configuration import Configuration, Profile
 from tests.e2e.audit import devices_of
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
-from tests.e2e.interference import Hold, in_turn
+from tests.e2e.interference import Hold, Write, in_turn
 from tests.e2e.objects import claim, on_node, pod, request
 
 WITHOUT_SCHEDULER = (NODES, CONTROLLERS)
@@ -98,13 +99,56 @@ async def test_a_pod_that_is_deleted_while_it_is_bound_leaves_nothing_reserved()
         assert [r.name for r in (await c.claim("gpu")).status.reservedFor] == ["p"]
         await c.delete(Pod, "p", grace=0)
         hold.go()
-
-        async def free() -> bool:
-            return not (await c.claim("gpu")).status.reservedFor
-
-        await c.eventually(free)
+        await given_back(c, "gpu")
         await c.create(Pod, pod("q", claims=["gpu"]))
         await c.runs("q")
+
+
+async def test_a_pod_that_is_deleted_while_it_is_bound_leaves_nothing_allocated_whoever_takes_it_back() -> None:
+    async with cluster(parts=(NODES,)) as c:
+        frees = await held(c, lambda write: write.deallocates, CONTROLLERS)
+        binds = await held(c, lambda write: write.binds)
+        await c.create(ResourceClaim, claim("gpu"))
+        await c.create(Pod, pod("p", claims=["gpu"]))
+        await binds.reached()
+        await c.delete(Pod, "p", grace=0)
+        await frees.reached()
+        binds.go()
+        await given_back(c, "gpu")
+        frees.go()  # too late: the claim has changed
+        await freed(c, "gpu")
+
+
+async def test_devices_of_a_pod_that_could_not_be_bound_stay_while_it_waits_and_are_freed_when_it_is_deleted() -> None:
+    async def refuse(write: Write) -> None:
+        if write.binds:
+            raise Forbidden("not now")
+
+    async with cluster(parts=WITHOUT_SCHEDULER) as c:
+        c.hooks[SCHEDULER] = refuse
+        await c.start(SCHEDULER)
+        await c.create(ResourceClaim, claim("gpu"))
+        await c.create(Pod, pod("p", claims=["gpu"]))
+        assert "not now" in await c.waits("p")
+        await given_back(c, "gpu")
+        await c.quiet()
+        assert (await c.claim("gpu")).status.allocation is not None
+        await c.delete(Pod, "p")
+        await freed(c, "gpu")
+
+
+async def given_back(c: Cluster, name: str) -> None:
+    async def look() -> bool:
+        return not (await c.claim(name)).status.reservedFor
+
+    await c.eventually(look)
+
+
+async def freed(c: Cluster, name: str) -> None:
+    async def look() -> bool:
+        return (await c.claim(name)).status.allocation is None
+
+    await c.eventually(look)
 
 
 # Two pods, one claim

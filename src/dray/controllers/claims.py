@@ -1,9 +1,11 @@
 """Claims from templates, reservations of consumers that are gone, and the end of claims that nobody uses.
 
-Three kinds of keys: a pod or a group, for which claims are made and recorded, and a claim, whose reservations are
-checked. Nothing is remembered between runs: the name of a generated claim follows from its owner (`generated`), and what
-a claim needs is decided (`upkeep`) from what is there (`inquiry`). Left out: keeping groups alive (`groups`), and taking
-away the reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
+Four kinds of keys: a pod or a group, for which claims are made and recorded, a claim, whose reservations are checked, and
+a claim that was left: it has devices and lists nobody, and a pod gave its reservation back or has ended. That such a
+claim was used is what its state does not tell; an allocation that nobody has used yet is not ours to free. Nothing else
+is remembered between runs: the name of a generated claim follows from its owner (`generated`), and what a claim needs is
+decided (`upkeep`) from what is there (`inquiry`). Left out: keeping groups alive (`groups`), and taking away the
+reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from dray.controllers.upkeep import Upkeep, upkeep
 WORKERS = 16
 BY_TEMPLATE = "by template"
 
-Kind = Literal["pod", "group", "claim"]
+Kind = Literal["pod", "group", "claim", "left"]
 
 
 class Key(NamedTuple):
@@ -83,7 +85,7 @@ class ClaimController:
             assert pod is not None
             if new is not None and new.spec.resourceClaims and self._pod_matters(old, new):
                 self._add("pod", new)
-            if new is None or podclaims.is_finished(new) or new.metadata.deletionTimestamp is not None:
+            if old is not None and not podclaims.will_never_run(old) and (new is None or podclaims.will_never_run(new)):
                 self._look_at_claims_of(pod)
 
     def _pod_matters(self, old: Pod | None, new: Pod) -> bool:
@@ -107,11 +109,13 @@ class ClaimController:
                 self._add_unreserved(self._pods.by_index(BY_NODE, new.metadata.name))
 
     def _look_at_claims_of(self, pod: Pod) -> None:
+        """What follows from the end of a pod."""
         namespace, group = pod.metadata.namespace, podclaims.group_name(pod)
         self._look_at(self._claims.by_index(BY_CONSUMER, pod.metadata.uid))  # it may be listed without a use of its own
         for use in self._consumers.uses(pod):
-            if use.claim:
-                self._controller.queue.add(Key("claim", namespace, use.claim))
+            claim = self._claims.get(namespace, use.claim) if use.claim else None
+            if claim is not None:
+                self._add("left" if _is_idle(claim) else "claim", claim)
             elif use.by_group:  # its group is gone, against the rules, and took the name of the claim along
                 self._look_at(self._claims.by_index(BY_CONSUMER, f"{namespace}/{group}"))
 
@@ -132,7 +136,9 @@ class ClaimController:
         for old, new in deltas:
             claim = new or old
             assert claim is not None
-            if new is not None and _claim_matters(old, new) and not self._inquiry.is_in_order(new):
+            if new is not None and _was_left(old, new):
+                self._add("left", new)
+            elif new is not None and _claim_matters(old, new) and not self._inquiry.is_in_order(new):
                 self._add("claim", new)
             if new is None or (old is None and podclaims.made_for(new, "Pod") is None):
                 # Somebody has lost it, or may wait for it; a pod that it was made for is told by whoever made it.
@@ -189,7 +195,7 @@ class ClaimController:
         else:
             claim = self._claims.get(key.namespace, key.name)
             with suppress(NotFound):  # gone meanwhile
-                return await self._claim(claim) if claim is not None else None
+                return await self._claim(claim, left=key.kind == "left") if claim is not None else None
         return None
 
     # -- groups
@@ -281,8 +287,8 @@ class ClaimController:
 
     # -- claims
 
-    async def _claim(self, claim: ResourceClaim) -> float | None:
-        facts = await self._inquiry.facts(claim)
+    async def _claim(self, claim: ResourceClaim, *, left: bool) -> float | None:
+        facts = await self._inquiry.facts(claim, left=left)
         await self._carry_out(claim, upkeep(claim, facts))
         kept = [r for r in claim.status.reservedFor if r.uid not in facts.gone]
         return CHECK_SECONDS if any(self._inquiry.is_judged(r) for r in kept) else None
@@ -314,6 +320,12 @@ def _lost_reservations(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     return old is not None and len(new.status.reservedFor) < len(old.status.reservedFor)
 
 
+def _was_left(old: ResourceClaim | None, new: ResourceClaim) -> bool:
+    """Whether the last pods gave their reservations back and left the devices, as a failed binding does."""
+    before = old.status.reservedFor if old is not None else ()
+    return bool(before) and all(map(podclaims.is_pod, before)) and _is_idle(new)
+
+
 def _templates_used(obj: Pod | PodGroup) -> list[str]:
     return [
         f"{obj.metadata.namespace}/{entry.resourceClaimTemplateName}"
@@ -324,3 +336,8 @@ def _templates_used(obj: Pod | PodGroup) -> list[str]:
 
 def _is_allocated(claim: ResourceClaim | None) -> bool:
     return claim is not None and claim.status.allocation is not None
+
+
+def _is_idle(claim: ResourceClaim) -> bool:
+    """Whether a claim has devices, but lists nobody."""
+    return _is_allocated(claim) and not claim.status.reservedFor

@@ -44,14 +44,17 @@ class Inquiry:
         pod = self._known_pod(namespace, owner.name, owner.uid) if owner is not None else None
         return owner is None or (pod is not None and not podclaims.will_never_run(pod))
 
-    async def facts(self, claim: ResourceClaim) -> Facts:
+    async def facts(self, claim: ResourceClaim, *, left: bool) -> Facts:
+        """`left` says that somebody whom the claim does not list has just ended or given it up."""
         references = claim.status.reservedFor
         finished = {r.uid for r in references if podclaims.is_pod(r) and not await self._still_uses(claim, r)}
         lost = [r for r in references if await self._is_lost(claim, r)]
         gone = finished | {r.uid for r in lost}
         remaining = [r for r in references if r.uid not in gone]
         shared = self._is_for_workload(claim)
-        occupied = bool(lost or (shared and not remaining)) and await self._is_occupied(claim, remaining, lost)
+        abandoned = not references and claim.status.allocation is not None and (shared or left)
+        doubtful = bool(lost) or abandoned or (shared and not remaining)
+        occupied = doubtful and await self._is_occupied(claim, remaining, lost)
         if occupied:
             gone = finished
         kept = [r for r in references if r.uid not in gone]
@@ -61,7 +64,7 @@ class Inquiry:
             gone=gone,
             owner_done=await self._owner_is_done(claim),
             shared=shared,
-            abandoned=shared and not references,
+            abandoned=abandoned,
             occupied=occupied,
             missing=tuple(r for r in missing if not podclaims.is_reserved_for(claim, r.uid)),
             for_any_pod=workload is not None,

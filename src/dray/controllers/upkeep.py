@@ -21,7 +21,7 @@ class Facts(NamedTuple):
     gone: Set[str] = frozenset()  # uids of reservations that nobody needs any more
     owner_done: bool = False  # the pod that the claim was generated for is gone or will never run again
     shared: bool = False  # pods may use the claim that it does not list
-    abandoned: bool = False  # the claim was for a workload, whose owner took its reservation away
+    abandoned: bool = False  # nobody is listed any more: the owner of a workload, or a failed binding, gave it back
     occupied: bool = False  # a pod would be left without reservation while it uses the devices, or is about to
     missing: tuple[ResourceClaimConsumerReference, ...] = ()  # reservations that should be there
     for_any_pod: bool = False  # `reservedForAnyPod` should be set
