@@ -30,7 +30,7 @@ from dray.rpc import health_pb2
 from tests.node.cluster import NAMESPACE, NODE, Cluster
 from tests.node.conftest import running_agent
 from tests.node.driver import NAME, Driver
-from tests.waiting import eventually, within
+from tests.waiting import eventually, quiet, within
 
 
 def lines(root: Path, pod: Pod, container: str = "main", attempt: int = 0) -> list[str]:
@@ -278,12 +278,37 @@ async def test_a_pod_whose_node_was_set_by_hand_waits(node: Agent, cluster: Clus
     await cluster.phase("p", "Running")
 
 
-async def test_a_pod_without_command_fails_and_says_why(node: Agent, cluster: Cluster, driver: Driver) -> None:
+@pytest.mark.parametrize("policy", ["Always", "Never"])
+async def test_a_container_without_command_waits_and_says_why(
+    policy: str, node: Agent, cluster: Cluster, driver: Driver, root: Path
+) -> None:
     await cluster.claim("c")
-    await cluster.pod("p", claims=("c",), containers=[{"name": "main", "image": "nginx"}])
-    pod = await cluster.phase("p", "Failed")
-    assert (pod.status.reason, "images are not pulled" in pod.status.message) == ("NoCommand", True)
-    assert driver.calls == []
+    await cluster.pod("p", claims=("c",), containers=[{"name": "main", "image": "nginx"}], restartPolicy=policy)
+    why = "no command, and the runtime process pulls no image that would say what to run"
+    assert await cluster.event("p", "Failed") == f"Error: container main: {why}"
+    pod = await cluster.until("p", lambda pod: "CreateContainerError" in str(pod.status.containerStatuses))
+    [status] = pod.status.containerStatuses
+    assert status.state.waiting is not None
+    assert (pod.status.phase, pod.status.reason, status.state.waiting.message) == ("Pending", "", why)
+    await cluster.delete("p")
+    await cluster.gone("p")
+    await eventually(lambda: nothing_left(root, driver))
+
+
+async def test_a_container_without_command_is_tried_again_later_each_time(
+    node_client: Client, cluster: Cluster, root: Path
+) -> None:
+    clock = ManualClock(1_800_000_000.0)
+    before = int(started("CreateContainerError"))
+    async with running_agent(node_client, root, clock=clock):
+        await cluster.pod("p", containers=[{"name": "main", "image": "nginx"}])
+        await eventually(lambda: started("CreateContainerError") == before + 1)
+        for count, seconds in enumerate((1, 2, 4), before + 1):
+            await clock.advance(0.9 * seconds)
+            await quiet(0.02)
+            assert started("CreateContainerError") == count
+            await clock.advance(0.2 * seconds)
+            await eventually(lambda count=count: started("CreateContainerError") == count + 1)
 
 
 async def test_a_pod_that_waits_is_deleted_without_ado(node: Agent, cluster: Cluster, driver: Driver) -> None:

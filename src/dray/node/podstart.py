@@ -71,6 +71,9 @@ class Starter:
 
     async def _task(self, pod: Pod, container: Container, histories: Histories) -> Task:
         runtime, uid = self._node.runtime, pod.metadata.uid
+        if runtime.needs_command and not (container.command or container.args):
+            # As with an image that has no command, the pod waits: one that failed would be replaced at once, for ever.
+            raise StartError(f"no command, and the runtime {runtime.name} pulls no image that would say what to run")
         granted = self._node.claims.granted(uid, container)
         merged = self._node.specs.edits([cdi for grant in granted for cdi in grant.device.cdi])
         env = await environment(pod, container, self._sources, self._place)

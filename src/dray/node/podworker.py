@@ -40,7 +40,7 @@ class PodWorker:
         self._pod = pod  # the latest state, or the last one
         self._exists = pod is not None
         self._wake = asyncio.Event()
-        self._refusal: tuple[str, str] | None = None  # reason and message: the pod will not run here
+        self._refusal: tuple[str, str] | None = None  # reason and message: the pod may no longer run
         self._phase = ""  # in which the containers' story has ended
         self._stopping: dict[Key, tuple[float, asyncio.Task[None]]] = {}
         self._waits: dict[Key, asyncio.Task[None]] = {}
@@ -153,16 +153,10 @@ class PodWorker:
                 decision.waiting[name] = waiting
         return any(name not in decision.waiting for name in decision.start)
 
-    # Whether to run at all
+    # How long to run
 
     def _refused(self, pod: Pod) -> tuple[str, str] | None:
-        """Why the pod will never run here, or no longer."""
-        for container in (*pod.spec.initContainers, *pod.spec.containers):
-            if self._node.runtime.needs_command and not (container.command or container.args):
-                return "NoCommand", (
-                    f"container {container.name} has no command: images are not pulled by the runtime "
-                    f"{self._node.runtime.name}, so the pod must say what to run"
-                )
+        """Why the pod may no longer run."""
         left = self._deadline(pod)
         if left is not None and left <= 0:
             return "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
