@@ -1,7 +1,7 @@
 """What is in use, as rows: devices, pools and claims, for tables and programs alike.
 
 Pools are counted as for ResourcePoolStatusRequests, whether a user may read claims or has to ask for the numbers; but
-who may read DeviceTaintRules sees their taints, too. Left out: drawing (`dray.cli.top`).
+who may not read DeviceTaintRules does not see their taints. Left out: drawing (`dray.cli.top`).
 """
 
 from __future__ import annotations

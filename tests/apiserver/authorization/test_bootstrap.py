@@ -140,6 +140,7 @@ def test_pool_status_controller_reads_and_answers_and_nothing_else(objects: Obje
     controller = service_account_user("kube-system", "resourcepoolstatusrequest-controller")
     assert may(objects, controller, "list", "resourceslices", DRA, namespace="")
     assert may(objects, controller, "watch", "resourceclaims", DRA, namespace="")
+    assert may(objects, controller, "watch", "devicetaintrules", DRA, namespace="")
     assert may(objects, controller, "patch", "resourcepoolstatusrequests", DRA, namespace="", subresource="status")
     assert may(objects, controller, "delete", "resourcepoolstatusrequests", DRA, namespace="")
     assert not may(objects, controller, "patch", "resourcepoolstatusrequests", DRA, namespace="")

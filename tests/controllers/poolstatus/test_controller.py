@@ -19,7 +19,7 @@ from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import ConfigMap, Namespace, Pod, Secret
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
-from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
+from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
 from dray.apiserver.admission.pool_status import RequestLimits
 from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.serving import HttpServer, listen
@@ -144,6 +144,30 @@ async def test_a_new_request_is_answered_with_the_right_numbers(server: Running,
     assert found.status.pools[0].nodeName == "node-1"
     assert figure("resourcepoolstatus_requests_processed_total") == processed + 1
     assert figure("resourcepoolstatus_request_processing_duration_seconds_count") == timed + 1
+
+
+def taint_rule(name: str, effect: str = "NoSchedule", **selector: str) -> dict[str, Any]:
+    taint = {"key": "maintenance", "effect": effect}
+    return {"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": taint}}
+
+
+async def test_taint_rules_that_keep_pods_away_make_free_devices_unavailable(server: Running, client: Client) -> None:
+    await client.create(ResourceSlice, slice_tree("s1", ["d0", "d1", "d2", "d3"]))
+    await client.create(ResourceSlice, slice_tree("s2", ["d0"], pool="node-2", node="node-2"))
+    await hold(client, "d3")
+    for device, effect in (("d0", "NoSchedule"), ("d1", "NoExecute"), ("d2", "None"), ("d3", "NoSchedule")):
+        await client.create(DeviceTaintRule, taint_rule(device, effect, pool="node-1", device=device))
+    async with controller(server):
+        assert numbers(await ask(client)) == [("node-1", 4, 1, 1, 2), ("node-2", 1, 0, 1, 0)]
+
+
+async def test_taint_rules_count_only_with_their_gate(server: Running, client: Client) -> None:
+    await client.create(ResourceSlice, slice_tree())
+    await client.create(DeviceTaintRule, taint_rule("all", driver=DRIVER))
+    async with controller(server):
+        assert numbers(await ask(client, "on")) == [("node-1", 2, 0, 0, 2)]
+    async with controller(server, gates=FeatureGates.parse("DRAResourcePoolStatus=true,DRADeviceTaints=false")):
+        assert numbers(await ask(client, "off")) == [("node-1", 2, 0, 2, 0)]
 
 
 async def test_requests_that_wait_when_the_controller_starts_are_answered(server: Running, client: Client) -> None:
@@ -315,8 +339,8 @@ class Reluctant(InProcess):
         return await super().list(type_, *arguments, **options)
 
 
-@pytest.mark.parametrize("late", [ResourceSlice, ResourceClaim])
-async def test_nothing_is_answered_before_both_caches_are_complete(
+@pytest.mark.parametrize("late", [ResourceSlice, ResourceClaim, DeviceTaintRule])
+async def test_nothing_is_answered_before_all_caches_are_complete(
     server: Running, client: Client, late: type[Any]
 ) -> None:
     await client.create(ResourceSlice, slice_tree())
@@ -422,14 +446,15 @@ async def test_without_the_api_the_controller_waits_in_peace() -> None:
 # Who may what
 
 
-async def test_the_controller_may_read_slices_and_claims_and_write_answers_and_nothing_else(
+async def test_the_controller_may_read_what_it_counts_and_write_answers_and_nothing_else(
     server: Running, client: Client
 ) -> None:
     own = InProcess(server.api, ACCOUNT)
     await client.create(ResourceSlice, slice_tree())
+    await client.create(DeviceTaintRule, taint_rule("all", driver=DRIVER))
     await client.create(ResourcePoolStatusRequest, request())
     await hold(client, "gpu-0")
-    for readable in (ResourceSlice, ResourceClaim, ResourcePoolStatusRequest):
+    for readable in (ResourceSlice, DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest):
         assert (await own.list(readable)).items
     forbidden: list[Callable[[], Awaitable[Any]]] = [
         lambda: own.list(Pod),
@@ -440,6 +465,7 @@ async def test_the_controller_may_read_slices_and_claims_and_write_answers_and_n
         lambda: own.patch(ResourceClaim, "c", {"status": {"allocation": None}}, "default", subresource="status"),
         lambda: own.delete(ResourceClaim, "c", "default"),
         lambda: own.delete(ResourceSlice, "s0"),
+        lambda: own.delete(DeviceTaintRule, "all"),
     ]
     for attempt in forbidden:
         with pytest.raises(Forbidden):

@@ -198,7 +198,7 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
     "resourcepoolstatusrequest-controller": (
         rule((*READ, "delete"), DRA, "resourcepoolstatusrequests"),
         rule(CHANGE, DRA, "resourcepoolstatusrequests/status"),
-        rule(READ, DRA, "resourceclaims", "resourceslices"),
+        rule(READ, DRA, "devicetaintrules", "resourceclaims", "resourceslices"),
     ),
     "podgroup-protection-controller": (
         rule(READ, CORE, "pods"),

@@ -3,7 +3,7 @@
 Each published device counts exactly once, so the numbers of a pool always add up: a device that a claim holds is
 allocated, whatever else is true of it; another one is unavailable if it is tainted or if its pool cannot be used; the
 rest is available. Admin access holds no device, and neither does an allocation of a device that is no longer published.
-Left out: taints from DeviceTaintRules, which the controller may not read, and the parts of shared devices.
+Left out: where taints come from (callers merge DeviceTaintRules), and the parts of shared devices.
 """
 
 from __future__ import annotations

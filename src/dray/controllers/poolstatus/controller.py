@@ -1,8 +1,8 @@
 """Answers each ResourcePoolStatusRequest once, and deletes those whose time is up.
 
-A request that has an observation time is done. Another one is counted from the shared copies of slices and claims, never
-before both are complete, and its status is written on condition that nobody wrote it meanwhile; what fails is tried again
-with growing delays. The controller has a client and a pace of its own. Left out: counting (`computation`).
+A request that has an observation time is done. Another one is counted from the shared copies of slices, taint rules and
+claims, never before all are complete, and its status is written on condition that nobody wrote it meanwhile; what fails
+is tried again with growing delays. The controller has a client and a pace of its own. Left out: counting (`computation`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import logging
 import time
 
 from dray.api.errors import ApiError, Conflict, Invalid, NotFound
-from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
+from dray.api.taints import with_rules
+from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
 from dray.client import Controller, Deltas, Tree
 from dray.client.clock import parse_timestamp, timestamp
 from dray.controllers.context import Context
@@ -43,6 +44,7 @@ class PoolStatusController:
         )
         self._slices = context.informers.informer(ResourceSlice)
         self._claims = context.informers.informer(ResourceClaim)
+        self._rules = context.informers.informer(DeviceTaintRule) if context.gates.enabled("DRADeviceTaints") else None
         self._requests = context.informers.informer(ResourcePoolStatusRequest)
         self._slices.add_index(_BY_DRIVER, lambda one: [one.spec.driver])
         self._claims.add_index(_BY_POOL, _pools_held)
@@ -51,6 +53,8 @@ class PoolStatusController:
     async def run(self) -> None:
         await self._slices.synced()
         await self._claims.synced()
+        if self._rules is not None:
+            await self._rules.synced()
         try:
             await self._controller.run()
         finally:
@@ -101,13 +105,17 @@ class PoolStatusController:
     def _status(self, request: ResourcePoolStatusRequest) -> Tree:
         spec, now = request.spec, timestamp(self._clock.time())
         try:
-            slices = self._slices.by_index(_BY_DRIVER, spec.driver)
-            found = answer(slices, self._claims_of, spec.poolName, spec.limit or DEFAULT_LIMIT)
+            found = answer(self._slices_of(spec.driver), self._claims_of, spec.poolName, spec.limit or DEFAULT_LIMIT)
         except Exception as error:  # whatever it is, whoever asked must learn of it
             ERRORS.inc()
             log.exception("request %s: the computation failed", request.metadata.name)
             return failed_status(error, now)
         return complete_status(found, now)
+
+    def _slices_of(self, driver: str) -> list[ResourceSlice]:
+        """The slices of a driver, with the taints that rules add."""
+        rules = self._rules.list() if self._rules is not None else []
+        return [with_rules(one, rules) for one in self._slices.by_index(_BY_DRIVER, driver)]
 
     def _claims_of(self, driver: str, pool: str) -> list[ResourceClaim]:
         return self._claims.by_index(_BY_POOL, f"{driver}/{pool}")
