@@ -153,7 +153,9 @@ def test_truncated_means_that_more_pools_match_than_are_listed() -> None:
     assert cut["status"]["truncated"] is True
     assert cut["status"]["totalMatchingPools"] == 3
     whole = conversion.from_stored(resource, "v1alpha1", {"status": {"poolCount": 1, "pools": pools}})
-    assert "truncated" not in whole["status"]
+    assert (whole["status"]["truncated"], whole["status"]["totalMatchingPools"]) == (False, 1)
+    none = conversion.from_stored(resource, "v1alpha1", {"status": {"poolCount": 0}})
+    assert (none["status"]["truncated"], none["status"]["totalMatchingPools"]) == (False, 0)
 
 
 def test_errors_of_pools_are_listed_in_v1alpha1() -> None:

@@ -188,10 +188,8 @@ def _pool_request_from_stored(tree: Tree) -> None:
         return
     pools = status.get("pools") or []
     count = status.pop("poolCount", None) or 0
-    if count:
-        status["totalMatchingPools"] = count
-    if count > len(pools):
-        status["truncated"] = True
+    status["totalMatchingPools"] = count
+    status["truncated"] = count > len(pools)
     complaints = [f"pool {p.get('poolName', '')}: {p['validationError']}" for p in pools if p.get("validationError")]
     if complaints and not status.get("validationErrors"):
         status["validationErrors"] = [text[:_LONGEST_ERROR] for text in complaints[:_MOST_ERRORS]]
