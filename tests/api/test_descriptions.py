@@ -34,6 +34,10 @@ def test_no_description_is_of_a_field_that_does_not_exist():
             assert set(texts) - {""} <= known[name], name
 
 
+def test_a_claim_for_any_pod_is_not_said_to_be_for_those_of_one_workload():
+    assert describe("io.k8s.api.resource.v1.AllocationResult", "reservedForAnyPod").startswith("Any pod that refers")
+
+
 def test_other_kinds_have_none():
     assert describe("io.k8s.api.core.v1.Pod") == ""
     assert describe("io.k8s.api.core.v1.Pod", "metadata") == ""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.api.descriptions import describe
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.controllers.poolstatus.computation import Found, answer, complete_status, count, failed_status
 from tests.controllers.poolstatus.objects import DRIVER, claim, slice_, tainted
@@ -182,6 +183,12 @@ def test_a_failed_computation_says_why() -> None:
     assert (condition["type"], condition["status"], condition["reason"]) == ("Failed", "True", "CalculationFailed")
     assert condition["message"] == "KeyError: 'boom'"
     assert status["observationTime"] == NOW
+
+
+def test_the_description_of_conditions_names_the_types_that_are_written() -> None:
+    told = describe("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus", "conditions")
+    for status in (complete_status(ask([]), NOW), failed_status(KeyError("boom"), NOW)):
+        assert status["conditions"][0]["type"] in told
 
 
 # Always true
