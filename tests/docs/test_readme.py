@@ -102,14 +102,19 @@ def eventually(command: str, expected: list[str], environment: dict[str, str]) -
 def test_the_driver_of_forty_lines_gives_a_pod_its_device() -> None:
     section = (ROOT / "README.md").read_text().partition("## A driver of your own")[2].partition("\n## ")[0]
     up, driver, kubectl = re.findall(r"```\n(.*?)```", section, re.S)
-    agents = re.search(r'ARGS="(.*)"', up)
-    assert agents is not None
+    options = re.fullmatch(r'make up DIR=(\S+) ARGS="(.*)"', up.strip())
+    assert options is not None  # a directory of its own: the nodes of the tour stay in that of the tour
+    directory, arguments = options.groups()
+    assert (driver.split()[0], kubectl.splitlines()[0]) == (
+        f"KUBECONFIG={directory}/kubeconfig",
+        f"export KUBECONFIG=$PWD/{directory}/kubeconfig",
+    )
     with tempfile.TemporaryDirectory(prefix="dray-") as name:  # socket paths are short
         home = Path(name)
         environment = {**os.environ, "KUBECONFIG": f"{home}/kubeconfig"}
-        with running("-m", "dray", "up", "--dir", home, "--port", "0", "--store", "memory", *agents[1].split()):
+        with running("-m", "dray", "up", "--dir", home, "--port", "0", "--store", "memory", *arguments.split()):
             words = driver.split()[1:]
-            command = [sys.executable, *(word.replace(".dray", name) for word in words[1:])]
+            command = [sys.executable, *(word.replace(directory, name) for word in words[1:])]
             process = subprocess.Popen(command, cwd=ROOT, env=environment)
             try:
                 for line in kubectl.splitlines()[1:]:
