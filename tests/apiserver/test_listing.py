@@ -144,6 +144,15 @@ async def test_options_that_make_no_sense_are_refused(ask: Asker, options: Any, 
         await ask("list", CLAIMS, **options)
 
 
+@pytest.mark.parametrize("asked", [True, False])
+async def test_initial_events_belong_to_watches(ask: Asker, asked: bool) -> None:
+    with pytest.raises(Invalid, match="sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list") as error:
+        await ask("list", CLAIMS, send_initial_events=asked)
+    assert error.value.code == 422
+    with pytest.raises(Invalid, match=r"\[resourceVersionMatch: Forbidden: .*, sendInitialEvents: Forbidden: "):
+        await ask("list", CLAIMS, send_initial_events=asked, resource_version_match="NotOlderThan")
+
+
 def test_a_token_survives_the_way_through_a_client() -> None:
     token = Token(7, "pods/ns/a")
     assert parse_token(token.text(), "pods/") == token

@@ -142,7 +142,7 @@ async def list_objects(cache: Cache, request: Request) -> Answer:
 
 async def _where(cache: Cache, options: Options, prefix: str) -> tuple[int | None, str]:
     """The revision to list at (None: the newest here), and the key to start after."""
-    check_match(options)
+    _check(options)
     if options.continue_token:
         if options.resource_version and options.resource_version != "0":
             raise BadRequest("specifying resource version is not allowed when using continue")
@@ -160,14 +160,20 @@ async def _where(cache: Cache, options: Options, prefix: str) -> tuple[int | Non
     return (revision if match == "Exact" else None), ""
 
 
-def check_match(options: Options) -> None:
+def _check(options: Options) -> None:
     """Refuse combinations that Kubernetes refuses."""
+    errors = _match_errors(options) if options.resource_version_match else []
+    if options.send_initial_events is not None:
+        errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if errors:
+        raise OptionsInvalid("ListOptions", errors)
+
+
+def _match_errors(options: Options) -> list[FieldError]:
     match, errors = options.resource_version_match, list[FieldError]()
-    if not match:
-        return
     if options.continue_token:
         errors.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
-    elif not options.resource_version and not options.send_initial_events:
+    elif not options.resource_version:
         errors.append(
             forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
         )
@@ -178,8 +184,7 @@ def check_match(options: Options) -> None:
         errors.append(
             forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
         )
-    if errors:
-        raise OptionsInvalid("ListOptions", errors)
+    return errors
 
 
 async def fresh(cache: Cache, revision: int) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from dray.api.errors import Expired, forbidden
 from dray.api.wire import Wire
-from dray.apiserver.listing import Selection, check_match, fresh, prefix_of, revision_of, selection
+from dray.apiserver.listing import Selection, fresh, prefix_of, revision_of, selection
 from dray.apiserver.outages import unavailable
 from dray.apiserver.queries import OptionsInvalid
 from dray.apiserver.request import Options, Request
@@ -68,8 +68,7 @@ class Watching:
     def changes(self, request: Request) -> AsyncGenerator[list[Change], None]:
         """The batches of a watch. Wrong options are refused before the first; Expired comes from the iteration."""
         options = request.options
-        check_match(options)
-        _check_initial(options)
+        _check(options)
         chosen = selection(request.resource, options)
         after = revision_of(options.resource_version) if options.resource_version else 0
         initial = options.send_initial_events or (options.send_initial_events is None and not after)
@@ -127,7 +126,8 @@ class Watching:
             raise Expired(f"too old resource version: {after} ({error.oldest})") from error
 
 
-def _check_initial(options: Options) -> None:
+def _check(options: Options) -> None:
+    """Refuse combinations that Kubernetes refuses; what it refuses for lists differs."""
     asked = options.send_initial_events is not None
     if asked and options.resource_version_match != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
