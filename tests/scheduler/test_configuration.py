@@ -46,6 +46,13 @@ def test_what_has_no_effect_is_said() -> None:
     )
 
 
+def test_arguments_that_only_kubernetes_honours_are_said_and_its_type_is_not() -> None:
+    args = {"kind": "DynamicResourcesArgs", "filterTimeout": "5s", "bindingTimeout": "1m"}
+    configuration = read(configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": args}]}]))
+    assert configuration.warnings == ("profiles[0].pluginConfig[0].args.bindingTimeout: has no effect here",)
+    assert configuration.profiles["default-scheduler"].filter_timeout == 5.0
+
+
 @pytest.mark.parametrize(
     ("tree", "text"),
     [
@@ -62,6 +69,10 @@ def test_what_has_no_effect_is_said() -> None:
         (
             configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "soon"}}]}]),
             r"args.filterTimeout: expected a duration",
+        ),
+        (
+            configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": {"FilterTimeout": "5s"}}]}]),
+            r"pluginConfig\[0\].args.FilterTimeout: DynamicResources has no such argument, expected filterTimeout",
         ),
     ],
 )

@@ -98,11 +98,20 @@ def _profile(entry: dict[str, Any], path: str, warnings: list[str]) -> Profile:
         where = f"{path}.pluginConfig[{i}]"
         config = _map(given, where)
         if config.get("name") == "DynamicResources":
-            args = _map(config.get("args"), f"{where}.args")
-            timeout = _duration(args.get("filterTimeout", f"{FILTER_TIMEOUT}s"), f"{where}.args.filterTimeout")
+            timeout = _filter_timeout(_map(config.get("args"), f"{where}.args"), f"{where}.args", warnings)
         else:
             warnings.append(f"{where}: arguments of {config.get('name')} have no effect here")
     return Profile(entry.get("schedulerName") or DEFAULT_SCHEDULER, weights, frozenset(disabled), timeout)
+
+
+def _filter_timeout(args: dict[str, Any], path: str, warnings: list[str]) -> float:
+    """The one argument of DynamicResources that means something here; what Kubernetes does not know is a mistake."""
+    for name in args:
+        if name == "bindingTimeout":
+            warnings.append(f"{path}.{name}: has no effect here")
+        elif name not in ("apiVersion", "kind", "filterTimeout"):
+            raise ConfigurationError(f"{path}.{name}: DynamicResources has no such argument, expected filterTimeout")
+    return _duration(args.get("filterTimeout", f"{FILTER_TIMEOUT}s"), f"{path}.filterTimeout")
 
 
 def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:
