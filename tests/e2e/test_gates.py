@@ -45,7 +45,7 @@ async def test_controllers_without_devices_make_no_claims_and_make_them_later() 
         await c.restart(CONTROLLERS, OFF)
         await c.create(Pod, pod("p", templates=["t"]), pod("q", claims=["named"]))
         await c.runs("q")
-        assert "waiting for the ResourceClaim of entry t0" in await c.waits("p")
+        assert "waiting for the one of entry t0" in await c.waits("p")
         await c.delete(Pod, "q")
         await c.gone(Pod, "q")
         await c.restart(CONTROLLERS)
@@ -76,7 +76,7 @@ async def test_pods_of_templates_with_lists_recover_unaided_when_the_gate_is_on_
     async with cluster(store=store, gates=NO_LISTS) as c:
         await c.create(Pod, pod("p", templates=["t"]))
         assert "PodResourceClaim t0: create resource claim:" in await c.told("p", "FailedResourceClaimCreation")
-        await c.waits("p", "waiting for the ResourceClaim of entry t0")
+        await c.waits("p", "waiting for the one of entry t0")
         assert await requests_of(c, "old") == ["r/b"]
         assert (await c.pod("old")).status.phase == "Running"
     async with cluster(store=store) as c:

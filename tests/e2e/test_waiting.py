@@ -52,7 +52,7 @@ async def test_a_missing_template_is_told_and_the_pod_recovers_when_it_appears()
             'PodResourceClaim t0: resource claim template "later": '
             'resourceclaimtemplate.resource.k8s.io "later" not found'
         )
-        await told_both(c, "p", "waiting for the ResourceClaim of entry t0 to be created from its template")
+        await told_both(c, "p", "ResourceClaim not created yet: waiting for the one of entry t0 to be created")
         await c.create(ResourceClaimTemplate, template("later"))
         await c.runs("p")
 

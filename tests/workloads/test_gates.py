@@ -241,7 +241,7 @@ async def test_controllers_without_the_gate_keep_references(scene: Scene) -> Non
     await scene.turn("controllers", on=False)
     await scene.pod("q")
     if scene.gate == GROUPS:
-        await scene.cluster.waits("q", "waiting for the ResourceClaim of entry resource")
+        await scene.cluster.waits("q", "waiting for the one of entry resource")
     else:
         await scene.cluster.running("q")
     await scene.stays(scene.consumer)

@@ -452,4 +452,4 @@ def _why_no_claim(pod: Pod, name: str, group: PodGroup | None) -> str:
     wanted = entry.podGroupResourceClaim
     if group is not None and wanted is not None and podclaims.group_entry(entry, group) is None:
         return f'podgroup "{group.metadata.name}" has no resource claim "{wanted}"'
-    return f"waiting for the ResourceClaim of entry {name} to be created from its template"
+    return f"ResourceClaim not created yet: waiting for the one of entry {name} to be created from its template"
