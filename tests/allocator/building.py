@@ -89,9 +89,9 @@ def index_below(limit: int) -> str:
     return f'device.attributes["{DRIVER}"].index < {limit}'
 
 
-def slowly(expression: str) -> str:
-    """The same selector, which takes milliseconds for each device."""
-    numbers = str(list(range(40)))
+def slowly(expression: str, rounds: int = 40) -> str:
+    """The same selector, which takes a millisecond for each device; with 80 rounds, dozens of them."""
+    numbers = str(list(range(rounds)))
     return f"{numbers}.all(a, {numbers}.all(b, string(a + b) != device.driver)) && {expression}"
 
 

@@ -137,22 +137,22 @@ async def test_a_search_that_takes_too_long_is_told_and_does_not_stop_the_schedu
         await c.runs("q")
 
 
-async def slow_devices(c: Cluster, **numbers: int) -> None:
-    """Devices that all differ, and a claim for one of them whose selector takes milliseconds for each."""
+async def slow_devices(c: Cluster, rounds: int, **numbers: int) -> None:
+    """Devices that all differ, and a claim for one of them whose selector takes its time for each."""
     await c.create(DeviceClass, device_class("slow", 'device.driver == "slow.example.com"'))
     for at, (node, number) in enumerate(numbers.items()):
         devices = (device(f"d{i}", index=1000 * at + i) for i in range(number))
         name = node.replace("_", "-")
         await c.create(ResourceSlice, slice_of(f"slow-{name}", name, *devices, driver="slow.example.com"))
-    expression = slowly('device.attributes["slow.example.com"].index >= 0')
+    expression = slowly('device.attributes["slow.example.com"].index >= 0', rounds)
     await c.create(ResourceClaim, claim("slow", request(class_="slow", selector=expression)))
 
 
 async def test_a_node_that_takes_too_long_does_not_keep_a_pod_from_the_others() -> None:
     async with cluster(nodes=2, devices=0, parts=(NODES, CONTROLLERS)) as c:
-        c.configurations[SCHEDULER] = Configuration({"default-scheduler": Profile(filter_timeout=0.05)})
+        c.configurations[SCHEDULER] = Configuration({"default-scheduler": Profile(filter_timeout=1.0)})
         await c.start(SCHEDULER)
-        await slow_devices(c, node_0=128, node_1=1)
+        await slow_devices(c, 80, node_0=128, node_1=1)
         await c.create(Pod, pod("p", claims=["slow"]))
         assert (await c.runs("p")).spec.nodeName == "node-1"
 
@@ -167,7 +167,7 @@ async def test_others_get_their_turn_while_a_long_search_goes_on(monkeypatch: py
 
     async with cluster(nodes=1, devices=0, parts=(NODES, CONTROLLERS)) as c:
         c.hooks[SCHEDULER] = note
-        await slow_devices(c, node_0=128)
+        await slow_devices(c, 40, node_0=128)
         await c.create(Pod, pod("slow", claims=["slow"]), pod("quick"))
         await c.start(SCHEDULER)
         await c.runs("quick", "slow")
