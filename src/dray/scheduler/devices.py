@@ -114,9 +114,8 @@ class DeviceLedger:
         return self._settle(before, self._held(uid))
 
     def kept(self, uid: str, version: int) -> None:
-        """A promise was written; the news of it may still be on its way, or never come."""
-        if uid in self._promised:
-            self._kept[uid] = version
+        """An open promise was written; the news of it may still be on its way, or never come."""
+        self._kept[uid] = version
 
     def promise(self, uid: str, devices: tuple[DeviceId, ...]) -> None:
         before = self._held(uid)
@@ -400,12 +399,12 @@ class Devices:
 
     def claim_written(self, claim: ResourceClaim) -> bool:
         """Note what a binding wrote; True when devices became free, as somebody has taken it back since."""
-        uid, meta = claim.metadata.uid, claim.metadata
-        if not self.ledger.is_promised(uid):
+        meta = claim.metadata
+        if not self.ledger.is_promised(meta.uid):
             return False  # the news was faster
-        self.ledger.kept(uid, _version(claim))
+        self.ledger.kept(meta.uid, _version(claim))
         known = self._claims.get(meta.namespace, meta.name)
-        return known is not None and known.metadata.uid == uid and self.claim_changed(known, gone=False)
+        return known is not None and known.metadata.uid == meta.uid and self.claim_changed(known, gone=False)
 
 
 def _version(claim: ResourceClaim) -> int:

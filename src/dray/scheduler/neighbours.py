@@ -190,8 +190,10 @@ class Neighbours:
 def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) -> LabelSelector:
     """What a rule of `owner` selects by labels: those that it says, and its owner's own for the keys that it names."""
     selector, labels = label_selector(rule.labelSelector), owner.metadata.labels
-    same = [Requirement(key, "=", (labels[key],)) for key in rule.matchLabelKeys if key in labels]
     others = rule.mismatchLabelKeys if isinstance(rule, PodAffinityTerm) else ()
+    if not rule.matchLabelKeys and not others:
+        return selector  # as nearly always; a pod may be compared with thousands
+    same = [Requirement(key, "=", (labels[key],)) for key in rule.matchLabelKeys if key in labels]
     different = [Requirement(key, "!=", (labels[key],)) for key in others if key in labels]
     return LabelSelector((*selector.requirements, *same, *different), selector.nothing)
 

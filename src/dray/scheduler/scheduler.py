@@ -433,15 +433,12 @@ class Scheduler:
         woken one after the other.
         """
         self._look, self._looked = None, asyncio.get_running_loop().time()
-        alike: dict[tuple[Fits, int], list[Waiting]] = {}
-        asked: dict[tuple[Fits, int], PodClaims] = {}
+        alike: dict[tuple[Fits, int], tuple[PodClaims, list[Waiting]]] = {}
         for waiting in self.queue.refused_by({NAME}):
             if (claims := waiting.claims) is not None and claims.fits is not None:
-                answer = claims.fits, claims.asked
-                alike.setdefault(answer, []).append(waiting)
-                asked[answer] = claims
-        for answer, claims in asked.items():
-            self.queue.activate_in_turn(alike[answer], partial(self.devices.is_news, claims))
+                alike.setdefault((claims.fits, claims.asked), (claims, []))[1].append(waiting)
+        for claims, pods in alike.values():
+            self.queue.activate_in_turn(pods, partial(self.devices.is_news, claims))
 
     def _devices_may_help(self) -> None:
         self.queue.activate(self.queue.refused_by({NAME}))
