@@ -12,11 +12,10 @@ from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_KIND, Resource
 from dray.api.validation.context import SelectorCheck, accept_any
-from dray.api.wire import Wire
+from dray.api.wire import Tree, Wire
 
 NOW = "2026-01-01T00:00:00Z"
 ALL = FeatureGates.parse("AllAlpha=true")
-Tree = dict[str, Any]
 
 
 class Asking:

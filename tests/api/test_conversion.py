@@ -14,6 +14,7 @@ from dray.api import conversion, decode, defaults
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_NAME, DRA, RESOURCES, SCHEDULING, Resource
 from dray.api.types import scheduling
+from dray.api.wire import Tree
 from tests.api.trees import trees
 
 MANY_VERSIONS = [
@@ -22,7 +23,6 @@ MANY_VERSIONS = [
     for version in resource.versions
     if version != resource.stored or resource.alias_of
 ]
-Tree = dict[str, Any]
 
 
 def _sensible(resource: Resource, tree: Tree) -> Tree:
@@ -133,13 +133,12 @@ def test_a_v1alpha1_group_takes_the_policy_of_its_template() -> None:
         )
     )
 
-    def lookup(namespace: str, name: str) -> scheduling.Workload | None:
-        return workload if (namespace, name) == ("ns", "w") else None
+    def lookup(name: str) -> scheduling.Workload | None:
+        return workload if name == "w" else None
 
     def group(template: str) -> Tree:
         spec = {"workloadRef": {"name": "w"}, "podGroupTemplateRef": {"name": template}}
-        tree = {"metadata": {"namespace": "ns"}, "spec": spec}
-        return _stored(SCHEDULING, "podgroups", "v1alpha1", tree, workloads=lookup)["spec"]
+        return _stored(SCHEDULING, "podgroups", "v1alpha1", {"spec": spec}, workloads=lookup)["spec"]
 
     assert group("t")["schedulingPolicy"] == {"gang": {"minCount": 3}}
     assert group("t")["workloadRef"] == {"workloadName": "w", "templateName": "t"}

@@ -38,6 +38,23 @@ def test_a_claim_for_any_pod_is_not_said_to_be_for_those_of_one_workload():
     assert describe("io.k8s.api.resource.v1.AllocationResult", "reservedForAnyPod").startswith("Any pod that refers")
 
 
+def test_what_pods_say_about_claims_and_groups_is_described():
+    for message, fields in {
+        "PodSpec": ("resourceClaims", "schedulingGroup", "workloadRef"),
+        "PodResourceClaim": ("", *schema.message("io.k8s.api.core.v1.PodResourceClaim").fields),
+        "WorkloadReference": ("", *schema.message("io.k8s.api.core.v1.WorkloadReference").fields),
+    }.items():
+        for field in fields:
+            assert describe(f"io.k8s.api.core.v1.{message}", field), f"{message}.{field}"
+
+
+def test_the_limit_of_claims_is_not_said_to_hold_where_it_does_not():
+    for message in ("PodGroupSpec", "PodGroupTemplate"):
+        assert describe(f"io.k8s.api.scheduling.v1alpha1.{message}", "resourceClaims").endswith(
+            "v1alpha1 there is no limit."
+        )
+
+
 def test_other_kinds_have_none():
     assert describe("io.k8s.api.core.v1.Pod") == ""
     assert describe("io.k8s.api.core.v1.Pod", "metadata") == ""

@@ -7,6 +7,7 @@ import pytest
 from dray.api.gates import GATES, FeatureGates, GateError
 
 ALPHA = (
+    "CompositePodGroup",
     "DRADerivedAttributes",
     "DRADeviceCompatibilityGroups",
     "DRAListTypeAttributes",
@@ -53,7 +54,7 @@ def test_all_beta_leaves_stable_gates_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("Nope=true", "unrecognized feature gate: Nope; known are DRAAdminAccess"),
+        ("Nope=true", "unrecognized feature gate: Nope; known are CompositePodGroup, DRAAdminAccess"),
         ("DRAAdminAccess", 'feature gate "DRAAdminAccess": expected NAME=true or NAME=false'),
         ("DRAAdminAccess=maybe", 'feature gate DRAAdminAccess: invalid value "maybe", expected true or false'),
         ("DRAWorkloadResourceClaims=true", "feature gate WorkloadPodGroupResourceClaimTemplate needs GenericWorkload"),
@@ -67,13 +68,13 @@ def test_bad_choices_are_explained(text: str, complaint: str) -> None:
 
 
 def test_gates_of_kubernetes_without_a_switch_here_are_taken_over_and_told(caplog: pytest.LogCaptureFixture) -> None:
-    text = "DRAResourceClaimDeviceStatus=true,DRAExtendedResource=false,DRAResourcePoolStatus=true"
+    text = "DRAResourceClaimDeviceStatus=true,GangScheduling=false,DRAResourcePoolStatus=true"
     assert FeatureGates.parse(text).enabled("DRAResourcePoolStatus")
     assert caplog.messages == []
-    FeatureGates.parse("DRAResourceClaimDeviceStatus=false,DRAExtendedResource=true")
+    FeatureGates.parse("DRAResourceClaimDeviceStatus=false,GangScheduling=true")
     assert caplog.messages == [
         "feature gate DRAResourceClaimDeviceStatus is always true here",
-        "feature gate DRAExtendedResource is always false here",
+        "feature gate GangScheduling is always false here",
     ]
 
 

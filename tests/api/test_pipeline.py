@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +13,7 @@ from dray.api import conversion, decode, defaults, strategy, validation
 from dray.api.errors import Invalid
 from dray.api.gates import FeatureGates
 from dray.api.resources import RESOURCES, Resource
-from dray.api.wire import Wire
+from dray.api.wire import Tree, Wire
 from tests.api.asking import ALL, NOW
 from tests.api.trees import trees
 
@@ -26,7 +25,6 @@ SERVED = [
 _QUICK = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-Tree = dict[str, Any]
 
 
 def _prepared(resource: Resource, version: str, tree: Tree, gates: FeatureGates, old: Wire | None) -> Tree:

@@ -321,7 +321,7 @@ KINDS = sorted(
     (f"{group}/{version}" if group else version, kind, name)
     for name, message in schema.table().items()
     for group, version, kind in message.kinds
-    if version != "v1alpha1"
+    if version != "v1alpha1" and group != "apiextensions.k8s.io"
 )
 
 

@@ -123,7 +123,9 @@ def test_alternatives_count_their_largest_by_class(parts: list[dict[str, Any]]) 
         ("count/pods", ("", "pods")),
         ("x.y.deviceclass.resource.k8s.io/devices", ("resource.k8s.io", "resourceclaims")),
         ("count/widgets.example.com", None),
-        ("persistentvolumeclaims", None),
+        ("persistentvolumeclaims", ("", "persistentvolumeclaims")),
+        ("requests.storage", ("", "persistentvolumeclaims")),
+        ("fast.storageclass.storage.k8s.io/requests.storage", ("", "persistentvolumeclaims")),
     ],
 )
 def test_whose_objects_count(name: str, resource: tuple[str, str] | None) -> None:

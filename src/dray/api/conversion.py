@@ -8,17 +8,16 @@ conversion also knows the few that differ by version (a v1alpha1 group without p
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
+from dray.api.custom import pruning
 from dray.api.resources import BY_NAME, DRA, SCHEDULING, Resource
 from dray.api.types import scheduling
-from dray.api.wire import Wire
+from dray.api.wire import Tree, Wire
 
-Tree = dict[str, Any]
-# From a namespace and a name to that Workload, if there is one.
-WorkloadLookup = Callable[[str, str], scheduling.Workload | None]
+# From a name to that Workload in the namespace of the request, if there is one.
+WorkloadLookup = Callable[[str], scheduling.Workload | None]
 
 _EVENTS = "events.k8s.io"
 _MAIN_REQUEST = (
@@ -67,12 +66,17 @@ def to_stored(
     workloads: WorkloadLookup | None = None,
 ) -> Tree:
     """A request's tree in the stored form. `old` is the stored object that an update replaces."""
+    if resource.custom is not None:
+        tree["apiVersion"] = resource.api_version()
+        return tree
     if resource.group == DRA:
         _dra_to_stored(resource, version, tree, old)
     elif resource.group == SCHEDULING and version == "v1alpha1":
         _scheduling_to_stored(resource, tree, _tree(old), workloads)
     elif resource.group == _EVENTS:
         _rename(tree, _EVENT_NAMES)
+    elif resource.group == "autoscaling" and version == "v1":
+        _autoscaler_to_stored(tree, _tree(old))
     stored = home(resource)
     tree["apiVersion"] = stored.api_version()
     return tree
@@ -80,12 +84,18 @@ def to_stored(
 
 def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
     """A stored tree as a version shows it."""
+    if resource.custom is not None:
+        node = resource.custom.versions[version].node
+        pruning.pruned(node, tree)
+        pruning.fill(node, tree)
     if resource.group == DRA:
         _dra_from_stored(resource, version, tree)
     elif resource.group == SCHEDULING and version == "v1alpha1":
         _scheduling_from_stored(resource, tree)
     elif resource.group == _EVENTS:
         _event_from_stored(tree)
+    elif resource.group == "autoscaling" and version == "v1":
+        _autoscaler_from_stored(tree)
     tree["apiVersion"] = resource.api_version(version)
     return tree
 
@@ -218,7 +228,7 @@ def _lend(tree: Tree, old: Tree, names: tuple[str, ...]) -> None:
 def _scheduling_to_stored(resource: Resource, tree: Tree, old: Tree, workloads: WorkloadLookup | None) -> None:
     spec, old_spec = tree.get("spec", {}), old.get("spec", {})
     if resource.kind == "PodGroup":
-        _group_to_stored(spec, old_spec, tree.get("metadata", {}).get("namespace", ""), workloads)
+        _group_to_stored(spec, old_spec, workloads)
     elif resource.kind == "Workload":
         before = {template.get("name"): template for template in old_spec.get("podGroupTemplates") or ()}
         for template in spec.get("podGroupTemplates") or ():
@@ -237,18 +247,18 @@ def _scheduling_from_stored(resource: Resource, tree: Tree) -> None:
         spec.pop("compositePodGroupTemplates", None)
 
 
-def _group_to_stored(spec: Tree, old: Tree, namespace: str, workloads: WorkloadLookup | None) -> None:
+def _group_to_stored(spec: Tree, old: Tree, workloads: WorkloadLookup | None) -> None:
     workload = (spec.pop("workloadRef", None) or {}).get("name", "")
     template = (spec.pop("podGroupTemplateRef", None) or {}).get("name", "")
     if workload or template:
         spec["workloadRef"] = {"workloadName": workload, "templateName": template}
-    inherited = old.get("schedulingPolicy") or _template_policy(workloads, namespace, workload, template)
+    inherited = old.get("schedulingPolicy") or _template_policy(workloads, workload, template)
     _policy_to_stored(spec, inherited or {"basic": {}})
     _lend(spec, old, _GROUP_ONLY_STORED)
 
 
-def _template_policy(workloads: WorkloadLookup | None, namespace: str, workload: str, template: str) -> Tree | None:
-    found = workloads(namespace, workload) if workloads and workload else None
+def _template_policy(workloads: WorkloadLookup | None, workload: str, template: str) -> Tree | None:
+    found = workloads(workload) if workloads and workload else None
     for candidate in (found.spec.podGroupTemplates if found else None) or ():
         if candidate.name == template:
             policy: Tree = msgspec.to_builtins(candidate.schedulingPolicy)
@@ -284,3 +294,41 @@ def _event_from_stored(tree: Tree) -> None:
             del tree[name]
     if tree.get("series"):
         tree["series"].setdefault("count", 0)
+
+
+# autoscaling: v1 knows the processor only
+
+
+def _is_processor(metric: Tree) -> bool:
+    resource = metric.get("resource") or {}
+    target = resource.get("target") or {}
+    return resource.get("name") == "cpu" and target.get("averageUtilization") is not None
+
+
+def _autoscaler_to_stored(tree: Tree, old: Tree) -> None:
+    spec, old_spec = tree.setdefault("spec", {}), old.get("spec") or {}
+    wanted = spec.pop("targetCPUUtilizationPercentage", None)
+    others = [metric for metric in old_spec.get("metrics") or () if not _is_processor(metric)]
+    if wanted is not None:
+        target = {"type": "Utilization", "averageUtilization": wanted}
+        others.insert(0, {"type": "Resource", "resource": {"name": "cpu", "target": target}})
+    if others:
+        spec["metrics"] = others
+    _lend(spec, old_spec, ("behavior",))
+    status, old_status = tree.get("status"), old.get("status") or {}
+    if status is not None:
+        status.pop("currentCPUUtilizationPercentage", None)
+        _lend(status, old_status, ("currentMetrics", "conditions"))
+
+
+def _autoscaler_from_stored(tree: Tree) -> None:
+    spec, status = tree.get("spec", {}), tree.get("status", {})
+    spec.pop("behavior", None)
+    for metric in filter(_is_processor, spec.pop("metrics", None) or ()):
+        spec["targetCPUUtilizationPercentage"] = metric["resource"]["target"]["averageUtilization"]
+    for metric in status.pop("currentMetrics", None) or ():
+        found = metric.get("resource") or {}
+        if found.get("name") == "cpu" and "averageUtilization" in (found.get("current") or {}):
+            status["currentCPUUtilizationPercentage"] = found["current"]["averageUtilization"]
+    status.pop("conditions", None)
+    status.setdefault("currentReplicas", 0)

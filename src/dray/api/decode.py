@@ -21,12 +21,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from dray.api import schema
+from dray.api.custom import objects, pruning
 from dray.api.errors import BadRequest
 from dray.api.quantity import Quantity, QuantityError
+from dray.api.quoting import quote
 from dray.api.resources import Resource
-from dray.api.wire import Wire
+from dray.api.wire import Tree, Wire
 
-Tree = dict[str, Any]
 T = TypeVar("T")
 
 _RANGES = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
@@ -44,6 +45,11 @@ _GO_NAMES = {
     "raw": "runtime.RawExtension",
 }
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:\d\d)")
+
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_SCHEMA = schema.SCHEMA
+_UNIONS = dict.fromkeys(schema.UNIONS, _SCHEMA)
 
 
 class _WrongType(Exception):
@@ -117,6 +123,8 @@ def check(resource: Resource, version: str, tree: Any) -> list[str]:
     api_version = resource.api_version(version)
     check_kind(resource, api_version, tree)
     tree["kind"], tree["apiVersion"] = resource.kind, api_version
+    if resource.custom is not None:
+        return _check_custom(resource, version, tree)
     plan = _plan_of(resource, version)
     if version == resource.stored:
         try:
@@ -135,6 +143,30 @@ def check(resource: Resource, version: str, tree: Any) -> list[str]:
     return complaints
 
 
+def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
+    """The same for a custom object: its metadata is typed, the rest is pruned and defaulted by its schema.
+
+    Values of the wrong type are left for validation, which tells of all of them.
+    """
+    assert resource.custom is not None
+    node = resource.custom.versions[version].node
+    complaints: list[str] = []
+    metadata = tree.get("metadata")
+    try:
+        if metadata is not None:
+            _expect(_METADATA_HOLDER, _METADATA_SLOT, metadata, dict, "metadata")
+            _walk(_plan(f"{META}ObjectMeta"), metadata, "metadata", complaints)
+        complaints += pruning.pruned(node, tree)
+        pruning.fill(node, tree)
+        if (name := objects.unfit_name(tree)) is not None:
+            raise _WrongType(f"field {quote(name)} has quotes, backslashes or control characters in its name")
+    except (_WrongType, RecursionError) as error:
+        raise BadRequest(
+            f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: {error}'
+        ) from error
+    return complaints
+
+
 def strict_error(resource: Resource, version: str, complaints: list[str]) -> BadRequest:
     """The refusal that strict field validation gives."""
     return BadRequest(
@@ -145,6 +177,8 @@ def strict_error(resource: Resource, version: str, complaints: list[str]) -> Bad
 
 def to_object(resource: Resource, tree: Tree) -> Wire:
     """The typed object of a stored tree; a tree that was checked always fits."""
+    if resource.custom is not None:
+        return objects.from_tree(tree)
     try:
         return msgspec.convert(tree, resource.type)
     except msgspec.ValidationError:
@@ -180,6 +214,10 @@ class _Plan(msgspec.Struct):
     name: str
     slots: dict[str, _Slot]
     visited: dict[str, _Slot]
+
+
+_METADATA_SLOT = _Slot(f"ref:{META}ObjectMeta", "", f"{META}ObjectMeta", False, "v1.ObjectMeta")
+_METADATA_HOLDER = _Plan("CustomResource", {}, {})
 
 
 @cache
@@ -258,7 +296,9 @@ def _tidy(plan: _Plan, tree: Tree) -> bool:
         elif (slot := visited.get(name)) is None:
             continue
         elif not slot.shape:
-            if slot.message:
+            if slot.message == _SCHEMA:
+                _tidy_schema(value)
+            elif slot.message:
                 changed |= _tidy(_plan(slot.message), value)
             elif (clean := _canonical(slot.type, value)) != value:
                 tree[name] = clean
@@ -277,6 +317,16 @@ def _tidy(plan: _Plan, tree: Tree) -> bool:
     for name in empty:
         del tree[name]
     return changed or bool(empty)
+
+
+def _tidy_schema(value: Any) -> None:
+    """A schema is a tree in its struct too, so that its types are not known to be right."""
+    complaints: list[str] = []
+    if not isinstance(value, dict):
+        raise _WrongType
+    _walk(_plan(_SCHEMA), value, "", complaints)
+    if complaints:
+        raise _WrongType
 
 
 def _canonical(type_: str, value: Any) -> Any:
@@ -351,10 +401,12 @@ def _walk_slot(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list
 def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
     if slot.type == "raw":
         return value
+    if slot.message in _UNIONS and not isinstance(value, dict):
+        return _walk_union(plan, slot, value, path, complaints)
     if slot.message:
         value = {} if value is None else value
         _expect(plan, slot, value, dict, path, slot.go_type.lstrip("[]") if slot.shape == "[" else slot.go_type)
-        _walk(_plan(slot.message), value, path, complaints)
+        _walk(_plan(_UNIONS.get(slot.message, slot.message)), value, path, complaints)
         return value
     if slot.type[0] == "[":
         return [] if value is None else _walk_slot(plan, _inner_slot(slot.type), value, path, complaints)
@@ -366,6 +418,16 @@ def _walk_value(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: lis
         return _canonical(slot.type, value)
     except _WrongType as error:
         raise error if str(error) else _mismatch(plan, value, path, _go_type(slot.type), shown=True) from None
+
+
+def _walk_union(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list[str]) -> Any:
+    """What stands for a schema: yes or no, a list of schemas, or a list of names."""
+    if not isinstance(value, bool if slot.message.endswith("Bool") else list):
+        raise _mismatch(plan, value, path, _go_type("ref:" + _SCHEMA))
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, dict):
+            _walk(_plan(_SCHEMA), item, f"{path}[{index}]", complaints)
+    return value
 
 
 _ACCEPTED: dict[str, type | tuple[type, ...]] = {

@@ -1,7 +1,7 @@
 """What the kinds and fields of devices, claims and groups mean, in a sentence or two: the text of `kubectl explain`.
 
 The texts are in `descriptions.json`, by group and message; a text holds for every version that has the message or
-field. Other kinds are well documented elsewhere and have none.
+field. Of pods, only the parts about claims and groups have one; other kinds are well documented elsewhere.
 """
 
 from __future__ import annotations

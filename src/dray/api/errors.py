@@ -14,6 +14,8 @@ import msgspec
 from dray.api.quoting import quote
 from dray.api.resources import Resource
 
+MOST_ERRORS = 100  # of one object that are told; nobody reads more, and an object can have thousands
+
 
 class FieldError(msgspec.Struct, frozen=True):
     """One thing wrong with one field, in Kubernetes' words."""
@@ -160,7 +162,9 @@ class Invalid(ApiError):
 
     def __init__(self, resource: Resource, name: str, errors: Sequence[FieldError]) -> None:
         errors = tuple(dict.fromkeys(errors))  # two rules may find the same fault
-        texts = [str(e) for e in errors]
+        texts = [str(e) for e in errors[:MOST_ERRORS]]
+        if len(errors) > MOST_ERRORS:
+            texts.append("and more")
         text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
         super().__init__(
@@ -168,7 +172,7 @@ class Invalid(ApiError):
             name=name,
             group=resource.group,
             kind=resource.kind,
-            causes=[e.cause() for e in errors],
+            causes=[e.cause() for e in errors[:MOST_ERRORS]],
         )
         self.errors = errors
 

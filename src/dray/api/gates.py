@@ -9,6 +9,7 @@ is the command line.
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -79,6 +80,41 @@ GATES: tuple[Gate, ...] = (
         needs=("DynamicResourceAllocation",),
     ),
     Gate(
+        "DRAPartitionableDevices",
+        "beta",
+        True,
+        "let devices of a pool draw on counters that they share (sharedCounters, consumesCounters)",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
+        "DRAConsumableCapacity",
+        "beta",
+        True,
+        "let claims have shares of a device (allowMultipleAllocations, capacity requests, distinctAttribute)",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
+        "DRAFractionalCapacityRange",
+        "beta",
+        True,
+        "let the steps of a capacity be parts of one (validRange)",
+        needs=("DynamicResourceAllocation", "DRAConsumableCapacity"),
+    ),
+    Gate(
+        "DRADeviceBindingConditions",
+        "beta",
+        True,
+        "wait for conditions of devices before a pod is bound (bindingConditions, bindsToNode)",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
+        "DRAExtendedResource",
+        "stable",
+        True,
+        "serve extended resources of pods with devices (extendedResourceName of a class)",
+        needs=("DynamicResourceAllocation",),
+    ),
+    Gate(
         "DRAReservedForWorkloads",
         "alpha",
         False,
@@ -101,6 +137,7 @@ GATES: tuple[Gate, ...] = (
         needs=("DynamicResourceAllocation", "GenericWorkload"),
         alias="DRAWorkloadResourceClaims",
     ),
+    _kept("CompositePodGroup", "groups of groups of pods (CompositePodGroup)", "GenericWorkload"),
     _kept("DRADerivedAttributes", "attributes that a request computes (derivedAttributes)"),
     _kept("DRADeviceCompatibilityGroups", "which devices may share counters (compatibilityGroups)"),
     _kept("DRAListTypeAttributes", "attributes of devices that are lists (ints, bools, strings, versions)"),
@@ -118,10 +155,6 @@ FIXED: Mapping[str, bool] = {  # gates of Kubernetes that have no switch here: w
     "DRAResourceClaimDeviceStatus": True,
     "DRADeviceTaintRules": True,  # as far as DRADeviceTaints is
     "ResourceHealthStatus": True,
-    "DRAConsumableCapacity": False,
-    "DRADeviceBindingConditions": False,
-    "DRAExtendedResource": False,
-    "DRAPartitionableDevices": False,
     "GangScheduling": False,
 }
 
@@ -156,7 +189,7 @@ class FeatureGates:
                 if value is not FIXED[name]:
                     logger.warning("feature gate %s is always %s here", name, str(FIXED[name]).lower())
             else:
-                raise GateError(f"unrecognized feature gate: {name}; known are {', '.join(sorted(_CANONICAL))}")
+                raise GateError(f"unrecognized feature gate: {name}{_meant(name)}")
         for name, value in whole.items():
             for gate in GATES:
                 if gate.stage == _STAGES[name]:
@@ -187,6 +220,12 @@ class FeatureGates:
 
     def _is_served(self, gate: Gate) -> bool:
         return self.enabled(gate.name) and all(self._is_served(_BY_NAME[needed]) for needed in gate.needs)
+
+
+def _meant(name: str) -> str:
+    """The gate that was probably meant, or all that there are."""
+    close = difflib.get_close_matches(name, _CANONICAL, 1, 0.75)
+    return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(_CANONICAL))}"
 
 
 def _assignment(part: str) -> tuple[str, bool]:

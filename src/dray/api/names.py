@@ -13,6 +13,34 @@ from functools import lru_cache
 Complaints = Sequence[str]
 Check = Callable[[str], Complaints]
 
+# The letters of generated names, as in Kubernetes: no vowels and no look-alikes, so that no words arise.
+CEL_RESERVED = frozenset(  # words of the expression language, which no variable or member may have as its plain name
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
+)
+
+GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
 PORT_NAME_MAX = 15

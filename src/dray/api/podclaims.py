@@ -9,7 +9,7 @@ objects. Left out: finding them (`dray.client.consumers`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -23,11 +23,12 @@ POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 GROUP_CLAIM_ANNOTATION = "resource.kubernetes.io/podgroup-claim-name"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
 GROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
+EXTENDED_ENTRY = "<extended-resources>"  # stands for an entry where there is none; no entry can have this name
 RESERVATIONS_LIMIT = 256
 SCHEDULING_GROUP = "scheduling.k8s.io"
 
 
-class Sharing(NamedTuple):
+class Sharing(msgspec.Struct, frozen=True):
     """Which ways of sharing a claim a component knows. One that does not know a way acts as if it did not exist."""
 
     groups: bool = True  # WorkloadPodGroupResourceClaimTemplate: reservations for a PodGroup count for its pods
@@ -83,20 +84,30 @@ def group_entry(entry: PodResourceClaim, group: PodGroup | None) -> PodGroupReso
 
 def use_of(pod: Pod, entry: PodResourceClaim, group: PodGroup | None = None) -> Use:
     """How one entry resolves right now."""
-    shared = group_entry(entry, group)
+    shared = group_entry(entry, group) if group is not None else None
     by_group = shared is not None or entry.podGroupResourceClaim is not None
-    source = shared or entry
-    if source.resourceClaimName is not None:
-        return Use(entry.name, source.resourceClaimName, generated=False, by_group=by_group)
+    name = entry.name
+    claim = entry.resourceClaimName if shared is None else shared.resourceClaimName
+    if claim is not None:
+        return Use(name, claim, False, by_group)
     for status in pod.status.resourceClaimStatuses:
-        if status.name == entry.name:
-            needed = status.resourceClaimName is not None
-            return Use(entry.name, status.resourceClaimName, generated=True, by_group=by_group, needed=needed)
-    return Use(entry.name, None, generated=True, by_group=by_group)
+        if status.name == name:
+            return Use(name, status.resourceClaimName, True, by_group, status.resourceClaimName is not None)
+    return Use(name, None, True, by_group)
 
 
 def uses_of(pod: Pod, group: PodGroup | None = None) -> list[Use]:
-    return [use_of(pod, entry, group) for entry in pod.spec.resourceClaims]
+    """How all entries resolve, and the claim that was made for extended resources."""
+    uses = [use_of(pod, entry, group) for entry in pod.spec.resourceClaims]
+    special = pod.status.extendedResourceClaimStatus
+    if special is not None:
+        uses.append(Use(EXTENDED_ENTRY, special.resourceClaimName, generated=True, by_group=False))
+    return uses
+
+
+def has_claims(pod: Pod) -> bool:
+    """Whether a pod uses claims: its own, or one that was made for extended resources."""
+    return bool(pod.spec.resourceClaims) or pod.status.extendedResourceClaimStatus is not None
 
 
 def is_controlled_by(claim: ResourceClaim, uid: str) -> bool:
@@ -202,9 +213,3 @@ def holds_devices(pod: Pod) -> bool:
 def will_never_run(pod: Pod) -> bool:
     """Whether a pod is finished, or was deleted before it got a node."""
     return is_finished(pod) or (pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName)
-
-
-def reference_tree(reference: ResourceClaimConsumerReference) -> dict[str, Any]:
-    """A reservation as it is written."""
-    tree: dict[str, Any] = msgspec.to_builtins(reference)
-    return tree

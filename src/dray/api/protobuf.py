@@ -29,7 +29,8 @@ Read: TypeAlias = Callable[[Any], Any]  # from what protobuf holds to a JSON val
 Shape: TypeAlias = Callable[[Any], Any]  # from a JSON value to what the constructor of a message takes
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_JSON_ONLY = ("resource.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha1")  # the KEPs number no fields
+# The KEPs number no fields, and what a custom resource may look like is a tree in any case.
+_JSON_ONLY = ("resource.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha1", "apiextensions.k8s.io/v1")
 _META_KINDS = ("DeleteOptions", "Status")  # sent under whatever group and version the client speaks
 
 
@@ -64,22 +65,43 @@ def decode_message(name: str, data: bytes) -> Tree:
 
 def encode(tree: Tree) -> bytes:
     """An object or list as a protobuf body; members that protobuf does not know are left out."""
+    name = _sent_name(tree)
+    parts = [tree]
+    if name.endswith("List"):  # parts joined are the whole, and a third faster than it
+        parts = [{"metadata": tree.get("metadata")}, *({"items": [item]} for item in tree.get("items") or ())]
+    body = b"".join([_serialized(name, part) for part in parts])
+    return envelope(tree, len(body)) + body
+
+
+def encode_part(tree: Tree, item: Tree | None = None) -> bytes:
+    """A part of the list whose kind, version and metadata the tree says: its metadata, or one item."""
+    return _serialized(_sent_name(tree), {"metadata": tree.get("metadata")} if item is None else {"items": [item]})
+
+
+def envelope(tree: Tree, size: int) -> bytes:
+    """What comes before an object or list of that many bytes, whose kind and version the tree says."""
+    type_meta = {"apiVersion": tree["apiVersion"], "kind": tree["kind"]}
+    return MAGIC + message_class("Unknown")(typeMeta=type_meta).SerializeToString() + b"\x12" + _varint(size)
+
+
+def _varint(number: int) -> bytes:
+    digits = []
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def _sent_name(tree: Tree) -> str:
     api_version, kind = tree.get("apiVersion", ""), tree.get("kind", "")
     name = _message_name(api_version, kind)
     if name is None:
         raise NotAcceptable(f'{kind} of "{api_version}" has no protobuf form; ask for application/json')
-    type_meta = {"apiVersion": api_version, "kind": kind}
-    envelope = message_class("Unknown")(typeMeta=type_meta, raw=_serialized(name, tree))
-    return MAGIC + envelope.SerializeToString()
+    return name
 
 
 def _serialized(name: str, tree: Tree) -> bytes:
-    """The bytes of a message; of a list item by item: parts joined are the whole, and a third faster than it."""
-    make, plan = message_class(name), _plan(name)
-    parts = [tree]
-    if name.endswith("List"):
-        parts = [{"metadata": tree.get("metadata")}, *({"items": [item]} for item in tree.get("items") or ())]
-    return b"".join([make(**_shape(plan, part)).SerializeToString() for part in parts])
+    return message_class(name)(**_shape(_plan(name), tree)).SerializeToString()
 
 
 def encode_event(type_: str, body: bytes) -> bytes:
@@ -119,7 +141,7 @@ def _message_name(api_version: str, kind: str) -> str | None:
     return META + kind if kind in _META_KINDS else _kinds().get((api_version, kind))
 
 
-class _Slot(msgspec.Struct, frozen=True):
+class _FieldPlan(msgspec.Struct, frozen=True):
     """How one field travels. `keep`: a zero value is told apart from nothing."""
 
     read: Read
@@ -128,22 +150,22 @@ class _Slot(msgspec.Struct, frozen=True):
     keep: bool
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class _MessagePlan(msgspec.Struct, frozen=True):
     """How the fields of one message travel, and those that protobuf nests and JSON does not."""
 
-    slots: dict[str, _Slot]
-    nested: dict[str, _Plan]
+    slots: dict[str, _FieldPlan]
+    nested: dict[str, _MessagePlan]
 
 
 @cache
-def _plan(name: str) -> _Plan:
+def _plan(name: str) -> _MessagePlan:
     return _level(messages()[name], ())
 
 
-def _level(fields: Mapping[str, schema.Field], prefix: tuple[int, ...]) -> _Plan:
+def _level(fields: Mapping[str, schema.Field], prefix: tuple[int, ...]) -> _MessagePlan:
     """The fields at one depth of nesting, by their protobuf names."""
     depth = len(prefix)
-    plan = _Plan({}, {})
+    plan = _MessagePlan({}, {})
     for name, field in fields.items():
         if not field.number or field.via[:depth] != prefix:
             continue
@@ -154,7 +176,7 @@ def _level(fields: Mapping[str, schema.Field], prefix: tuple[int, ...]) -> _Plan
     return plan
 
 
-def _slot(field: schema.Field) -> _Slot:
+def _slot(field: schema.Field) -> _FieldPlan:
     form = field.type[0] if field.type[0] in "[{" else ""
     element = field.element
     keep = bool(field.pointer) or element == "quantity"  # a quantity is never left out
@@ -162,11 +184,11 @@ def _slot(field: schema.Field) -> _Slot:
         inner = element[4:]
         read: Read = lambda message: _read(_plan(inner), message)  # noqa: E731  # plans are made late: lists of kinds
         shape: Shape = lambda tree: _shape(_plan(inner), tree)  # noqa: E731
-        return _Slot(read, shape, form, keep)
-    return _Slot(_READ.get(element, _same), _SHAPE.get(element), form, keep)
+        return _FieldPlan(read, shape, form, keep)
+    return _FieldPlan(_READ.get(element, _same), _SHAPE.get(element), form, keep)
 
 
-def _read(plan: _Plan, message: Any) -> Tree:
+def _read(plan: _MessagePlan, message: Any) -> Tree:
     tree: Tree = {}
     for descriptor, value in message.ListFields():
         name = descriptor.name
@@ -184,7 +206,7 @@ def _read(plan: _Plan, message: Any) -> Tree:
     return tree
 
 
-def _shape(plan: _Plan, tree: Tree) -> Tree:
+def _shape(plan: _MessagePlan, tree: Tree) -> Tree:
     shaped: Tree = {}
     slots = plan.slots
     for name, value in tree.items():

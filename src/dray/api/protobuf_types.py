@@ -20,6 +20,7 @@ PACKAGE = "dray"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 PARTIAL = f"{META}PartialObjectMetadata"
 VIA = "via_"
+DEFINITIONS = "io.k8s.apiextensions-apiserver."  # of custom resources: they have no protobuf form
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _Descriptor = descriptor_pb2.DescriptorProto
@@ -56,13 +57,18 @@ _ENVELOPE: dict[str, dict[str, tuple[str, int]]] = {
 def type_name(type_: str) -> str:
     """The name of the protobuf message that holds a value of a type."""
     if type_.startswith("ref:"):
-        return type_[4:].replace(".", "_")
+        return _identifier(type_[4:])
     return {"[str": "StringList"}.get(type_, type_)
 
 
 def message_class(name: str) -> type[ProtoMessage]:
     """The class of a message, by its schema name or that of an envelope."""
-    return _classes()[f"{PACKAGE}.{name.replace('.', '_')}"]
+    return _classes()[f"{PACKAGE}.{_identifier(name)}"]
+
+
+def _identifier(name: str) -> str:
+    """A name that protobuf takes."""
+    return name.replace(".", "_").replace("-", "_")
 
 
 def list_name(name: str) -> str:
@@ -73,9 +79,10 @@ def list_name(name: str) -> str:
 @cache
 def messages() -> Mapping[str, Mapping[str, schema.Field]]:
     """The fields of every message that holds an object, a part of one, or a list of them."""
-    found: dict[str, Mapping[str, schema.Field]] = {name: m.fields for name, m in schema.table().items()}
+    table = {name: message for name, message in schema.table().items() if not name.startswith(DEFINITIONS)}
+    found: dict[str, Mapping[str, schema.Field]] = {name: message.fields for name, message in table.items()}
     found[PARTIAL] = {"metadata": schema.Field(f"ref:{META}ObjectMeta", 1)}
-    for name in [PARTIAL, *(name for name, message in schema.table().items() if message.kinds)]:
+    for name in [PARTIAL, *(name for name, message in table.items() if message.kinds)]:
         metadata = schema.Field(f"ref:{META}ListMeta", 1, pointer=True)
         found[list_name(name)] = {"metadata": metadata, "items": schema.Field(f"[ref:{name}", 2)}
     return found
@@ -92,7 +99,7 @@ def _classes() -> dict[str, type[ProtoMessage]]:
     for name, fields in _ENVELOPE.items():
         _plain(file.message_type.add(name=name), fields)
     for name, members in messages().items():
-        _message(file.message_type.add(name=name.replace(".", "_")), members.items())
+        _message(file.message_type.add(name=_identifier(name)), members.items())
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClassesForFiles(["dray.proto"], pool)

@@ -40,7 +40,7 @@ class QuantityError(ValueError):
     """The text is no quantity; says so in Kubernetes' words."""
 
 
-class Format(Enum):
+class QuantityFormat(Enum):
     """How a quantity was written, and will be printed."""
 
     DECIMAL_SI = "DecimalSI"
@@ -61,7 +61,7 @@ class Quantity:
 
     unscaled: int
     scale: int
-    format: Format
+    format: QuantityFormat
     exact64: bool
     _text: str | None
 
@@ -69,7 +69,7 @@ class Quantity:
         self,
         unscaled: int,
         scale: int = 0,
-        format: Format = Format.DECIMAL_SI,
+        format: QuantityFormat = QuantityFormat.DECIMAL_SI,
         *,
         exact64: bool = True,
         _text: str | None = None,
@@ -210,7 +210,7 @@ class Quantity:
         return _restore, (self.unscaled, self.scale, self.format, self.exact64, self._text)
 
 
-def _restore(unscaled: int, scale: int, format: Format, exact64: bool, text: str | None) -> Quantity:
+def _restore(unscaled: int, scale: int, format: QuantityFormat, exact64: bool, text: str | None) -> Quantity:
     return Quantity(unscaled, scale, format, exact64=exact64, _text=text)
 
 
@@ -245,24 +245,24 @@ def _parse(text: str) -> Quantity:
     return _parse_long(sign == "-", whole, fraction, exponent, format)
 
 
-def _interpret_suffix(suffix: str) -> tuple[int, Format]:
+def _interpret_suffix(suffix: str) -> tuple[int, QuantityFormat]:
     if suffix in _DECIMAL:
-        return _DECIMAL[suffix], Format.DECIMAL_SI
+        return _DECIMAL[suffix], QuantityFormat.DECIMAL_SI
     if suffix in _BINARY:
-        return _BINARY[suffix], Format.BINARY_SI
+        return _BINARY[suffix], QuantityFormat.BINARY_SI
     match = _EXPONENT.match(suffix)
     if match is None or len(match[1]) > 20 or not MIN_INT64 <= int(match[1]) <= MAX_INT64:
         raise QuantityError(SUFFIX_WRONG)
     exponent = int(match[1])
-    return (exponent + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT  # Kubernetes keeps the low 32 bits
+    return (exponent + 2**31) % 2**32 - 2**31, QuantityFormat.DECIMAL_EXPONENT  # Kubernetes keeps the low 32 bits
 
 
 def _parse_short(
-    text: str, negative: bool, whole: str, fraction: str, exponent: int, format: Format
+    text: str, negative: bool, whole: str, fraction: str, exponent: int, format: QuantityFormat
 ) -> Quantity | None:
     """The 64-bit reading, or None where the number is too long, too fine, or a binary fraction."""
     digits = whole + fraction
-    if format is Format.BINARY_SI:
+    if format is QuantityFormat.BINARY_SI:
         if fraction or 14 - len(whole) - exponent * 3 // 10 < 0:
             return None
         value, scale = int(whole) << exponent, 0
@@ -277,10 +277,10 @@ def _parse_short(
     return Quantity(-value if negative else value, scale, format, _text=keep)
 
 
-def _parse_long(negative: bool, whole: str, fraction: str, exponent: int, format: Format) -> Quantity:
+def _parse_long(negative: bool, whole: str, fraction: str, exponent: int, format: QuantityFormat) -> Quantity:
     """Arbitrary precision: rounded up to nanos, and capped to 64 bits where the suffix is binary."""
     value, scale = int(whole + fraction), -len(fraction)
-    if format is Format.BINARY_SI:
+    if format is QuantityFormat.BINARY_SI:
         value <<= exponent
     else:
         scale += exponent
@@ -288,11 +288,11 @@ def _parse_long(negative: bool, whole: str, fraction: str, exponent: int, format
         value, scale = _divide_up(value, NANO - scale), NANO
     elif scale - NANO <= _MAX_DIGITS:
         value, scale = value * 10 ** (scale - NANO), NANO
-    if format is Format.BINARY_SI:
+    if format is QuantityFormat.BINARY_SI:
         if value > MAX_INT64 * 10**9:
             value, scale = MAX_INT64, 0
         elif 0 < value < 10**9:
-            format = Format.DECIMAL_SI
+            format = QuantityFormat.DECIMAL_SI
     return Quantity(-value if negative else value, scale if value else 0, format, exact64=False)
 
 
@@ -350,7 +350,7 @@ def _strip_tens(value: int, scale: int) -> tuple[int, int]:
 def _canonical(quantity: Quantity) -> str:
     if not quantity.unscaled:
         return "0"
-    if quantity.format is Format.BINARY_SI and (whole := _binary_whole(quantity)) is not None:
+    if quantity.format is QuantityFormat.BINARY_SI and (whole := _binary_whole(quantity)) is not None:
         power = 0
         while whole % 1024 == 0:
             whole //= 1024
@@ -359,7 +359,7 @@ def _canonical(quantity: Quantity) -> str:
     value, scale = _strip_tens(quantity.unscaled, quantity.scale)
     value *= 10 ** (scale % 3)
     scale -= scale % 3
-    if quantity.format is Format.DECIMAL_EXPONENT:
+    if quantity.format is QuantityFormat.DECIMAL_EXPONENT:
         return f"{value}e{scale}" if scale else str(value)
     return f"{value}{_DECIMAL_SUFFIX.get(scale, '')}"  # Kubernetes drops a power that has no suffix
 

@@ -13,6 +13,12 @@ from typing import Literal
 
 import msgspec
 
+EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+SCHEMA = f"{EXTENSIONS}JSONSchemaProps"  # the schema of a custom resource
+# Parts of a schema that are a schema, or something else in place of one: JSON writes the bare value.
+UNIONS = tuple(f"{SCHEMA}{name}" for name in ("OrArray", "OrBool", "OrStringArray"))
+ANY = "any"  # a type of custom resources: whatever JSON has
+
 
 class Field(msgspec.Struct, frozen=True, gc=False):
     """One field of a message."""
@@ -56,6 +62,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     fields: dict[str, Field] = msgspec.field(name="f")
     kinds: tuple[tuple[str, str, str], ...] = msgspec.field(name="gvk", default=())
     map_type: str = msgspec.field(name="mt", default="")
+    open: bool = False  # of a custom resource: members that the schema does not know are kept
 
 
 @cache
@@ -65,5 +72,27 @@ def table() -> Mapping[str, Message]:
     return msgspec.json.decode(data, type=dict[str, Message])
 
 
+# The messages of custom resources, which come and go with their definitions; names tell one reading from another.
+_custom: dict[str, Message] = {}
+
+
 def message(name: str) -> Message:
-    return table()[name]
+    found = table().get(name) or _custom.get(name)
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
+def is_known(name: str) -> bool:
+    return name in _custom or name in table()
+
+
+def define(messages: Mapping[str, Message]) -> None:
+    """Add the messages of a custom resource."""
+    _custom.update(messages)
+
+
+def forget(name: str) -> None:
+    """Take out a custom resource's message, and those of its parts."""
+    for known in [known for known in _custom if known == name or known.startswith((f"{name}/", f"{name}["))]:
+        del _custom[known]

@@ -3,33 +3,63 @@
 Names of quota resources are Kubernetes': `count/<resource>.<group>` for any resource, the short names of a few core ones,
 `requests.cpu` and the like for pods, and `<class>.deviceclass.resource.k8s.io/devices` for claims. For claims the worst
 case counts: a request for all devices is one for 32, and of the alternatives of a request every one must fit, so that the
-largest of each class counts. Pure. Left out: which namespaces and quotas there are, and storage.
+largest of each class counts. Devices also count as the extended resources that their classes serve (`requests.<name>`);
+the claim that is made for a pod's extended resources counts there only for what exceeds the pod's own requests. Pure. Left out: which namespaces and quotas there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
+from dray.api.extended_resources import IMPLICIT_PREFIX, is_special
+from dray.api.podclaims import made_for
 from dray.api.quantity import Quantity
 from dray.api.resources import BY_NAME, BY_TYPE, RESOURCES, Resource
-from dray.api.types.core import Container, Pod, ResourceQuota, ScopedResourceSelectorRequirement, Service
+from dray.api.types.core import (
+    Container,
+    PersistentVolumeClaim,
+    Pod,
+    ResourceQuota,
+    ScopedResourceSelectorRequirement,
+    Service,
+)
 from dray.api.types.resource import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
 from dray.api.wire import Wire
 
 Usage = dict[str, Quantity]
 
 DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
+STORAGE_REQUESTS = "requests.storage"
+CLASS_INFIX = ".storageclass.storage.k8s.io/"
 MOST_DEVICES = 32  # an allocation has no more results, so a request for all devices gets no more
 ZERO = Quantity.parse("0")
 ONE = Quantity.parse("1")
 
-_COUNTED_BY_NAME = frozenset({"configmaps", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services"})
+_COUNTED_BY_NAME = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+    }
+)
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _DONE = ("Succeeded", "Failed")
 
 
-def usage_of(resource: Resource, obj: Wire) -> Usage:
-    """Everything that an object counts for."""
+class ExtendedNames(NamedTuple):
+    """What must be known to count claims as extended resources."""
+
+    name_of: Callable[[str], str | None]  # the extended resource that a class names
+    pod_of: Callable[[str, str], Pod | None]  # by namespace and name
+
+
+def usage_of(resource: Resource, obj: Wire, extended: ExtendedNames | None = None) -> Usage:
+    """Everything that an object counts for; claims as extended resources, too, where those are known."""
     used: Usage = {f"count/{resource.qualified}": ONE}
     if resource.group == "" and resource.plural in _COUNTED_BY_NAME:
         used[resource.plural] = ONE
@@ -37,8 +67,37 @@ def usage_of(resource: Resource, obj: Wire) -> Usage:
         return used | _pod(obj) if not _is_done(obj) else {f"count/{resource.qualified}": ONE}
     if isinstance(obj, Service):
         return used | _service(obj)
+    if isinstance(obj, PersistentVolumeClaim):
+        return used | _volume_claim(obj)
     if isinstance(obj, ResourceClaim):
-        return used | {name + DEVICES_SUFFIX: Quantity.parse(count) for name, count in devices(obj).items()}
+        counts = {name: Quantity.parse(count) for name, count in devices(obj).items()}
+        used |= {name + DEVICES_SUFFIX: count for name, count in counts.items()}
+        return used | _as_extended(obj, counts, extended) if extended is not None else used
+    return used
+
+
+def _as_extended(claim: ResourceClaim, counts: Usage, known: ExtendedNames) -> Usage:
+    """What the devices of a claim count for as extended resources."""
+    used: Usage = {}
+    for class_, count in counts.items():
+        for name in (f"{IMPLICIT_PREFIX}{class_}", known.name_of(class_)):
+            if name:
+                used[f"requests.{name}"] = used.get(f"requests.{name}", ZERO) + count
+    owner = made_for(claim, "Pod") if is_special(claim) else None
+    pod = known.pod_of(claim.metadata.namespace, owner.name) if owner is not None else None
+    if pod is None or owner is None or pod.metadata.uid != owner.uid or _is_done(pod):
+        return used
+    counted = _pod(pod)
+    return {name: max(amount - counted.get(name, ZERO), ZERO) for name, amount in used.items()}
+
+
+def _volume_claim(claim: PersistentVolumeClaim) -> Usage:
+    """What a claim asks for, in all and of its class."""
+    asked = Quantity.parse(claim.spec.resources.requests.get("storage", "0"))
+    used = {STORAGE_REQUESTS: asked}
+    if class_name := claim.spec.storageClassName:
+        used |= {f"{class_name}{CLASS_INFIX}{name}": amount for name, amount in used.items()}
+        used[f"{class_name}{CLASS_INFIX}persistentvolumeclaims"] = ONE
     return used
 
 
@@ -67,6 +126,8 @@ def resource_of(name: str) -> Resource | None:
         return BY_TYPE[Service]
     if name in _COUNTED_BY_NAME:
         return BY_NAME["", name]
+    if name == STORAGE_REQUESTS or CLASS_INFIX in name:
+        return BY_TYPE[PersistentVolumeClaim]
     if name in _COMPUTE or name.startswith(("requests.", "limits.")):
         return BY_TYPE[Pod]
     return None
@@ -74,7 +135,16 @@ def resource_of(name: str) -> Resource | None:
 
 def names_for(resource: Resource, hard: Mapping[str, str]) -> list[str]:
     """Those names of a quota that objects of the resource count for."""
-    return [name for name in hard if resource_of(name) is resource]
+    if resource.custom is not None:
+        own = f"count/{resource.qualified}"
+        return [own] if own in hard else []
+    devices = resource is BY_TYPE[ResourceClaim]
+    return [name for name in hard if resource_of(name) is resource or (devices and is_extended(name))]
+
+
+def is_extended(name: str) -> bool:
+    """Whether a quota resource limits an extended resource, which pods and claims count for."""
+    return name.startswith("requests.") and "/" in name
 
 
 def in_scope(quota: ResourceQuota, obj: Wire) -> bool:
@@ -85,20 +155,26 @@ def in_scope(quota: ResourceQuota, obj: Wire) -> bool:
     return not scopes or (isinstance(obj, Pod) and all(_scope_matches(scope, obj) for scope in scopes))
 
 
-def total(quota: ResourceQuota, list_objects: Callable[[Resource], Iterable[Wire]]) -> Usage:
+def total(
+    quota: ResourceQuota,
+    list_objects: Callable[[Resource], Iterable[Wire]],
+    custom: Iterable[Resource] = (),
+    extended: ExtendedNames | None = None,
+) -> Usage:
     """What the objects of a namespace use of a quota: one amount for each name in `spec.hard`.
 
-    A name that no served resource counts for is left out, as nothing is known about it.
+    `custom` are the custom resources that there are. A name that no resource counts for is left out, as nothing is known
+    about it.
     """
     used: Usage = {}
-    for resource in RESOURCES:
+    for resource in (*RESOURCES, *custom):
         names = names_for(resource, quota.spec.hard)
         if not names:
             continue
-        used.update(dict.fromkeys(names, ZERO))
+        used = dict.fromkeys(names, ZERO) | used
         for obj in list_objects(resource):
             if in_scope(quota, obj):
-                amounts = usage_of(resource, obj)
+                amounts = usage_of(resource, obj, extended)
                 for name in names:
                     used[name] += amounts.get(name, ZERO)
     return used

@@ -14,6 +14,8 @@ import msgspec
 
 T = TypeVar("T")
 
+Tree = dict[str, Any]  # a JSON object as it was decoded: private to whoever holds it
+
 
 class Wire(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """A message of the Kubernetes API with its wire names as attributes."""

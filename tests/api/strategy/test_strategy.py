@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dray.api import strategy
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_KIND, DRA
 from dray.api.strategy.creation import quality_of_service
+from dray.api.wire import Tree
 from tests.api.asking import ALL, NOW, Asking
 
-Tree = dict[str, Any]
 CLAIM = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}}
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
 
@@ -258,7 +256,8 @@ def _without(gate: str) -> FeatureGates:
     if gate == "DynamicResourceAllocation":
         chosen = {gate: False}
     elif gate == "GenericWorkload":
-        chosen |= {"WorkloadPodGroupResourceClaimTemplate": False, "TopologyAwareWorkloadScheduling": False}
+        needing = ("CompositePodGroup", "TopologyAwareWorkloadScheduling", "WorkloadPodGroupResourceClaimTemplate")
+        chosen |= dict.fromkeys(needing, False)
     return FeatureGates.of(chosen)
 
 

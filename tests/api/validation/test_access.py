@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dray.api import validation
 from dray.api.resources import ADMISSION, AUTHENTICATION, AUTHORIZATION, RBAC
 from dray.api.validation import Complaint, ExpressionUse, PolicyCheck
+from dray.api.wire import Tree
 from tests.api.asking import ALL, Asking, faults
 
-Tree = dict[str, Any]
 RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 ROLE = {"kind": "Role", "name": "r"}
 WEBHOOK = {

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from dray.api.gates import FeatureGates
 from dray.api.resources import DRA
 from dray.api.validation import Complaint
+from dray.api.wire import Tree
 from tests.api.asking import Asking, faults
 
 CLAIMS = Asking(DRA, "ResourceClaim")
-Tree = dict[str, Any]
 REQUESTS = "spec.devices.requests"
 
 
@@ -50,6 +51,16 @@ GOOD = [
 @pytest.mark.parametrize("tree", GOOD)
 def test_good_claims(tree: Tree) -> None:
     assert CLAIMS.create(tree) == []
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2"])
+@pytest.mark.parametrize(("gate", "named"), [("true", False), ("false", True)])
+def test_a_claim_without_a_request_is_told_that_alternatives_are_off(version: str, gate: str, named: bool) -> None:
+    claims = Asking(DRA, "ResourceClaim", version, gates=FeatureGates.parse(f"DRAPrioritizedList={gate}"))
+    alternatives = [] if gate == "true" else [{"name": "s", "deviceClassName": "c"}]
+    (error,) = claims.create(_claim({"name": "r", "firstAvailable": alternatives}))
+    assert str(error.field) == f"{REQUESTS}[0]"
+    assert ("feature gate DRAPrioritizedList is off" in error.detail) is named
 
 
 BAD: list[tuple[Tree, list[tuple[str, str]]]] = [

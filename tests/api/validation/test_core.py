@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from dray.api.wire import Tree
 from tests.api.asking import NOW, Asking, faults
-
-Tree = dict[str, Any]
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 
 from dray.api.resources import DRA
 from dray.api.validation import Complaint
+from dray.api.wire import Tree
 from tests.api.asking import NOW, Asking, faults
 
 CLASSES = Asking(DRA, "DeviceClass")
 RULES = Asking(DRA, "DeviceTaintRule")
 REQUESTS = Asking(DRA, "ResourcePoolStatusRequest")
-Tree = dict[str, Any]
 CONDITION = {"type": "Complete", "status": "True", "reason": "Done", "message": "", "lastTransitionTime": NOW}
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from dray.api.resources import DRA, SCHEDULING
+from dray.api.wire import Tree
 from tests.api.asking import Asking, faults
 
 GROUPS = Asking(SCHEDULING, "PodGroup")
 OLD_GROUPS = Asking(SCHEDULING, "PodGroup", "v1alpha1")
 WORKLOADS = Asking(SCHEDULING, "Workload")
 CLASSES = Asking(SCHEDULING, "PriorityClass")
-Tree = dict[str, Any]
 BASIC = {"basic": {}}
 
 
@@ -151,6 +151,19 @@ def test_templates_neither_come_nor_go() -> None:
     assert faults(WORKLOADS.update(_workload(gang), _workload(gang, _template("u")))) == [
         ("spec.podGroupTemplates[1]", "Forbidden")
     ]
+
+
+def test_templates_inside_composite_ones_stay_as_they_are() -> None:
+    def workload(claim: str, *more: Tree) -> Tree:
+        template = _template(resourceClaims=[{"name": "a", "resourceClaimTemplateName": claim}])
+        inner = {"name": "inner", "schedulingPolicy": BASIC, "podGroupTemplates": [template, *more]}
+        outer = {"name": "outer", "schedulingPolicy": BASIC, "compositePodGroupTemplates": [inner]}
+        return {"spec": {"compositePodGroupTemplates": [outer]}}
+
+    where = "spec.compositePodGroupTemplates[0].compositePodGroupTemplates[0].podGroupTemplates"
+    assert WORKLOADS.update(workload("t"), workload("t")) == []
+    assert faults(WORKLOADS.update(workload("t"), workload("u"))) == [(f"{where}[0].resourceClaims", "Invalid")]
+    assert faults(WORKLOADS.update(workload("t"), workload("t", _template("new")))) == [(f"{where}[1]", "Forbidden")]
 
 
 @pytest.mark.parametrize(

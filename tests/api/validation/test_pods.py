@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dray.api.gates import FeatureGates
+from dray.api.wire import Tree
 from tests.api.asking import Asking, faults
 
 PODS = Asking("", "Pod")
-Tree = dict[str, Any]
 
 
 def _pod(**spec: Any) -> Tree:

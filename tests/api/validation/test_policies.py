@@ -10,9 +10,9 @@ import pytest
 from dray.api import validation
 from dray.api.resources import ADMISSION
 from dray.api.validation import Complaint, ExpressionUse, PolicyCheck
+from dray.api.wire import Tree
 from tests.api.asking import ALL, Asking, faults
 
-Tree = dict[str, Any]
 RULE = {"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
 SPEC = {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "true"}]}
 BINDING = {"policyName": "p", "validationActions": ["Deny"]}

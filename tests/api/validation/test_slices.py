@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dray.api.resources import DRA
+from dray.api.wire import Tree
 from tests.api.asking import Asking, faults
 
 SLICES = Asking(DRA, "ResourceSlice")
-Tree = dict[str, Any]
 
 
 def _slice(*devices: Tree, **fields: Any) -> Tree:

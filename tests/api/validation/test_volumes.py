@@ -36,6 +36,36 @@ from tests.api.asking import faults
                 ("secret.items[1].path", "Invalid"),
             ],
         ),
+        (
+            {"secret": {"secretName": "s", "items": [{"key": "a", "path": "..x"}]}},
+            [("secret.items[0].path", "Invalid")],
+        ),
+        ({"secret": {"secretName": "s", "defaultMode": 512}}, [("secret.defaultMode", "Invalid")]),
+        ({"hostPath": {"path": "/dev", "type": "Folder"}}, [("hostPath.type", "NotSupported")]),
+        (
+            {"downwardAPI": {"items": [{"path": "../x", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+            [("downwardAPI.path", "Invalid")],
+        ),
+        (
+            {"downwardAPI": {"items": [{"path": "/etc/cron.d/x", "fieldRef": {"fieldPath": "spec.nodeName"}}]}},
+            [("downwardAPI.path", "Invalid"), ("downwardAPI.fieldRef.fieldPath", "NotSupported")],
+        ),
+        ({"downwardAPI": {"items": [{"path": "x"}]}}, [("downwardAPI", "Required")]),
+        (
+            {"projected": {"sources": [{"serviceAccountToken": {"path": "/x", "expirationSeconds": 60}}]}},
+            [
+                ("projected.sources[0].serviceAccountToken.expirationSeconds", "Invalid"),
+                ("projected.sources[0].serviceAccountToken.path", "Invalid"),
+            ],
+        ),
+        (
+            {
+                "projected": {
+                    "sources": [{"serviceAccountToken": {"path": "x"}}, {"serviceAccountToken": {"path": "./x"}}]
+                }
+            },
+            [("projected", "Invalid")],
+        ),
         ({"persistentVolumeClaim": {"claimName": "c"}}, []),
         ({"persistentVolumeClaim": {"claimName": "C"}}, [("persistentVolumeClaim.claimName", "Invalid")]),
         ({"nfs": {}}, [("nfs.server", "Required"), ("nfs.path", "Required")]),

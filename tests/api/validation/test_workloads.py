@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dray.api.wire import Tree
 from tests.api.asking import Asking, faults
 
-Tree = dict[str, Any]
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
 MAKERS = [("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "DaemonSet")]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
-Tree = dict[str, Any]
+from dray.api.wire import Tree
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 _AFFINITY_SECONDS = 10800
@@ -74,6 +73,17 @@ def webhook_configuration(tree: Tree) -> None:
             service_ref.setdefault("port", 443)
 
 
+def mutating_webhook_configuration(tree: Tree) -> None:
+    webhook_configuration(tree)
+    for webhook in tree.get("webhooks") or ():
+        webhook.setdefault("reinvocationPolicy", "Never")
+
+
+def mutating_policy(tree: Tree) -> None:
+    admission_policy(tree)
+    tree["spec"].setdefault("reinvocationPolicy", "Never")
+
+
 def admission_policy(tree: Tree) -> None:
     spec = tree.setdefault("spec", {})
     spec.setdefault("failurePolicy", "Fail")
@@ -94,3 +104,56 @@ def _matching(holder: Tree, *rule_lists: str) -> None:
     for name in rule_lists:
         for rule in holder.get(name) or ():
             rule.setdefault("scope", "*")
+
+
+def limit_range(tree: Tree) -> None:
+    """A container may have what the range allows at most, and asks for what it may have."""
+    for item in tree.setdefault("spec", {}).get("limits") or ():
+        if item.get("type") == "Container":
+            limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+            requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+            item.update({name: value for name, value in (("default", limits), ("defaultRequest", requests)) if value})
+
+
+def flow_schema(tree: Tree) -> None:
+    spec = tree.setdefault("spec", {})
+    spec["matchingPrecedence"] = spec.get("matchingPrecedence") or 1000
+
+
+_QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
+
+
+def priority_level(tree: Tree) -> None:
+    spec = tree.setdefault("spec", {})
+    if spec.get("type") == "Exempt":
+        exempt = spec.setdefault("exempt", {})
+        exempt.setdefault("nominalConcurrencyShares", 0)
+        exempt.setdefault("lendablePercent", 0)
+    limited = spec.get("limited")
+    if limited is not None:
+        limited.setdefault("nominalConcurrencyShares", 30)
+        limited.setdefault("lendablePercent", 0)
+        queuing = limited.setdefault("limitResponse", {}).get("queuing")
+        if queuing is not None:
+            for name, value in _QUEUING.items():
+                queuing[name] = queuing.get(name) or value
+
+
+def api_service(tree: Tree) -> None:
+    service_reference = tree.setdefault("spec", {}).get("service")
+    if service_reference is not None:
+        service_reference.setdefault("port", 443)
+
+
+def definition(tree: Tree) -> None:
+    """What a CustomResourceDefinition leaves to the server: further names, conversion, ports of webhooks."""
+    spec = tree.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    if kind := names.get("kind"):
+        names["singular"] = names.get("singular") or kind.lower()
+        names["listKind"] = names.get("listKind") or f"{kind}List"
+    conversion = spec.setdefault("conversion", {})
+    conversion["strategy"] = conversion.get("strategy") or "None"
+    client = (conversion.get("webhook") or {}).get("clientConfig") or {}
+    if client.get("service") is not None:
+        client["service"].setdefault("port", 443)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-Tree = dict[str, Any]
+from dray.api.wire import Tree
 
 _POOL_LIMIT = 100
 

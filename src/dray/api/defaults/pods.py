@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Tree = dict[str, Any]
+from dray.api.wire import Tree
 
 _FILE_MODE = 0o644
 _CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
@@ -17,6 +17,7 @@ def pod(tree: Tree) -> None:
     for name in ("containers", "initContainers"):
         for container in spec.get(name) or ():
             _requests_from_limits(container.get("resources"))
+    spec.setdefault("enableServiceLinks", True)  # of pods only: templates leave it open
     pod_spec(spec)
 
 
@@ -26,10 +27,9 @@ def template(tree: Tree) -> None:
 
 
 def pod_spec(spec: Tree) -> None:
-    spec.setdefault("enableServiceLinks", True)
-    _fill(spec, "dnsPolicy", "ClusterFirst")
-    _fill(spec, "restartPolicy", "Always")
-    _fill(spec, "schedulerName", "default-scheduler")
+    fill(spec, "dnsPolicy", "ClusterFirst")
+    fill(spec, "restartPolicy", "Always")
+    fill(spec, "schedulerName", "default-scheduler")
     spec.setdefault("securityContext", {})
     spec.setdefault("terminationGracePeriodSeconds", 30)
     _service_account(spec)
@@ -40,7 +40,7 @@ def pod_spec(spec: Tree) -> None:
             _container(container, host_network=bool(spec.get("hostNetwork")) and name != "ephemeralContainers")
 
 
-def _fill(tree: Tree, name: str, value: Any) -> None:
+def fill(tree: Tree, name: str, value: Any) -> None:
     """Set a field that means nothing when empty."""
     if not tree.get(name):
         tree[name] = value
@@ -60,13 +60,13 @@ def _requests_from_limits(resources: Tree | None) -> None:
 
 
 def _container(container: Tree, host_network: bool) -> None:
-    _fill(container, "terminationMessagePath", "/dev/termination-log")
-    _fill(container, "terminationMessagePolicy", "File")
-    _fill(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
+    fill(container, "terminationMessagePath", "/dev/termination-log")
+    fill(container, "terminationMessagePolicy", "File")
+    fill(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
     for port in container.get("ports") or ():
-        _fill(port, "protocol", "TCP")
+        fill(port, "protocol", "TCP")
         if host_network:
-            _fill(port, "hostPort", port.get("containerPort", 0))
+            fill(port, "hostPort", port.get("containerPort", 0))
     for variable in container.get("env") or ():
         _field_ref(variable.get("valueFrom"))
     for name in _PROBES:
@@ -87,7 +87,7 @@ def pull_policy(image: str) -> str:
 
 def _probe(probe: Tree) -> None:
     for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
-        _fill(probe, name, value)
+        fill(probe, name, value)
     _http_get(probe.get("httpGet"))
     if probe.get("grpc") is not None:
         probe["grpc"].setdefault("service", "")
@@ -95,13 +95,13 @@ def _probe(probe: Tree) -> None:
 
 def _http_get(action: Tree | None) -> None:
     if action is not None:
-        _fill(action, "path", "/")
-        _fill(action, "scheme", "HTTP")
+        fill(action, "path", "/")
+        fill(action, "scheme", "HTTP")
 
 
 def _field_ref(holder: Tree | None) -> None:
     if holder and holder.get("fieldRef") is not None:
-        _fill(holder["fieldRef"], "apiVersion", "v1")
+        fill(holder["fieldRef"], "apiVersion", "v1")
 
 
 def _volume(volume: Tree) -> None:
@@ -113,9 +113,9 @@ def _volume(volume: Tree) -> None:
     if volume.get("hostPath") is not None:
         volume["hostPath"].setdefault("type", "")
     if volume.get("iscsi") is not None:
-        _fill(volume["iscsi"], "iscsiInterface", "default")
+        fill(volume["iscsi"], "iscsiInterface", "default")
     if volume.get("image") is not None:
-        _fill(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference") or ""))
+        fill(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference") or ""))
     if volume.get("ephemeral") is not None:
         claim = volume["ephemeral"].get("volumeClaimTemplate") or {}
         claim.get("spec", {}).setdefault("volumeMode", "Filesystem")

@@ -1,12 +1,10 @@
-"""Defaults of kinds that make or group pods."""
+"""Defaults of kinds that make, group or count pods."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from dray.api.defaults.pods import template
-
-Tree = dict[str, Any]
+from dray.api.defaults.pods import fill, template
+from dray.api.defaults.storage import claim
+from dray.api.wire import Tree
 
 _MOST_RETRIES = 2**31 - 1
 
@@ -65,6 +63,54 @@ def job(tree: Tree) -> None:
         for pattern in rule.get("onPodConditions") or ():
             pattern["status"] = pattern.get("status") or "True"
     template(spec)
+
+
+def stateful_set(tree: Tree) -> None:
+    spec = tree.setdefault("spec", {})
+    fill(spec, "podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    fill(strategy, "type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        update = strategy.setdefault("rollingUpdate", {})
+        update.setdefault("partition", 0)
+        update.setdefault("maxUnavailable", 1)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    for occasion in ("whenDeleted", "whenScaled"):
+        fill(retention, occasion, "Retain")
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    for volume_claim in spec.get("volumeClaimTemplates") or ():
+        claim(volume_claim)
+    template(spec)
+
+
+def cron_job(tree: Tree) -> None:
+    """The jobs to come get the defaults of jobs when they are made, their pod template has them now."""
+    spec = tree.setdefault("spec", {})
+    fill(spec, "concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    template(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
+
+
+_CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+_DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_FOUR_MORE = {"type": "Pods", "value": 4, "periodSeconds": 15}
+
+
+def autoscaler(tree: Tree) -> None:
+    spec = tree.setdefault("spec", {})
+    spec.setdefault("minReplicas", 1)
+    if not spec.get("metrics"):
+        spec["metrics"] = [_CPU]
+    behavior = spec.get("behavior")
+    if behavior is not None:
+        behavior.setdefault("scaleUp", {}).setdefault("stabilizationWindowSeconds", 0)
+        for direction, policies in (("scaleUp", [_FOUR_MORE, _DOUBLE]), ("scaleDown", [_DOUBLE])):
+            rules = behavior.setdefault(direction, {})
+            rules.setdefault("selectPolicy", "Max")
+            fill(rules, "policies", policies)
 
 
 def pod_group(tree: Tree) -> None:

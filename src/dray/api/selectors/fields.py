@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
 
+from dray.api.custom.kinds import selected_text
 from dray.api.errors import BadRequest
 from dray.api.resources import Resource
 from dray.api.types import batch, core, meta, resource
@@ -82,6 +84,7 @@ SELECTABLE: Mapping[tuple[str, str], Mapping[str, Reader]] = {
     ("batch", "jobs"): {"status.successful": _successful},
     ("apps", "replicasets"): {"status.replicas": lambda rs: str(rs.status.replicas)},
     ("", "replicationcontrollers"): {"status.replicas": lambda rc: str(rc.status.replicas)},
+    ("certificates.k8s.io", "certificatesigningrequests"): {"spec.signerName": lambda csr: csr.spec.signerName},
     ("resource.k8s.io", "resourceslices"): {
         "spec.nodeName": _slice_node,
         "spec.driver": lambda slice_: slice_.spec.driver,
@@ -131,11 +134,19 @@ def parse_fields(resource: Resource, text: str) -> FieldSelector:
             raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
         field, operator, value = match.groups()
         conditions.append((field, _unescape(value, text), operator != "!="))
-    readers = {**_EVERYWHERE, **SELECTABLE.get((resource.group, resource.plural), {})}
+    readers = {**_EVERYWHERE, **_offered(resource)}
     for field, _, _ in conditions:
         if field not in readers:
             raise BadRequest(_unsupported(resource, field))
     return FieldSelector(tuple(conditions), tuple(readers[field] for field, _, _ in conditions))
+
+
+def _offered(resource: Resource) -> Mapping[str, Reader]:
+    if resource.custom is None:
+        return SELECTABLE.get((resource.group, resource.plural), {})
+    served = resource.custom.versions
+    paths = {name: path for version in served for name, path in resource.custom.selectable(version).items()}
+    return {name: partial(selected_text, path) for name, path in paths.items()}
 
 
 def _terms(text: str) -> list[str]:
@@ -162,6 +173,6 @@ def _unsupported(resource: Resource, field: str) -> str:
         return f"field label not supported for {resource.api_version()}, Kind={resource.kind}: {field}"
     if (resource.group, resource.plural) == ("batch", "jobs"):
         return f'field label "{field}" not supported for Job'
-    if (resource.group, resource.plural) in SELECTABLE:
+    if resource.custom is not None or (resource.group, resource.plural) in SELECTABLE:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

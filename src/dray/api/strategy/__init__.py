@@ -15,25 +15,24 @@ import msgspec
 
 from dray.api.conversion import home
 from dray.api.gates import FeatureGates
-from dray.api.resources import ADMISSION, DRA, SCHEDULING, Resource
-from dray.api.strategy import creation, updates
+from dray.api.resources import ADMISSION, DRA, EXTENSIONS, FLOWCONTROL, NETWORKING, REGISTRATION, SCHEDULING, Resource
+from dray.api.strategy import creation, custom, updates
 from dray.api.strategy.deprecation import deprecation
-from dray.api.strategy.guards import drop_disabled
+from dray.api.strategy.guards import drop_disabled, has_guards, is_guarded
 from dray.api.strategy.typed import STANDS
-from dray.api.strategy.warnings import warnings
-from dray.api.wire import Wire
+from dray.api.strategy.warnings import unused, warnings
+from dray.api.wire import Tree, Wire
 
 __all__ = [
+    "adds_nothing",
     "allows_unconditional_update",
     "deprecation",
     "prepare_create",
-    "prepare_status",
     "prepare_update",
     "stands",
+    "unused",
     "warnings",
 ]
-
-Tree = dict[str, Any]
 
 # Kinds whose metadata.generation counts, and the field that it counts the changes of.
 _COUNTED: Mapping[tuple[str, str], str] = {
@@ -43,20 +42,37 @@ _COUNTED: Mapping[tuple[str, str], str] = {
     ("apps", "DaemonSet"): "spec",
     ("apps", "Deployment"): "spec",
     ("apps", "ReplicaSet"): "spec",
+    ("apps", "StatefulSet"): "spec",
+    ("autoscaling", "HorizontalPodAutoscaler"): "spec",
+    ("batch", "CronJob"): "spec",
     ("batch", "Job"): "spec",
+    ("policy", "PodDisruptionBudget"): "spec",
+    ("discovery.k8s.io", "EndpointSlice"): "endpoints",
+    (ADMISSION, "MutatingAdmissionPolicy"): "spec",
+    (ADMISSION, "MutatingAdmissionPolicyBinding"): "spec",
+    (ADMISSION, "MutatingWebhookConfiguration"): "webhooks",
     (ADMISSION, "ValidatingAdmissionPolicy"): "spec",
     (ADMISSION, "ValidatingAdmissionPolicyBinding"): "spec",
     (ADMISSION, "ValidatingWebhookConfiguration"): "webhooks",
     (DRA, "DeviceClass"): "spec",
     (DRA, "DeviceTaintRule"): "spec",
     (DRA, "ResourceSlice"): "spec",
+    (EXTENSIONS, "CustomResourceDefinition"): "spec",
+    (FLOWCONTROL, "FlowSchema"): "spec",
+    (FLOWCONTROL, "PriorityLevelConfiguration"): "spec",
+    (NETWORKING, "Ingress"): "spec",
+    (NETWORKING, "IngressClass"): "spec",
+    (NETWORKING, "NetworkPolicy"): "spec",
     (SCHEDULING, "PriorityClass"): "",
 }
 _CREATE: Mapping[tuple[str, str], Callable[[Tree], None]] = {
     ("", "Namespace"): creation.namespace,
+    ("", "PersistentVolume"): creation.volume,
+    ("", "PersistentVolumeClaim"): creation.volume_claim,
     ("", "Pod"): creation.pod,
     ("", "Service"): creation.service,
     ("batch", "Job"): creation.job,
+    (EXTENSIONS, "CustomResourceDefinition"): creation.definition,
     (SCHEDULING, "PodGroup"): creation.pod_group,
 }
 _UPDATE: Mapping[tuple[str, str, str], Callable[[Tree, Any], None]] = {
@@ -67,18 +83,41 @@ _UPDATE: Mapping[tuple[str, str, str], Callable[[Tree, Any], None]] = {
     ("", "Service", ""): updates.service,
     (DRA, "DeviceTaintRule", ""): updates.taint_rule,
     (DRA, "ResourceClaim", "status"): updates.claim_status,
+    (EXTENSIONS, "CustomResourceDefinition", ""): updates.definition,
     (SCHEDULING, "PodGroup", ""): updates.pod_group,
 }
 # Status writers of these kinds may change metadata too: kubelets annotate nodes, controllers mark pods.
 _STATUS_KEEPS_METADATA = frozenset(
-    {"DaemonSet", "Deployment", "Job", "Namespace", "Node", "Pod", "ReplicaSet", "ReplicationController"}
+    {
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "HorizontalPodAutoscaler",
+        "Ingress",
+        "Job",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodDisruptionBudget",
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+    }
 )
+# Kinds whose updates must name the version that they are based on.
+_CONDITIONAL_GROUPS = frozenset({ADMISSION, EXTENSIONS, REGISTRATION, "coordination.k8s.io", "node.k8s.io", "policy"})
+_CONDITIONAL_KINDS = frozenset({"CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"})
 _SET_BY_AUTHOR = frozenset({"Node"})  # a node registers itself together with its status
 _OWN_STATUS = ("annotations", "finalizers", "labels", "ownerReferences", "deletionGracePeriodSeconds")
 
 
 def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> None:
     """Make a new object what the server lets it be, in place."""
+    if resource.custom is not None:
+        custom.prepare_create(resource, tree)
+        return
     key = home(resource).group, resource.kind
     metadata = tree.setdefault("metadata", {})
     metadata.pop("generation", None)
@@ -91,8 +130,19 @@ def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> None:
         prepare(tree)
 
 
+def adds_nothing(resource: Resource) -> bool:
+    """Whether `prepare_create` leaves every object of a kind as it is, whatever the gates."""
+    key = home(resource).group, resource.kind
+    return resource.custom is None and (
+        key not in _COUNTED and key not in _CREATE and "status" not in resource.subresources and not has_guards(key[1])
+    )
+
+
 def prepare_update(resource: Resource, tree: Tree, old: Wire, subresource: str, gates: FeatureGates) -> None:
     """Undo, in place, what an update through a (sub)resource may not change."""
+    if resource.custom is not None:
+        custom.prepare_update(resource, tree, old, subresource)
+        return
     key = home(resource).group, resource.kind
     if subresource == "status":
         _keep_all_but_status(resource, tree, old)
@@ -104,17 +154,12 @@ def prepare_update(resource: Resource, tree: Tree, old: Wire, subresource: str, 
     _count(key, tree, old, written="status" if subresource == "status" else "all")
 
 
-def prepare_status(resource: Resource, tree: Tree, old: Wire, gates: FeatureGates) -> None:
-    """`prepare_update` for a tree that holds nothing but a status, written through its subresource."""
-    drop_disabled(resource.kind, tree, old, gates)
-    if prepare := _UPDATE.get((home(resource).group, resource.kind, "status")):
-        prepare(tree, old)
-
-
-def stands(resource: Resource, status: Wire, gates: FeatureGates) -> bool:
-    """Whether `prepare_status` would leave alone what a typed status says; no where that is not known."""
-    judge = STANDS.get((resource.group, resource.kind))
-    return judge is not None and judge(status, gates)
+def stands(resource: Resource, status: Wire, old: Any, gates: FeatureGates) -> bool:
+    """Whether `prepare_update` would leave a typed status alone; no where that is not known."""
+    key = home(resource).group, resource.kind
+    if judge := STANDS.get(key):
+        return judge(status, old.status, gates)
+    return (*key, "status") not in _UPDATE and not is_guarded(resource.kind, gates)
 
 
 def _keep(tree: Tree, old: Wire, name: str) -> None:
@@ -155,8 +200,10 @@ def _count(key: tuple[str, str], tree: Tree, old: Any, written: Literal["status"
 
 def allows_unconditional_update(resource: Resource, version: str) -> bool:
     """Whether an update may leave out the resourceVersion that it is based on."""
+    if resource.custom is not None:
+        return False
     if resource.kind == "DeviceTaintRule":
         return version != "v1"
     if resource.kind == "ResourcePoolStatusRequest":
         return version != "v1alpha3"
-    return resource.group not in (ADMISSION, "coordination.k8s.io")
+    return resource.group not in _CONDITIONAL_GROUPS and resource.kind not in _CONDITIONAL_KINDS

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.api.quantity import Quantity
-
-Tree = dict[str, Any]
+from dray.api.wire import Tree
 
 GROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
+VOLUME_FINALIZER = "kubernetes.io/pv-protection"
+VOLUME_CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 _JOB_UID = "batch.kubernetes.io/controller-uid"
 _JOB_NAME = "batch.kubernetes.io/job-name"
 _COUNTED_RESOURCES = ("cpu", "memory")
@@ -78,6 +77,36 @@ def service(tree: Tree) -> None:
         spec["clusterIPs"] = [spec["clusterIP"]]
 
 
+def volume(tree: Tree) -> None:
+    """A volume that a claim holds is not deleted under it."""
+    _finalize(tree, VOLUME_FINALIZER)
+    tree["status"] = {"phase": "Pending", "lastPhaseTransitionTime": tree["metadata"].get("creationTimestamp")}
+
+
+def volume_claim(tree: Tree) -> None:
+    """A claim that a pod uses is not deleted under it."""
+    _finalize(tree, VOLUME_CLAIM_FINALIZER)
+    tree["status"] = {"phase": "Pending"}
+    spec = tree.setdefault("spec", {})
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source and not reference:
+        spec["dataSourceRef"] = dict(source)
+    elif reference and not source and not reference.get("namespace"):
+        spec["dataSource"] = {name: reference[name] for name in ("apiGroup", "kind", "name") if name in reference}
+
+
+def definition(tree: Tree) -> None:
+    versions = (tree.get("spec") or {}).get("versions") or ()
+    stored = [version.get("name", "") for version in versions if version.get("storage")]
+    tree["status"] = {"storedVersions": stored} if stored else {}
+
+
+def _finalize(tree: Tree, finalizer: str) -> None:
+    metadata = tree.setdefault("metadata", {})
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = finalizers if finalizer in finalizers else [*finalizers, finalizer]
+
+
 def job(tree: Tree) -> None:
     """A job finds its pods by its own uid, unless its author insists on another selector."""
     spec, metadata = tree.setdefault("spec", {}), tree.get("metadata") or {}
@@ -93,9 +122,7 @@ def job(tree: Tree) -> None:
 
 
 def pod_group(tree: Tree) -> None:
-    metadata = tree.setdefault("metadata", {})
-    finalizers = metadata.get("finalizers") or []
-    metadata["finalizers"] = finalizers if GROUP_FINALIZER in finalizers else [*finalizers, GROUP_FINALIZER]
+    _finalize(tree, GROUP_FINALIZER)
     spec = tree.setdefault("spec", {})
     if not spec.get("priorityClassName"):
         spec.setdefault("priority", 0)

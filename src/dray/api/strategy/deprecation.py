@@ -18,10 +18,27 @@ _DEPRECATED_KINDS: Mapping[tuple[str, str], tuple[str, str] | None] = {
 }
 
 
+# Kinds that have a successor.
+_REPLACED: Mapping[tuple[str, str], str] = {("Endpoints", "v1"): "v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+
+
 def deprecation(resource: Resource, version: str) -> str | None:
     """The warning about a version of a resource, if there is one."""
+    if resource.custom is not None:
+        return _custom(resource, version)
     own = (resource.kind, version)
+    if replaced := _REPLACED.get(own):
+        return f"{resource.api_version(version)} {resource.kind} is deprecated in {replaced}"
     since = _DEPRECATED_KINDS[own] if own in _DEPRECATED_KINDS else _DEPRECATED.get((resource.group, version))
     if since is None:
         return None
     return f"{resource.api_version(version)} {resource.kind} is deprecated in {since[0]}+, unavailable in {since[1]}+"
+
+
+def _custom(resource: Resource, version: str) -> str | None:
+    """What the definition of a custom resource says about a version."""
+    assert resource.custom is not None
+    spec = resource.custom.versions[version].spec
+    if not spec.deprecated:
+        return None
+    return spec.deprecationWarning or f"{resource.api_version(version)} {resource.kind} is deprecated"

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 
 from dray.api.gates import FeatureGates
-from dray.api.wire import Wire
+from dray.api.wire import Tree, Wire
 
-Tree = dict[str, Any]
 # The holders of a guarded field in a tree, each with the name of the field.
 Places = Callable[[Tree], Iterator[tuple[Tree, str]]]
 
@@ -98,6 +97,56 @@ def _node_resources(tree: Tree) -> Iterator[tuple[Tree, str]]:
         yield device, "nodeAllocatableResources"
 
 
+def _partitions(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    spec = _at(tree, "spec")
+    yield spec, "sharedCounters"
+    yield spec, "perDeviceNodeSelection"
+    for device in spec.get("devices") or ():
+        for name in ("consumesCounters", "nodeName", "nodeSelector", "allNodes"):
+            yield device, name
+
+
+def _shareable(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for device in _at(tree, "spec").get("devices") or ():
+        yield device, "allowMultipleAllocations"
+        for capacity in (device.get("capacity") or {}).values():
+            if isinstance(capacity, dict):
+                yield capacity, "requestPolicy"
+
+
+def _shares(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for holder in _exact(tree):
+        yield holder, "capacity"
+    for constraint in _at(_claim_spec(tree), "devices").get("constraints") or ():
+        yield constraint, "distinctAttribute"
+    for result in _results(tree):
+        yield result, "shareID"
+        yield result, "consumedCapacity"
+    for device in _at(tree, "status").get("devices") or ():
+        yield device, "shareID"
+
+
+def _late_binding(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    for device in _at(tree, "spec").get("devices") or ():
+        for name in ("bindingConditions", "bindingFailureConditions", "bindsToNode"):
+            yield device, name
+
+
+def _late_bound(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "status", "allocation"), "allocationTimestamp"
+    for result in _results(tree):
+        yield result, "bindingConditions"
+        yield result, "bindingFailureConditions"
+
+
+def _extended_name(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "spec"), "extendedResourceName"
+
+
+def _extended_claim(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "status"), "extendedResourceClaimStatus"
+
+
 def _compatibility_groups(tree: Tree) -> Iterator[tuple[Tree, str]]:
     for device in _at(tree, "spec").get("devices") or ():
         for consumption in device.get("consumesCounters") or ():
@@ -117,14 +166,21 @@ def _reserved_for(tree: Tree) -> Iterator[tuple[Tree, str]]:
 def _group_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
     yield _at(tree, "spec"), "resourceClaims"
     yield _at(tree, "status"), "resourceClaimStatuses"
-    for template in _at(tree, "spec").get("podGroupTemplates") or ():
+    for template in _group_templates(_at(tree, "spec")):
         yield template, "resourceClaims"
 
 
 def _group_topology(tree: Tree) -> Iterator[tuple[Tree, str]]:
     yield _at(tree, "spec"), "schedulingConstraints"
-    for template in _at(tree, "spec").get("podGroupTemplates") or ():
+    for template in _group_templates(_at(tree, "spec")):
         yield template, "schedulingConstraints"
+
+
+def _group_templates(holder: Tree) -> Iterator[Tree]:
+    """The templates of pod groups, also those inside composite ones."""
+    yield from holder.get("podGroupTemplates") or ()
+    for composite in holder.get("compositePodGroupTemplates") or ():
+        yield from _group_templates(composite)
 
 
 def _pod_spec(tree: Tree) -> Tree:
@@ -164,6 +220,13 @@ _GUARDS: tuple[tuple[str, frozenset[str], Places], ...] = (
     ("DRAAdminAccess", _CLAIMS, _admin_access),
     ("DRADeviceTaints", _CLAIMS, _tolerations),
     ("DRADeviceTaints", _SLICES, _taints),
+    ("DRAPartitionableDevices", _SLICES, _partitions),
+    ("DRAConsumableCapacity", _SLICES, _shareable),
+    ("DRAConsumableCapacity", _CLAIMS, _shares),
+    ("DRADeviceBindingConditions", _SLICES, _late_binding),
+    ("DRADeviceBindingConditions", frozenset({"ResourceClaim"}), _late_bound),
+    ("DRAExtendedResource", frozenset({"DeviceClass"}), _extended_name),
+    ("DRAExtendedResource", frozenset({"Pod"}), _extended_claim),
     ("DRADerivedAttributes", _CLAIMS, _derived_attributes),
     ("DRAOptionalNodeOperations", frozenset({"ResourceClaim"}), _skipped_by_claim),
     ("DRAOptionalNodeOperations", _SLICES, _skipped_by_slice),
@@ -203,3 +266,13 @@ def drop_disabled(kind: str, tree: Tree, old: Wire | None, gates: FeatureGates) 
             continue
         for holder, name in found:
             del holder[name]
+
+
+def has_guards(kind: str) -> bool:
+    """Whether a gate guards any field of a kind."""
+    return kind in _BY_KIND
+
+
+def is_guarded(kind: str, gates: FeatureGates) -> bool:
+    """Whether objects of a kind may have fields that are dropped."""
+    return any(gate not in gates.all_served for gate, _ in _BY_KIND.get(kind, ()))

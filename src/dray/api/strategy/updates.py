@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+import time
 
 import msgspec
 
-from dray.api.types import core, resource, scheduling
-from dray.api.wire import Wire
-
-Tree = dict[str, Any]
+from dray.api.times import timestamp
+from dray.api.types import apiextensions, core, resource, scheduling
+from dray.api.wire import Tree, Wire
 
 
 def namespace(tree: Tree, old: core.Namespace) -> None:
@@ -30,6 +28,15 @@ def pod(tree: Tree, old: core.Pod) -> None:
 
 def pod_group(tree: Tree, old: scheduling.PodGroup) -> None:
     _keep_priority(tree.setdefault("spec", {}), old.spec)
+
+
+def definition(tree: Tree, old: apiextensions.CustomResourceDefinition) -> None:
+    """A version that objects are stored in now is one of those that they may be found in."""
+    stored = list(old.status.storedVersions or ())
+    for version in (tree.get("spec") or {}).get("versions") or ():
+        if version.get("storage") and version.get("name") not in stored:
+            stored.append(version["name"])
+    tree.setdefault("status", {})["storedVersions"] = stored
 
 
 def _keep_priority(spec: Tree, old: core.PodSpec | scheduling.PodGroupSpec) -> None:
@@ -71,17 +78,24 @@ def taint_rule(tree: Tree, old: resource.DeviceTaintRule) -> None:
     taint = tree.setdefault("spec", {}).setdefault("taint", {})
     before = old.spec.taint
     if taint.get("effect", "") != before.effect and taint.get("timeAdded") == before.timeAdded:
-        taint["timeAdded"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        taint["timeAdded"] = timestamp(time.time())
 
 
 def claim_status(tree: Tree, old: resource.ResourceClaim) -> None:
-    """What drivers said about devices is forgotten when the devices are given back."""
+    """What drivers said about devices is forgotten when the devices are given back.
+
+    A client that leaves `reservedForAnyPod` out of an allocation does not know the field, and means what is there.
+    """
     status = tree.setdefault("status", {})
+    if old.status.allocation is None:
+        return
+    allocation = status.get("allocation") or {}
+    if allocation and old.status.allocation.reservedForAnyPod:
+        allocation.setdefault("reservedForAnyPod", True)
     devices = status.get("devices")
-    if not devices or old.status.allocation is None:
+    if not devices:
         return
     before = {_device(result) for result in old.status.allocation.devices.results}
-    allocation = status.get("allocation") or {}
     kept = {_device(result) for result in (allocation.get("devices") or {}).get("results") or ()}
     status["devices"] = [device for device in devices if _device(device) not in before - kept]
 

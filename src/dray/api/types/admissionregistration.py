@@ -6,6 +6,10 @@ from dray.api.types import meta
 from dray.api.wire import Wire, always, made
 
 
+class ApplyConfiguration(Wire, frozen=True):
+    expression: str = ""
+
+
 class AuditAnnotation(Wire, frozen=True):
     key: str = always("")
     valueExpression: str = always("")
@@ -14,6 +18,10 @@ class AuditAnnotation(Wire, frozen=True):
 class ExpressionWarning(Wire, frozen=True):
     fieldRef: str = always("")
     warning: str = always("")
+
+
+class JSONPatch(Wire, frozen=True):
+    expression: str = ""
 
 
 class MatchCondition(Wire, frozen=True):
@@ -27,6 +35,64 @@ class MatchResources(Wire, frozen=True):
     namespaceSelector: meta.LabelSelector | None = None
     objectSelector: meta.LabelSelector | None = None
     resourceRules: tuple[NamedRuleWithOperations, ...] = ()
+
+
+class MutatingAdmissionPolicy(Wire, frozen=True):
+    apiVersion: str = always("admissionregistration.k8s.io/v1")
+    kind: str = always("MutatingAdmissionPolicy")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: MutatingAdmissionPolicySpec = made(lambda: MutatingAdmissionPolicySpec())
+
+
+class MutatingAdmissionPolicyBinding(Wire, frozen=True):
+    apiVersion: str = always("admissionregistration.k8s.io/v1")
+    kind: str = always("MutatingAdmissionPolicyBinding")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: MutatingAdmissionPolicyBindingSpec = made(lambda: MutatingAdmissionPolicyBindingSpec())
+
+
+class MutatingAdmissionPolicyBindingSpec(Wire, frozen=True):
+    matchResources: MatchResources | None = None
+    paramRef: ParamRef | None = None
+    policyName: str = ""
+
+
+class MutatingAdmissionPolicySpec(Wire, frozen=True):
+    failurePolicy: str | None = None
+    matchConditions: tuple[MatchCondition, ...] = ()
+    matchConstraints: MatchResources | None = None
+    mutations: tuple[Mutation, ...] = ()
+    paramKind: ParamKind | None = None
+    reinvocationPolicy: str = ""
+    variables: tuple[Variable, ...] = ()
+
+
+class MutatingWebhook(Wire, frozen=True):
+    admissionReviewVersions: tuple[str, ...] = always(())
+    clientConfig: WebhookClientConfig = made(lambda: WebhookClientConfig())
+    failurePolicy: str | None = None
+    matchConditions: tuple[MatchCondition, ...] = ()
+    matchPolicy: str | None = None
+    name: str = always("")
+    namespaceSelector: meta.LabelSelector | None = None
+    objectSelector: meta.LabelSelector | None = None
+    reinvocationPolicy: str | None = None
+    rules: tuple[RuleWithOperations, ...] = ()
+    sideEffects: str | None = always(None)
+    timeoutSeconds: int | None = None
+
+
+class MutatingWebhookConfiguration(Wire, frozen=True):
+    apiVersion: str = always("admissionregistration.k8s.io/v1")
+    kind: str = always("MutatingWebhookConfiguration")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    webhooks: tuple[MutatingWebhook, ...] = ()
+
+
+class Mutation(Wire, frozen=True):
+    applyConfiguration: ApplyConfiguration | None = None
+    jsonPatch: JSONPatch | None = None
+    patchType: str = always("")
 
 
 class NamedRuleWithOperations(Wire, frozen=True):

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dray.api.types import core, meta
 from dray.api.wire import Wire, always, made
+
+
+class ControllerRevision(Wire, frozen=True):
+    apiVersion: str = always("apps/v1")
+    kind: str = always("ControllerRevision")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    data: Any = always(None)
+    revision: int = always(0)
 
 
 class DaemonSet(Wire, frozen=True):
@@ -134,3 +144,65 @@ class RollingUpdateDaemonSet(Wire, frozen=True):
 class RollingUpdateDeployment(Wire, frozen=True):
     maxSurge: int | str | None = None
     maxUnavailable: int | str | None = None
+
+
+class RollingUpdateStatefulSetStrategy(Wire, frozen=True):
+    maxUnavailable: int | str | None = None
+    partition: int | None = None
+
+
+class StatefulSet(Wire, frozen=True):
+    apiVersion: str = always("apps/v1")
+    kind: str = always("StatefulSet")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: StatefulSetSpec = made(lambda: StatefulSetSpec())
+    status: StatefulSetStatus = made(lambda: StatefulSetStatus())
+
+
+class StatefulSetCondition(Wire, frozen=True):
+    lastTransitionTime: str | None = always(None)
+    message: str = ""
+    reason: str = ""
+    status: str = always("")
+    type: str = always("")
+
+
+class StatefulSetOrdinals(Wire, frozen=True):
+    start: int = always(0)
+
+
+class StatefulSetPersistentVolumeClaimRetentionPolicy(Wire, frozen=True):
+    whenDeleted: str = ""
+    whenScaled: str = ""
+
+
+class StatefulSetSpec(Wire, frozen=True):
+    minReadySeconds: int = 0
+    ordinals: StatefulSetOrdinals | None = None
+    persistentVolumeClaimRetentionPolicy: StatefulSetPersistentVolumeClaimRetentionPolicy | None = None
+    podManagementPolicy: str = ""
+    replicas: int | None = None
+    revisionHistoryLimit: int | None = None
+    selector: meta.LabelSelector | None = always(None)
+    serviceName: str = always("")
+    template: core.PodTemplateSpec = made(lambda: core.PodTemplateSpec())
+    updateStrategy: StatefulSetUpdateStrategy = made(lambda: StatefulSetUpdateStrategy())
+    volumeClaimTemplates: tuple[core.PersistentVolumeClaim, ...] = ()
+
+
+class StatefulSetStatus(Wire, frozen=True):
+    availableReplicas: int = always(0)
+    collisionCount: int | None = None
+    conditions: tuple[StatefulSetCondition, ...] = ()
+    currentReplicas: int = 0
+    currentRevision: str = ""
+    observedGeneration: int = 0
+    readyReplicas: int = 0
+    replicas: int = always(0)
+    updateRevision: str = ""
+    updatedReplicas: int = 0
+
+
+class StatefulSetUpdateStrategy(Wire, frozen=True):
+    rollingUpdate: RollingUpdateStatefulSetStrategy | None = None
+    type: str = ""

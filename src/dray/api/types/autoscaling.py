@@ -21,3 +21,151 @@ class ScaleSpec(Wire, frozen=True):
 class ScaleStatus(Wire, frozen=True):
     replicas: int = always(0)
     selector: str = ""
+
+
+class ContainerResourceMetricSource(Wire, frozen=True):
+    container: str = always("")
+    name: str = always("")
+    target: MetricTarget = made(lambda: MetricTarget())
+
+
+class ContainerResourceMetricStatus(Wire, frozen=True):
+    container: str = always("")
+    current: MetricValueStatus = made(lambda: MetricValueStatus())
+    name: str = always("")
+
+
+class CrossVersionObjectReference(Wire, frozen=True):
+    apiVersion: str = ""
+    kind: str = always("")
+    name: str = always("")
+
+
+class ExternalMetricSource(Wire, frozen=True):
+    metric: MetricIdentifier = made(lambda: MetricIdentifier())
+    target: MetricTarget = made(lambda: MetricTarget())
+
+
+class ExternalMetricStatus(Wire, frozen=True):
+    current: MetricValueStatus = made(lambda: MetricValueStatus())
+    metric: MetricIdentifier = made(lambda: MetricIdentifier())
+
+
+class HPAScalingPolicy(Wire, frozen=True):
+    periodSeconds: int = always(0)
+    type: str = always("")
+    value: int = always(0)
+
+
+class HPAScalingRules(Wire, frozen=True):
+    policies: tuple[HPAScalingPolicy, ...] = ()
+    selectPolicy: str | None = None
+    stabilizationWindowSeconds: int | None = None
+    tolerance: str | None = None
+
+
+class HorizontalPodAutoscaler(Wire, frozen=True):
+    apiVersion: str = always("autoscaling/v2")
+    kind: str = always("HorizontalPodAutoscaler")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: HorizontalPodAutoscalerSpec = made(lambda: HorizontalPodAutoscalerSpec())
+    status: HorizontalPodAutoscalerStatus = made(lambda: HorizontalPodAutoscalerStatus())
+
+
+class HorizontalPodAutoscalerBehavior(Wire, frozen=True):
+    scaleDown: HPAScalingRules | None = None
+    scaleUp: HPAScalingRules | None = None
+
+
+class HorizontalPodAutoscalerCondition(Wire, frozen=True):
+    lastTransitionTime: str | None = always(None)
+    message: str = ""
+    observedGeneration: int | None = None
+    reason: str = ""
+    status: str = always("")
+    type: str = always("")
+
+
+class HorizontalPodAutoscalerSpec(Wire, frozen=True):
+    behavior: HorizontalPodAutoscalerBehavior | None = None
+    maxReplicas: int = always(0)
+    metrics: tuple[MetricSpec, ...] = ()
+    minReplicas: int | None = None
+    scaleTargetRef: CrossVersionObjectReference = made(lambda: CrossVersionObjectReference())
+
+
+class HorizontalPodAutoscalerStatus(Wire, frozen=True):
+    conditions: tuple[HorizontalPodAutoscalerCondition, ...] = ()
+    currentMetrics: tuple[MetricStatus, ...] | None = always(None)
+    currentReplicas: int = 0
+    desiredReplicas: int = always(0)
+    lastScaleTime: str | None = None
+    observedGeneration: int | None = None
+
+
+class MetricIdentifier(Wire, frozen=True):
+    name: str = always("")
+    selector: meta.LabelSelector | None = None
+
+
+class MetricSpec(Wire, frozen=True):
+    containerResource: ContainerResourceMetricSource | None = None
+    external: ExternalMetricSource | None = None
+    object: ObjectMetricSource | None = None
+    pods: PodsMetricSource | None = None
+    resource: ResourceMetricSource | None = None
+    type: str = always("")
+
+
+class MetricStatus(Wire, frozen=True):
+    containerResource: ContainerResourceMetricStatus | None = None
+    external: ExternalMetricStatus | None = None
+    object: ObjectMetricStatus | None = None
+    pods: PodsMetricStatus | None = None
+    resource: ResourceMetricStatus | None = None
+    type: str = always("")
+
+
+class MetricTarget(Wire, frozen=True):
+    averageUtilization: int | None = None
+    averageValue: str | None = None
+    type: str = always("")
+    value: str | None = None
+
+
+class MetricValueStatus(Wire, frozen=True):
+    averageUtilization: int | None = None
+    averageValue: str | None = None
+    value: str | None = None
+
+
+class ObjectMetricSource(Wire, frozen=True):
+    describedObject: CrossVersionObjectReference = made(lambda: CrossVersionObjectReference())
+    metric: MetricIdentifier = made(lambda: MetricIdentifier())
+    target: MetricTarget = made(lambda: MetricTarget())
+
+
+class ObjectMetricStatus(Wire, frozen=True):
+    current: MetricValueStatus = made(lambda: MetricValueStatus())
+    describedObject: CrossVersionObjectReference = made(lambda: CrossVersionObjectReference())
+    metric: MetricIdentifier = made(lambda: MetricIdentifier())
+
+
+class PodsMetricSource(Wire, frozen=True):
+    metric: MetricIdentifier = made(lambda: MetricIdentifier())
+    target: MetricTarget = made(lambda: MetricTarget())
+
+
+class PodsMetricStatus(Wire, frozen=True):
+    current: MetricValueStatus = made(lambda: MetricValueStatus())
+    metric: MetricIdentifier = made(lambda: MetricIdentifier())
+
+
+class ResourceMetricSource(Wire, frozen=True):
+    name: str = always("")
+    target: MetricTarget = made(lambda: MetricTarget())
+
+
+class ResourceMetricStatus(Wire, frozen=True):
+    current: MetricValueStatus = made(lambda: MetricValueStatus())
+    name: str = always("")

@@ -6,6 +6,31 @@ from dray.api.types import core, meta, scheduling
 from dray.api.wire import Wire, always, made
 
 
+class CronJob(Wire, frozen=True):
+    apiVersion: str = always("batch/v1")
+    kind: str = always("CronJob")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: CronJobSpec = made(lambda: CronJobSpec())
+    status: CronJobStatus = made(lambda: CronJobStatus())
+
+
+class CronJobSpec(Wire, frozen=True):
+    concurrencyPolicy: str = ""
+    failedJobsHistoryLimit: int | None = None
+    jobTemplate: JobTemplateSpec = made(lambda: JobTemplateSpec())
+    schedule: str = always("")
+    startingDeadlineSeconds: int | None = None
+    successfulJobsHistoryLimit: int | None = None
+    suspend: bool | None = None
+    timeZone: str | None = None
+
+
+class CronJobStatus(Wire, frozen=True):
+    active: tuple[core.ObjectReference, ...] = ()
+    lastScheduleTime: str | None = None
+    lastSuccessfulTime: str | None = None
+
+
 class Job(Wire, frozen=True):
     apiVersion: str = always("batch/v1")
     kind: str = always("Job")
@@ -62,6 +87,11 @@ class JobStatus(Wire, frozen=True):
     succeeded: int = 0
     terminating: int | None = None
     uncountedTerminatedPods: UncountedTerminatedPods | None = None
+
+
+class JobTemplateSpec(Wire, frozen=True):
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: JobSpec = made(lambda: JobSpec())
 
 
 class PodFailurePolicy(Wire, frozen=True):

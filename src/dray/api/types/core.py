@@ -38,6 +38,13 @@ class AzureDiskVolumeSource(Wire, frozen=True):
     readOnly: bool | None = None
 
 
+class AzureFilePersistentVolumeSource(Wire, frozen=True):
+    readOnly: bool = False
+    secretName: str = always("")
+    secretNamespace: str | None = always(None)
+    shareName: str = always("")
+
+
 class AzureFileVolumeSource(Wire, frozen=True):
     readOnly: bool = False
     secretName: str = always("")
@@ -49,6 +56,19 @@ class Binding(Wire, frozen=True):
     kind: str = always("Binding")
     metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
     target: ObjectReference = made(lambda: ObjectReference())
+
+
+class CSIPersistentVolumeSource(Wire, frozen=True):
+    controllerExpandSecretRef: SecretReference | None = None
+    controllerPublishSecretRef: SecretReference | None = None
+    driver: str = always("")
+    fsType: str = ""
+    nodeExpandSecretRef: SecretReference | None = None
+    nodePublishSecretRef: SecretReference | None = None
+    nodeStageSecretRef: SecretReference | None = None
+    readOnly: bool = False
+    volumeAttributes: dict[str, str] = made(dict)
+    volumeHandle: str = always("")
 
 
 class CSIVolumeSource(Wire, frozen=True):
@@ -64,6 +84,15 @@ class Capabilities(Wire, frozen=True):
     drop: tuple[str, ...] = ()
 
 
+class CephFSPersistentVolumeSource(Wire, frozen=True):
+    monitors: tuple[str, ...] = always(())
+    path: str = ""
+    readOnly: bool = False
+    secretFile: str = ""
+    secretRef: SecretReference | None = None
+    user: str = ""
+
+
 class CephFSVolumeSource(Wire, frozen=True):
     monitors: tuple[str, ...] = always(())
     path: str = ""
@@ -71,6 +100,13 @@ class CephFSVolumeSource(Wire, frozen=True):
     secretFile: str = ""
     secretRef: LocalObjectReference | None = None
     user: str = ""
+
+
+class CinderPersistentVolumeSource(Wire, frozen=True):
+    fsType: str = ""
+    readOnly: bool = False
+    secretRef: SecretReference | None = None
+    volumeID: str = always("")
 
 
 class CinderVolumeSource(Wire, frozen=True):
@@ -272,6 +308,33 @@ class EmptyDirVolumeSource(Wire, frozen=True):
     sizeLimit: str | None = None
 
 
+class EndpointAddress(Wire, frozen=True):
+    hostname: str = ""
+    ip: str = always("")
+    nodeName: str | None = None
+    targetRef: ObjectReference | None = None
+
+
+class EndpointPort(Wire, frozen=True):
+    appProtocol: str | None = None
+    name: str = ""
+    port: int = always(0)
+    protocol: str = ""
+
+
+class EndpointSubset(Wire, frozen=True):
+    addresses: tuple[EndpointAddress, ...] = ()
+    notReadyAddresses: tuple[EndpointAddress, ...] = ()
+    ports: tuple[EndpointPort, ...] = ()
+
+
+class Endpoints(Wire, frozen=True):
+    apiVersion: str = always("v1")
+    kind: str = always("Endpoints")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    subsets: tuple[EndpointSubset, ...] = ()
+
+
 class EnvFromSource(Wire, frozen=True):
     configMapRef: ConfigMapEnvSource | None = None
     prefix: str = ""
@@ -379,6 +442,14 @@ class FileKeySelector(Wire, frozen=True):
     volumeName: str = always("")
 
 
+class FlexPersistentVolumeSource(Wire, frozen=True):
+    driver: str = always("")
+    fsType: str = ""
+    options: dict[str, str] = made(dict)
+    readOnly: bool = False
+    secretRef: SecretReference | None = None
+
+
 class FlexVolumeSource(Wire, frozen=True):
     driver: str = always("")
     fsType: str = ""
@@ -409,6 +480,13 @@ class GitRepoVolumeSource(Wire, frozen=True):
     directory: str = ""
     repository: str = always("")
     revision: str = ""
+
+
+class GlusterfsPersistentVolumeSource(Wire, frozen=True):
+    endpoints: str = always("")
+    endpointsNamespace: str | None = None
+    path: str = always("")
+    readOnly: bool = False
 
 
 class GlusterfsVolumeSource(Wire, frozen=True):
@@ -443,6 +521,20 @@ class HostIP(Wire, frozen=True):
 class HostPathVolumeSource(Wire, frozen=True):
     path: str = always("")
     type: str | None = None
+
+
+class ISCSIPersistentVolumeSource(Wire, frozen=True):
+    chapAuthDiscovery: bool = False
+    chapAuthSession: bool = False
+    fsType: str = ""
+    initiatorName: str | None = None
+    iqn: str = always("")
+    iscsiInterface: str = ""
+    lun: int = always(0)
+    portals: tuple[str, ...] = ()
+    readOnly: bool = False
+    secretRef: SecretReference | None = None
+    targetPortal: str = always("")
 
 
 class ISCSIVolumeSource(Wire, frozen=True):
@@ -488,6 +580,26 @@ class LifecycleHandler(Wire, frozen=True):
     tcpSocket: TCPSocketAction | None = None
 
 
+class LimitRange(Wire, frozen=True):
+    apiVersion: str = always("v1")
+    kind: str = always("LimitRange")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: LimitRangeSpec = made(lambda: LimitRangeSpec())
+
+
+class LimitRangeItem(Wire, frozen=True):
+    default: dict[str, str] = made(dict)
+    defaultRequest: dict[str, str] = made(dict)
+    max: dict[str, str] = made(dict)
+    maxLimitRequestRatio: dict[str, str] = made(dict)
+    min: dict[str, str] = made(dict)
+    type: str = always("")
+
+
+class LimitRangeSpec(Wire, frozen=True):
+    limits: tuple[LimitRangeItem, ...] = always(())
+
+
 class LinuxContainerUser(Wire, frozen=True):
     gid: int = always(0)
     supplementalGroups: tuple[int, ...] = ()
@@ -507,6 +619,16 @@ class LoadBalancerStatus(Wire, frozen=True):
 
 class LocalObjectReference(Wire, frozen=True):
     name: str = ""
+
+
+class LocalVolumeSource(Wire, frozen=True):
+    fsType: str | None = None
+    path: str = always("")
+
+
+class ModifyVolumeStatus(Wire, frozen=True):
+    status: str = always("")
+    targetVolumeAttributesClassName: str = ""
 
 
 class NFSVolumeSource(Wire, frozen=True):
@@ -695,6 +817,31 @@ class ObjectReference(Wire, frozen=True):
     uid: str = ""
 
 
+class PersistentVolume(Wire, frozen=True):
+    apiVersion: str = always("v1")
+    kind: str = always("PersistentVolume")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: PersistentVolumeSpec = made(lambda: PersistentVolumeSpec())
+    status: PersistentVolumeStatus = made(lambda: PersistentVolumeStatus())
+
+
+class PersistentVolumeClaim(Wire, frozen=True):
+    apiVersion: str = always("v1")
+    kind: str = always("PersistentVolumeClaim")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: PersistentVolumeClaimSpec = made(lambda: PersistentVolumeClaimSpec())
+    status: PersistentVolumeClaimStatus = made(lambda: PersistentVolumeClaimStatus())
+
+
+class PersistentVolumeClaimCondition(Wire, frozen=True):
+    lastProbeTime: str | None = always(None)
+    lastTransitionTime: str | None = always(None)
+    message: str = ""
+    reason: str = ""
+    status: str = always("")
+    type: str = always("")
+
+
 class PersistentVolumeClaimSpec(Wire, frozen=True):
     accessModes: tuple[str, ...] = ()
     dataSource: TypedLocalObjectReference | None = None
@@ -707,6 +854,18 @@ class PersistentVolumeClaimSpec(Wire, frozen=True):
     volumeName: str = ""
 
 
+class PersistentVolumeClaimStatus(Wire, frozen=True):
+    accessModes: tuple[str, ...] = ()
+    allocatedResourceStatuses: dict[str, str] = made(dict)
+    allocatedResources: dict[str, str] = made(dict)
+    capacity: dict[str, str] = made(dict)
+    conditions: tuple[PersistentVolumeClaimCondition, ...] = ()
+    currentVolumeAttributesClassName: str | None = None
+    healthStatus: VolumeHealthStatus | None = None
+    modifyVolumeStatus: ModifyVolumeStatus | None = None
+    phase: str = ""
+
+
 class PersistentVolumeClaimTemplate(Wire, frozen=True):
     metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
     spec: PersistentVolumeClaimSpec = made(lambda: PersistentVolumeClaimSpec())
@@ -715,6 +874,47 @@ class PersistentVolumeClaimTemplate(Wire, frozen=True):
 class PersistentVolumeClaimVolumeSource(Wire, frozen=True):
     claimName: str = always("")
     readOnly: bool = False
+
+
+class PersistentVolumeSpec(Wire, frozen=True):
+    accessModes: tuple[str, ...] = ()
+    awsElasticBlockStore: AWSElasticBlockStoreVolumeSource | None = None
+    azureDisk: AzureDiskVolumeSource | None = None
+    azureFile: AzureFilePersistentVolumeSource | None = None
+    capacity: dict[str, str] = made(dict)
+    cephfs: CephFSPersistentVolumeSource | None = None
+    cinder: CinderPersistentVolumeSource | None = None
+    claimRef: ObjectReference | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    fc: FCVolumeSource | None = None
+    flexVolume: FlexPersistentVolumeSource | None = None
+    flocker: FlockerVolumeSource | None = None
+    gcePersistentDisk: GCEPersistentDiskVolumeSource | None = None
+    glusterfs: GlusterfsPersistentVolumeSource | None = None
+    hostPath: HostPathVolumeSource | None = None
+    iscsi: ISCSIPersistentVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    mountOptions: tuple[str, ...] = ()
+    nfs: NFSVolumeSource | None = None
+    nodeAffinity: VolumeNodeAffinity | None = None
+    persistentVolumeReclaimPolicy: str = ""
+    photonPersistentDisk: PhotonPersistentDiskVolumeSource | None = None
+    portworxVolume: PortworxVolumeSource | None = None
+    quobyte: QuobyteVolumeSource | None = None
+    rbd: RBDPersistentVolumeSource | None = None
+    scaleIO: ScaleIOPersistentVolumeSource | None = None
+    storageClassName: str = ""
+    storageos: StorageOSPersistentVolumeSource | None = None
+    volumeAttributesClassName: str | None = None
+    volumeMode: str | None = None
+    vsphereVolume: VsphereVirtualDiskVolumeSource | None = None
+
+
+class PersistentVolumeStatus(Wire, frozen=True):
+    lastPhaseTransitionTime: str | None = None
+    message: str = ""
+    phase: str = ""
+    reason: str = ""
 
 
 class PhotonPersistentDiskVolumeSource(Wire, frozen=True):
@@ -969,6 +1169,17 @@ class QuobyteVolumeSource(Wire, frozen=True):
     volume: str = always("")
 
 
+class RBDPersistentVolumeSource(Wire, frozen=True):
+    fsType: str = ""
+    image: str = always("")
+    keyring: str = ""
+    monitors: tuple[str, ...] = always(())
+    pool: str = ""
+    readOnly: bool = False
+    secretRef: SecretReference | None = None
+    user: str = ""
+
+
 class RBDVolumeSource(Wire, frozen=True):
     fsType: str = ""
     image: str = always("")
@@ -1066,6 +1277,19 @@ class SELinuxOptions(Wire, frozen=True):
     user: str = ""
 
 
+class ScaleIOPersistentVolumeSource(Wire, frozen=True):
+    fsType: str = ""
+    gateway: str = always("")
+    protectionDomain: str = ""
+    readOnly: bool = False
+    secretRef: SecretReference | None = always(None)
+    sslEnabled: bool = False
+    storageMode: str = ""
+    storagePool: str = ""
+    system: str = always("")
+    volumeName: str = ""
+
+
 class ScaleIOVolumeSource(Wire, frozen=True):
     fsType: str = ""
     gateway: str = always("")
@@ -1119,6 +1343,11 @@ class SecretProjection(Wire, frozen=True):
     items: tuple[KeyToPath, ...] = ()
     name: str = ""
     optional: bool | None = None
+
+
+class SecretReference(Wire, frozen=True):
+    name: str = ""
+    namespace: str = ""
 
 
 class SecretVolumeSource(Wire, frozen=True):
@@ -1213,6 +1442,14 @@ class SleepAction(Wire, frozen=True):
     seconds: int = always(0)
 
 
+class StorageOSPersistentVolumeSource(Wire, frozen=True):
+    fsType: str = ""
+    readOnly: bool = False
+    secretRef: ObjectReference | None = None
+    volumeName: str = ""
+    volumeNamespace: str = ""
+
+
 class StorageOSVolumeSource(Wire, frozen=True):
     fsType: str = ""
     readOnly: bool = False
@@ -1244,6 +1481,15 @@ class Toleration(Wire, frozen=True):
     operator: str = ""
     tolerationSeconds: int | None = None
     value: str = ""
+
+
+class TopologySelectorLabelRequirement(Wire, frozen=True):
+    key: str = always("")
+    values: tuple[str, ...] = always(())
+
+
+class TopologySelectorTerm(Wire, frozen=True):
+    matchLabelExpressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
 class TopologySpreadConstraint(Wire, frozen=True):
@@ -1315,6 +1561,11 @@ class VolumeHealthCondition(Wire, frozen=True):
     status: str = always("")
 
 
+class VolumeHealthStatus(Wire, frozen=True):
+    healthConditions: tuple[VolumeHealthCondition, ...] = ()
+    lastTransitionTime: str | None = always(None)
+
+
 class VolumeMount(Wire, frozen=True):
     bindMountOptions: tuple[str, ...] = ()
     mountPath: str = always("")
@@ -1332,6 +1583,10 @@ class VolumeMountStatus(Wire, frozen=True):
     readOnly: bool = False
     recursiveReadOnly: str | None = None
     volumeStatus: VolumeStatus | None = None
+
+
+class VolumeNodeAffinity(Wire, frozen=True):
+    required: NodeSelector | None = None
 
 
 class VolumeProjection(Wire, frozen=True):

@@ -11,3 +11,28 @@ class Eviction(Wire, frozen=True):
     kind: str = always("Eviction")
     metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
     deleteOptions: meta.DeleteOptions | None = None
+
+
+class PodDisruptionBudget(Wire, frozen=True):
+    apiVersion: str = always("policy/v1")
+    kind: str = always("PodDisruptionBudget")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: PodDisruptionBudgetSpec = made(lambda: PodDisruptionBudgetSpec())
+    status: PodDisruptionBudgetStatus = made(lambda: PodDisruptionBudgetStatus())
+
+
+class PodDisruptionBudgetSpec(Wire, frozen=True):
+    maxUnavailable: int | str | None = None
+    minAvailable: int | str | None = None
+    selector: meta.LabelSelector | None = None
+    unhealthyPodEvictionPolicy: str | None = None
+
+
+class PodDisruptionBudgetStatus(Wire, frozen=True):
+    conditions: tuple[meta.Condition, ...] = ()
+    currentHealthy: int = always(0)
+    desiredHealthy: int = always(0)
+    disruptedPods: dict[str, str | None] = made(dict)
+    disruptionsAllowed: int = always(0)
+    expectedPods: int = always(0)
+    observedGeneration: int = 0

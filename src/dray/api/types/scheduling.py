@@ -16,6 +16,29 @@ class PriorityClass(Wire, frozen=True):
     value: int = always(0)
 
 
+class CompositePodGroup(Wire, frozen=True):
+    apiVersion: str = always("scheduling.k8s.io/v1alpha3")
+    kind: str = always("CompositePodGroup")
+    metadata: meta.ObjectMeta = made(lambda: meta.ObjectMeta())
+    spec: CompositePodGroupSpec = made(lambda: CompositePodGroupSpec())
+    status: CompositePodGroupStatus = made(lambda: CompositePodGroupStatus())
+
+
+class CompositePodGroupSpec(Wire, frozen=True):
+    disruptionMode: CompositeDisruptionMode | None = None
+    parentCompositePodGroupName: str | None = None
+    preemptionPolicy: str | None = None
+    priority: int | None = None
+    priorityClassName: str = ""
+    schedulingConstraints: CompositePodGroupSchedulingConstraints | None = None
+    schedulingPolicy: CompositePodGroupSchedulingPolicy = made(lambda: CompositePodGroupSchedulingPolicy())
+    workloadRef: WorkloadReference | None = always(None)
+
+
+class CompositePodGroupStatus(Wire, frozen=True):
+    conditions: tuple[meta.Condition, ...] = ()
+
+
 class TopologyConstraintV1alpha3(Wire, frozen=True):
     key: str = always("")
 

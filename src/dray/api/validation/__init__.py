@@ -9,12 +9,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
-from dray.api.errors import FieldError
-from dray.api.resources import ADMISSION, AUTHENTICATION, AUTHORIZATION, DRA, RBAC, SCHEDULING, Resource
-from dray.api.validation import access, claims, core, device_kinds, groups, pods, policies, slices, workloads
-from dray.api.validation.context import Complaint, Context, ExpressionUse, PolicyCheck, SelectorCheck
+from dray.api.errors import MOST_ERRORS, FieldError
+from dray.api.resources import (
+    ADMISSION,
+    AUTHENTICATION,
+    AUTHORIZATION,
+    DRA,
+    EXTENSIONS,
+    FLOWCONTROL,
+    NETWORKING,
+    RBAC,
+    REGISTRATION,
+    SCHEDULING,
+    STORAGE,
+    Resource,
+)
+from dray.api.validation import (
+    access,
+    autoscaling,
+    claims,
+    cluster,
+    core,
+    custom,
+    definitions,
+    device_kinds,
+    groups,
+    network,
+    pods,
+    policies,
+    slices,
+    stateful,
+    storage,
+    workloads,
+)
+from dray.api.validation.context import Complaint, Context, ExpressionUse, PolicyCheck, RuleFault, SelectorCheck
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.wire import Wire
 
@@ -23,7 +54,9 @@ __all__ = [
     "Context",
     "ExpressionUse",
     "PolicyCheck",
+    "RuleFault",
     "SelectorCheck",
+    "validate_copy",
     "validate_create",
     "validate_update",
 ]
@@ -34,6 +67,39 @@ Update = Callable[[Any, Any, Context], Iterable[FieldError]]
 _RULES: Mapping[tuple[str, str], tuple[Create, Update | None]] = {
     ("", "Binding"): (core.create_binding, None),
     ("", "ConfigMap"): (core.create_config_map, core.update_config_map),
+    ("", "Endpoints"): (network.create_endpoints, network.update_endpoints),
+    ("", "LimitRange"): (cluster.create_limits, cluster.update_limits),
+    ("", "PersistentVolume"): (storage.create_volume, storage.update_volume),
+    ("", "PersistentVolumeClaim"): (storage.create_claim, storage.update_claim),
+    ("apps", "ControllerRevision"): (stateful.create_revision, stateful.update_revision),
+    ("apps", "StatefulSet"): (stateful.create_stateful_set, stateful.update_stateful_set),
+    ("autoscaling", "HorizontalPodAutoscaler"): (autoscaling.create_autoscaler, autoscaling.update_autoscaler),
+    ("batch", "CronJob"): (workloads.create_cron_job, workloads.update_cron_job),
+    ("certificates.k8s.io", "CertificateSigningRequest"): (
+        cluster.create_signing_request,
+        cluster.update_signing_request,
+    ),
+    ("discovery.k8s.io", "EndpointSlice"): (network.create_slice, network.update_slice),
+    ("node.k8s.io", "RuntimeClass"): (cluster.create_runtime, cluster.update_runtime),
+    ("policy", "PodDisruptionBudget"): (stateful.create_budget, stateful.update_budget),
+    (ADMISSION, "MutatingAdmissionPolicy"): (policies.create_mutating_policy, policies.update_mutating_policy),
+    (ADMISSION, "MutatingAdmissionPolicyBinding"): (policies.create_policy_binding, policies.update_policy_binding),
+    (ADMISSION, "MutatingWebhookConfiguration"): (access.create_webhooks, access.update_webhooks),
+    (EXTENSIONS, "CustomResourceDefinition"): (definitions.create_definition, definitions.update_definition),
+    (FLOWCONTROL, "FlowSchema"): (cluster.create_flow_schema, cluster.update_flow_schema),
+    (FLOWCONTROL, "PriorityLevelConfiguration"): (cluster.create_priority_level, cluster.update_priority_level),
+    (NETWORKING, "IPAddress"): (network.create_address, network.update_address),
+    (NETWORKING, "Ingress"): (network.create_ingress, network.update_ingress),
+    (NETWORKING, "IngressClass"): (network.create_ingress_class, network.update_ingress_class),
+    (NETWORKING, "NetworkPolicy"): (network.create_policy, network.update_policy),
+    (NETWORKING, "ServiceCIDR"): (network.create_service_range, network.update_service_range),
+    (REGISTRATION, "APIService"): (cluster.create_api_service, cluster.update_api_service),
+    (STORAGE, "CSIDriver"): (storage.create_driver, storage.update_driver),
+    (STORAGE, "CSINode"): (storage.create_node, storage.update_node),
+    (STORAGE, "CSIStorageCapacity"): (storage.create_capacity, storage.update_capacity),
+    (STORAGE, "StorageClass"): (storage.create_class, storage.update_class),
+    (STORAGE, "VolumeAttachment"): (storage.create_attachment, storage.update_attachment),
+    (STORAGE, "VolumeAttributesClass"): (storage.create_attributes_class, storage.update_attributes_class),
     ("", "Event"): (core.create_event, core.update_event),
     ("", "Namespace"): (core.create_namespace, core.update_namespace),
     ("", "Node"): (core.create_node, core.update_node),
@@ -74,9 +140,11 @@ _RULES: Mapping[tuple[str, str], tuple[Create, Update | None]] = {
 }
 _STATUS_RULES: Mapping[tuple[str, str], Update] = {
     ("", "Pod"): pods.update_pod_status,
+    ("policy", "PodDisruptionBudget"): stateful.update_budget_status,
     (DRA, "DeviceTaintRule"): device_kinds.update_rule_status,
     (DRA, "ResourceClaim"): claims.update_claim_status,
     (DRA, "ResourcePoolStatusRequest"): device_kinds.update_request_status,
+    (EXTENSIONS, "CustomResourceDefinition"): definitions.update_definition_status,
     (SCHEDULING, "PodGroup"): groups.update_group_status,
 }
 Renames = tuple[tuple[str, str], ...]
@@ -114,15 +182,27 @@ _OLD_NAMES: Mapping[tuple[str, str], Renames] = {
 
 def validate_create(resource: Resource, object_: Wire, context: Context) -> list[FieldError]:
     """What is wrong with a new object; nothing if it may be stored."""
+    if resource.custom is not None:
+        return list(custom.create(resource, object_, context))
     rules = _RULES.get((resource.group, resource.kind))
     found = _metadata_of(resource, object_) if rules is None else rules[0](object_, context)
     return _in_version(resource, context, found)
+
+
+def validate_copy(resource: Resource, object_: Wire, context: Context) -> list[FieldError]:
+    """What is wrong with a new object that differs in its metadata alone from one that was found right.
+
+    For pods and claims, which may have any subdomain for a name.
+    """
+    return _in_version(resource, context, _metadata_of(resource, object_))
 
 
 def validate_update(
     resource: Resource, object_: Wire, old: Wire, subresource: str, context: Context
 ) -> list[FieldError]:
     """What is wrong with a changed object; `old` is the one that it replaces."""
+    if resource.custom is not None:
+        return list(custom.update(resource, object_, old, context))
     key = resource.group, resource.kind
     rules = _RULES.get(key)
     update: Update | None
@@ -145,7 +225,7 @@ def _metadata_of(resource: Resource, object_: Any) -> Iterable[FieldError]:
 
 
 def _in_version(resource: Resource, context: Context, errors: Iterable[FieldError]) -> list[FieldError]:
-    found = list(errors)
+    found = list(islice(errors, MOST_ERRORS + 1))  # finding all of thousands takes long, and nobody reads them
     renames = _OLD_NAMES.get((context.version, resource.kind)) if found else None
     if renames is None:
         return found

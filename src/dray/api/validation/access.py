@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
-from dray.api.types import admissionregistration, authentication, authorization, rbac
+from dray.api.types import admissionregistration, apiextensions, authentication, authorization, rbac
 from dray.api.validation.context import Context
 from dray.api.validation.expressions import Expressions, match_conditions, texts
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
@@ -19,10 +19,15 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
 FAILURE_POLICIES = ("Fail", "Ignore")
+REINVOCATION_POLICIES = ("IfNeeded", "Never")
 MATCH_POLICIES = ("Equivalent", "Exact")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
+Webhook = admissionregistration.ValidatingWebhook | admissionregistration.MutatingWebhook
+WebhookConfiguration = (
+    admissionregistration.ValidatingWebhookConfiguration | admissionregistration.MutatingWebhookConfiguration
+)
 Role = rbac.Role | rbac.ClusterRole
 Binding = rbac.RoleBinding | rbac.ClusterRoleBinding
 
@@ -110,16 +115,12 @@ def _subject(item: rbac.Subject, namespaced: bool, path: Path) -> Errors:
 # Webhooks
 
 
-def create_webhooks(configuration: admissionregistration.ValidatingWebhookConfiguration, context: Context) -> Errors:
+def create_webhooks(configuration: WebhookConfiguration, context: Context) -> Errors:
     yield from _webhooks(configuration)
     yield from _conditions(configuration.webhooks, context, set())
 
 
-def update_webhooks(
-    configuration: admissionregistration.ValidatingWebhookConfiguration,
-    old: admissionregistration.ValidatingWebhookConfiguration,
-    context: Context,
-) -> Errors:
+def update_webhooks(configuration: WebhookConfiguration, old: WebhookConfiguration, context: Context) -> Errors:
     """Conditions that all stay as they are, are not judged anew."""
     yield from _webhooks(configuration)
     if [webhook.matchConditions for webhook in configuration.webhooks] != [w.matchConditions for w in old.webhooks]:
@@ -128,10 +129,11 @@ def update_webhooks(
     yield from metadata_update(configuration.metadata, old.metadata)
 
 
-def _webhooks(configuration: admissionregistration.ValidatingWebhookConfiguration) -> Errors:
+def _webhooks(configuration: WebhookConfiguration) -> Errors:
     yield from metadata(configuration.metadata, namespaced=False)
     seen: set[str] = set()
-    for index, webhook in enumerate(configuration.webhooks):
+    webhooks: Sequence[Webhook] = configuration.webhooks
+    for index, webhook in enumerate(webhooks):
         path = Path("webhooks") / index
         yield from _webhook(webhook, path)
         if webhook.name and webhook.name in seen:
@@ -139,9 +141,7 @@ def _webhooks(configuration: admissionregistration.ValidatingWebhookConfiguratio
         seen.add(webhook.name)
 
 
-def _conditions(
-    webhooks: Sequence[admissionregistration.ValidatingWebhook], context: Context, stored: set[str]
-) -> Errors:
+def _conditions(webhooks: Sequence[Webhook], context: Context, stored: set[str]) -> Errors:
     """The checker is asked for only where there is something to check: it takes time to get ready."""
     for index, webhook in enumerate(webhooks):
         if webhook.matchConditions:
@@ -150,7 +150,7 @@ def _conditions(
             yield from match_conditions(webhook.matchConditions, path, expressions)
 
 
-def _webhook(webhook: admissionregistration.ValidatingWebhook, path: Path) -> Errors:
+def _webhook(webhook: Webhook, path: Path) -> Errors:
     if not webhook.name:
         yield required(path / "name")
     elif names.subdomain(webhook.name) or webhook.name.count(".") < 2:
@@ -173,10 +173,14 @@ def _webhook(webhook: admissionregistration.ValidatingWebhook, path: Path) -> Er
         yield invalid(path / "timeoutSeconds", webhook.timeoutSeconds, text)
     yield from label_selector(webhook.namespaceSelector, path / "namespaceSelector")
     yield from label_selector(webhook.objectSelector, path / "objectSelector")
-    yield from _client(webhook.clientConfig, path / "clientConfig")
+    if isinstance(webhook, admissionregistration.MutatingWebhook):
+        yield from option(webhook.reinvocationPolicy, REINVOCATION_POLICIES, path / "reinvocationPolicy")
+    yield from webhook_client(webhook.clientConfig, path / "clientConfig")
 
 
-def _client(config: admissionregistration.WebhookClientConfig, path: Path) -> Errors:
+def webhook_client(
+    config: admissionregistration.WebhookClientConfig | apiextensions.WebhookClientConfig, path: Path
+) -> Errors:
     if (config.url is None) == (config.service is None):
         yield required(path, "exactly one of url or service is required")
     elif config.url is not None:

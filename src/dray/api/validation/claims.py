@@ -29,6 +29,7 @@ MODES = ("All", "ExactCount")
 SOURCES = ("FromClaim", "FromClass")
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
+_NO_ALTERNATIVES = "; `firstAvailable` is ignored while the feature gate DRAPrioritizedList is off"
 _ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
 
 # The requests of a claim, each with its alternatives.
@@ -37,7 +38,7 @@ Requests = Mapping[str, frozenset[str]]
 
 def create_claim(claim: resource.ResourceClaim, context: Context) -> Errors:
     yield from metadata(claim.metadata, namespaced=True)
-    yield from context.memory.judge(claim.spec, lambda: claim_spec(claim.spec, SPEC, context))
+    yield from claim_spec(claim.spec, SPEC, context)
 
 
 def update_claim(claim: resource.ResourceClaim, old: resource.ResourceClaim, context: Context) -> Errors:
@@ -104,7 +105,8 @@ def _request(request: resource.DeviceRequest, path: Path, claim: resource.Device
     elif request.firstAvailable:
         yield from _alternatives(request, path / "firstAvailable", claim, context)
     else:
-        yield required(path, _ONE_KIND)
+        is_off = not context.gates.served("DRAPrioritizedList")
+        yield required(path, f"{_ONE_KIND}{_NO_ALTERNATIVES if is_off else ''}")
 
 
 def _alternatives(request: resource.DeviceRequest, path: Path, claim: resource.DeviceClaim, context: Context) -> Errors:

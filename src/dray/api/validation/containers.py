@@ -12,15 +12,17 @@ from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, unsupported
 from dray.api.quantity import Quantity
 from dray.api.types import core
-from dray.api.validation.lists import Errors, at_least, each, named, required_name
+from dray.api.validation.downward import ENV_FIELDS, container_resource, pod_field
+from dray.api.validation.filepaths import descending
+from dray.api.validation.lists import Errors, each, named, required_name
 from dray.api.validation.paths import Path
+from dray.api.validation.probes import PROBES, handler, probe
+from dray.api.validation.security import container_security, propagation
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
@@ -42,21 +44,23 @@ def container(
     yield from _mounts(value, path, volumes)
     yield from _choice(value.imagePullPolicy, PULL_POLICIES, path / "imagePullPolicy")
     yield from resources(value.resources, path / "resources", claims)
-    for name in _PROBES:
-        probe = getattr(value, name)
-        if probe is not None:
-            yield from _probe(probe, path / name, name)
+    for name in PROBES:
+        asked = getattr(value, name)
+        if asked is not None:
+            yield from probe(asked, path / name, name)
     for name in ("postStart", "preStop"):
         hook = getattr(value.lifecycle, name) if value.lifecycle is not None else None
         if hook is not None:
-            yield from _handler(hook, path / "lifecycle" / name)
+            yield from handler(hook, path / "lifecycle" / name)
+    if value.securityContext is not None:
+        yield from container_security(value.securityContext, path / "securityContext")
 
 
 def init_container(value: core.Container, path: Path) -> Errors:
     """What only a container that keeps running may have."""
     if value.restartPolicy == "Always":
         return
-    for name in (*_PROBES, "lifecycle"):
+    for name in (*PROBES, "lifecycle"):
         if getattr(value, name) is not None:
             yield forbidden(path / name, "may not be set for init containers without restartPolicy=Always")
 
@@ -111,8 +115,10 @@ def _env(variable: core.EnvVar, path: Path) -> Errors:
         yield invalid(here, "", "may not be specified when `value` is not empty")
     elif len(chosen) > 1:
         yield invalid(here, "", "may not have more than one field specified at a time")
-    if source.fieldRef is not None and not source.fieldRef.fieldPath:
-        yield required(here / "fieldRef" / "fieldPath")
+    if source.fieldRef is not None:
+        yield from pod_field(source.fieldRef, here / "fieldRef", ENV_FIELDS)
+    if source.resourceFieldRef is not None:
+        yield from container_resource(source.resourceFieldRef, here / "resourceFieldRef", volume=False)
     for name in ("configMapKeyRef", "secretKeyRef"):
         reference = getattr(source, name)
         if reference is not None:
@@ -136,11 +142,9 @@ def _mounts(value: core.Container | core.EphemeralContainer, path: Path, volumes
         if mount.subPath and mount.subPathExpr:
             yield invalid(here / "subPathExpr", mount.subPathExpr, "subPathExpr and subPath are mutually exclusive")
         for name in ("subPath", "subPathExpr"):
-            text = getattr(mount, name)
-            if text.startswith("/"):
-                yield invalid(here / name, text, "must be a relative path")
-            elif ".." in text.split("/"):
-                yield invalid(here / name, text, "must not contain '..'")
+            yield from descending(getattr(mount, name), here / name)
+        if mount.mountPropagation is not None:
+            yield from propagation(mount.mountPropagation, value.securityContext, here / "mountPropagation")
 
 
 def resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str, core.PodResourceClaim]) -> Errors:
@@ -201,39 +205,3 @@ def _container_claim(item: core.ResourceClaim, path: Path, seen: set[str]) -> Er
     if key in seen or (not item.request and any(other.startswith(f"{key}/") for other in seen)):
         yield duplicate(path, key)
     seen.add(key)
-
-
-def _probe(probe: core.Probe, path: Path, name: str) -> Errors:
-    yield from _handler(probe, path)
-    for field in (
-        "initialDelaySeconds",
-        "timeoutSeconds",
-        "periodSeconds",
-        "successThreshold",
-        "failureThreshold",
-    ):
-        yield from at_least(getattr(probe, field), 0, path / field)
-    if probe.successThreshold != 1 and name != "readinessProbe":
-        yield invalid(path / "successThreshold", probe.successThreshold, "must be 1")
-    yield from at_least(probe.terminationGracePeriodSeconds, 1, path / "terminationGracePeriodSeconds")
-
-
-def _handler(handler: core.Probe | core.LifecycleHandler, path: Path) -> Errors:
-    chosen = [name for name in _HANDLERS if getattr(handler, name, None) is not None]
-    if not chosen:
-        yield required(path, "must specify a handler type")
-    for name in chosen[1:]:
-        yield forbidden(path / name, "may not specify more than 1 handler type")
-    if handler.exec is not None and not handler.exec.command:
-        yield required(path / "exec" / "command")
-    for name in ("httpGet", "tcpSocket"):
-        action = getattr(handler, name)
-        if action is not None:
-            yield from _target_port(action.port, path / name / "port")
-
-
-def _target_port(port: int | str, path: Path) -> Errors:
-    if isinstance(port, int):
-        yield from _port_number(port, path)
-    else:
-        yield from named(port, path, names.port_name)

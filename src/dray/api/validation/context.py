@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from dray.api.custom.structure import Node
+from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
-from dray.api.validation.memory import Memory
+from dray.api.wire import Tree
 
 
 class Complaint(NamedTuple):
@@ -18,11 +20,35 @@ class Complaint(NamedTuple):
 
 
 SelectorCheck = Callable[[str], Complaint | None]
-ExpressionUse = Literal["condition", "variable", "validation", "message", "annotation"]
+ExpressionUse = Literal["condition", "variable", "validation", "message", "annotation", "mutation", "json patch"]
 # An expression of a policy, what it is for, and, of a variable, its name.
 PolicyCheck = Callable[[ExpressionUse, str, str], Complaint | None]
 # A check for the expressions of one policy, in their order: whether it has parameters, and whether it has variables.
 PolicyExpressions = Callable[[bool, bool], PolicyCheck]
+
+
+class RuleFault(NamedTuple):
+    """What is wrong with a rule of a custom resource's schema, and where it stands."""
+
+    path: str  # from the root of the schema: `.properties[spec].items`
+    number: int  # of the rule among those of its place
+    part: Literal["rule", "messageExpression", "fieldPath"]
+    shown: str
+    text: str
+    reason: Literal["Invalid", "Forbidden"] = "Invalid"
+
+
+# A check of all rules of a schema, and one of an object (and the one before it) in a version of its kind.
+RuleFaults = Callable[[Node], Iterable[RuleFault]]
+RuleErrors = Callable[[Node, Tree, Tree | None], Iterable[FieldError]]
+
+
+def accept_rules(node: Node) -> Iterable[RuleFault]:
+    return ()
+
+
+def accept_values(node: Node, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
+    return ()
 
 
 def accept_any(expression: str) -> Complaint | None:
@@ -43,4 +69,5 @@ class Context:
     check_selector: SelectorCheck = accept_any
     version: str = ""
     policy_expressions: PolicyExpressions = accept_policies
-    memory: Memory = field(default_factory=Memory, compare=False, repr=False)
+    rule_faults: RuleFaults = accept_rules
+    rule_errors: RuleErrors = accept_values

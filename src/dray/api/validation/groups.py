@@ -108,14 +108,26 @@ def update_workload(workload: scheduling.Workload, old: scheduling.Workload, con
     yield from metadata_update(workload.metadata, old.metadata)
     spec, before = workload.spec, old.spec
     yield from unchanged(spec.controllerRef, before.controllerRef, SPEC / "controllerRef")
+    yield from _templates_update(spec, before, SPEC)
+
+
+_Templates = scheduling.WorkloadSpec | scheduling.CompositePodGroupTemplate  # what has templates, at any depth
+
+
+def _templates_update(holder: _Templates, old: _Templates, path: Path) -> Errors:
     for name in ("podGroupTemplates", "compositePodGroupTemplates"):
-        yield from kept_items(getattr(spec, name), getattr(before, name), SPEC / name)
-    known = {template.name: template for template in before.podGroupTemplates or ()}
-    for index, template in enumerate(spec.podGroupTemplates or ()):
+        yield from kept_items(getattr(holder, name), getattr(old, name), path / name)
+    known = {template.name: template for template in old.podGroupTemplates or ()}
+    for index, template in enumerate(holder.podGroupTemplates or ()):
         if template.name in known:
-            path = SPEC / "podGroupTemplates" / index
-            yield from _fixed(template, known[template.name], _TEMPLATE_FIXED, path)
-            yield from _policy_update(template.schedulingPolicy, known[template.name].schedulingPolicy, path)
+            here = path / "podGroupTemplates" / index
+            yield from _fixed(template, known[template.name], _TEMPLATE_FIXED, here)
+            yield from _policy_update(template.schedulingPolicy, known[template.name].schedulingPolicy, here)
+    composites = {composite.name: composite for composite in old.compositePodGroupTemplates}
+    for index, composite in enumerate(holder.compositePodGroupTemplates):
+        if composite.name in composites:
+            here = path / "compositePodGroupTemplates" / index
+            yield from _templates_update(composite, composites[composite.name], here)
 
 
 def _controller(reference: scheduling.TypedLocalObjectReference | None, path: Path) -> Errors:

@@ -16,6 +16,7 @@ from dray.api.validation.lists import Errors, each, named, required_name, unchan
 from dray.api.validation.metadata import check_labels, metadata, metadata_update, template_metadata
 from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import affinity, spread_constraint, toleration
+from dray.api.validation.security import pod_security
 from dray.api.validation.volumes import volumes
 
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
@@ -33,7 +34,7 @@ _MUTABLE = (
 
 def create_pod(pod: core.Pod, context: Context) -> Errors:
     yield from metadata(pod.metadata, namespaced=True)
-    yield from context.memory.judge(pod.spec, lambda: pod_spec(pod.spec, SPEC))
+    yield from pod_spec(pod.spec, SPEC)
     if pod.spec.ephemeralContainers:
         yield forbidden(SPEC / "ephemeralContainers", "cannot be set on create")
 
@@ -90,6 +91,8 @@ def _containers(spec: core.PodSpec, path: Path) -> Errors:
             seen.add(item.name)
     if spec.resources is not None:
         yield from _pod_resources(spec.resources, path / "resources", claims)
+    if spec.securityContext is not None:
+        yield from pod_security(spec.securityContext, path / "securityContext")
 
 
 def _pod_resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str, core.PodResourceClaim]) -> Errors:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.names import CEL_RESERVED
 from dray.api.types.admissionregistration import (
     AuditAnnotation,
     MatchResources,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicySpec,
+    Mutation,
     NamedRuleWithOperations,
     ParamKind,
     ParamRef,
@@ -18,8 +23,8 @@ from dray.api.types.admissionregistration import (
     Validation,
     Variable,
 )
-from dray.api.validation.access import FAILURE_POLICIES, MATCH_POLICIES, operation_rule, option
-from dray.api.validation.context import Context
+from dray.api.validation.access import FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, operation_rule, option
+from dray.api.validation.context import Context, ExpressionUse
 from dray.api.validation.expressions import Expressions, Stored, match_conditions, texts
 from dray.api.validation.lists import Errors, each, named, required_name, unique
 from dray.api.validation.metadata import metadata, metadata_update
@@ -31,32 +36,11 @@ MAX_ANNOTATION_LENGTH = 5 * 1024
 _ACTIONS = ("Audit", "Deny", "Warn")
 _NOT_FOUND_ACTIONS = ("Allow", "Deny")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
-_RESERVED = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
 _NO_ITEMS = "validations or auditAnnotations must contain at least one item"
+_MUTATIONS: Mapping[str, ExpressionUse] = {"ApplyConfiguration": "mutation", "JSONPatch": "json patch"}
+_MUTATION_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+Spec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
+Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
 _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
@@ -71,18 +55,28 @@ def update_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPol
     yield from metadata_update(policy.metadata, old.metadata)
 
 
-def create_policy_binding(binding: ValidatingAdmissionPolicyBinding, context: Context) -> Errors:
+def create_mutating_policy(policy: MutatingAdmissionPolicy, context: Context) -> Errors:
+    yield from metadata(policy.metadata, namespaced=False)
+    yield from _mutating_spec(policy.spec, _expressions(policy.spec, context, {}))
+
+
+def update_mutating_policy(policy: MutatingAdmissionPolicy, old: MutatingAdmissionPolicy, context: Context) -> Errors:
+    yield from metadata(policy.metadata, namespaced=False)
+    yield from _mutating_spec(policy.spec, _expressions(policy.spec, context, _stored_mutations(old.spec)))
+    yield from metadata_update(policy.metadata, old.metadata)
+
+
+def create_policy_binding(binding: Binding, context: Context) -> Errors:
     yield from metadata(binding.metadata, namespaced=False)
     spec = binding.spec
     yield from required_name(spec.policyName, SPEC / "policyName", names.subdomain)
     yield from _param_ref(spec.paramRef, SPEC / "paramRef")
     yield from _match(spec.matchResources, SPEC / "matchResources")
-    yield from _actions(spec.validationActions, SPEC / "validationActions")
+    if isinstance(binding, ValidatingAdmissionPolicyBinding):
+        yield from _actions(binding.spec.validationActions, SPEC / "validationActions")
 
 
-def update_policy_binding(
-    binding: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding, context: Context
-) -> Errors:
+def update_policy_binding(binding: Binding, old: Binding, context: Context) -> Errors:
     yield from create_policy_binding(binding, context)
     yield from metadata_update(binding.metadata, old.metadata)
 
@@ -90,7 +84,7 @@ def update_policy_binding(
 # Policies
 
 
-def _expressions(spec: ValidatingAdmissionPolicySpec, context: Context, stored: Stored) -> Expressions:
+def _expressions(spec: Spec, context: Context, stored: Stored) -> Expressions:
     return Expressions(context.policy_expressions(spec.paramKind is not None, bool(spec.variables)), stored)
 
 
@@ -104,8 +98,63 @@ def _stored(spec: ValidatingAdmissionPolicySpec) -> Stored:
     }
 
 
+def _stored_mutations(spec: MutatingAdmissionPolicySpec) -> Stored:
+    return {
+        "condition": texts(spec.matchConditions),
+        "variable": {variable.expression for variable in spec.variables},
+        "mutation": {_mutation_text(mutation) for mutation in spec.mutations},
+        "json patch": {_mutation_text(mutation) for mutation in spec.mutations},
+    }
+
+
 def _spec(policy: ValidatingAdmissionPolicy, expressions: Expressions) -> Errors:
     spec = policy.spec
+    yield from _common(spec, expressions)
+    if not spec.validations and not spec.auditAnnotations:
+        yield required(SPEC / "validations", _NO_ITEMS)
+        yield required(SPEC / "auditAnnotations", _NO_ITEMS)
+    for index, validation in enumerate(spec.validations):
+        yield from _validation(validation, SPEC / "validations" / index, expressions)
+    yield from _annotations(policy, expressions)
+
+
+def _mutating_spec(spec: MutatingAdmissionPolicySpec, expressions: Expressions) -> Errors:
+    yield from _common(spec, expressions)
+    if not spec.mutations:
+        yield required(SPEC / "mutations", "mutations must contain at least one item")
+    for index, mutation in enumerate(spec.mutations):
+        yield from _mutation(mutation, SPEC / "mutations" / index, expressions)
+    if not spec.reinvocationPolicy:
+        yield required(SPEC / "reinvocationPolicy")
+    else:
+        yield from option(spec.reinvocationPolicy, REINVOCATION_POLICIES, SPEC / "reinvocationPolicy")
+
+
+def _mutation_text(mutation: Mutation) -> str:
+    chosen = mutation.applyConfiguration or mutation.jsonPatch
+    return chosen.expression.strip() if chosen is not None else ""
+
+
+def _mutation(mutation: Mutation, path: Path, expressions: Expressions) -> Errors:
+    use = _MUTATIONS.get(mutation.patchType)
+    if not mutation.patchType:
+        yield required(path / "patchType")
+        return
+    if use is None:
+        yield unsupported(path / "patchType", mutation.patchType, tuple(_MUTATIONS))
+        return
+    for patch_type, field in _MUTATION_FIELDS.items():
+        chosen = getattr(mutation, field)
+        if patch_type != mutation.patchType and chosen is not None:
+            yield required(path / field, f"{field} must not be specified when patchType is {mutation.patchType}")
+        elif patch_type == mutation.patchType and (chosen is None or not chosen.expression.strip()):
+            yield required(path / field / "expression", "expression is not specified")
+        elif patch_type == mutation.patchType:
+            yield from expressions.check(use, chosen.expression.strip(), path / field / "expression")
+
+
+def _common(spec: Spec, expressions: Expressions) -> Errors:
+    """What all policies say: for what they are, and what they compute first."""
     yield from option(spec.failurePolicy, FAILURE_POLICIES, SPEC / "failurePolicy")
     yield from _param_kind(spec.paramKind, SPEC / "paramKind")
     if spec.matchConstraints is None:
@@ -117,12 +166,6 @@ def _spec(policy: ValidatingAdmissionPolicy, expressions: Expressions) -> Errors
     yield from match_conditions(spec.matchConditions, SPEC / "matchConditions", expressions)
     for index, variable in enumerate(spec.variables):
         yield from _variable(variable, SPEC / "variables" / index, expressions)
-    if not spec.validations and not spec.auditAnnotations:
-        yield required(SPEC / "validations", _NO_ITEMS)
-        yield required(SPEC / "auditAnnotations", _NO_ITEMS)
-    for index, validation in enumerate(spec.validations):
-        yield from _validation(validation, SPEC / "validations" / index, expressions)
-    yield from _annotations(policy, expressions)
 
 
 def _param_kind(kind: ParamKind | None, path: Path) -> Errors:
@@ -146,7 +189,7 @@ def _param_kind(kind: ParamKind | None, path: Path) -> Errors:
 def _variable(variable: Variable, path: Path, expressions: Expressions) -> Errors:
     if not variable.name.strip():
         yield required(path / "name", "name is not specified")
-    elif names.c_identifier(variable.name) or variable.name in _RESERVED:
+    elif names.c_identifier(variable.name) or variable.name in CEL_RESERVED:
         yield invalid(path / "name", variable.name, "name is not a valid CEL identifier")
     if not variable.expression.strip():
         yield required(path / "expression", "expression is not specified")

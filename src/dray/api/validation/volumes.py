@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, invalid, required
+from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.quantity import Quantity
 from dray.api.types import core
-from dray.api.validation.lists import Errors, named, required_name
+from dray.api.validation import downward
+from dray.api.validation.filepaths import file_mode, unreserved, without_backsteps
+from dray.api.validation.lists import Errors, each, named, required_name
 from dray.api.validation.paths import Path
 
 _SOURCES = tuple(name for name in core.Volume.__struct_fields__ if name != "name")
+HOST_PATH_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+_SHORTEST_TOKEN = 600
+_LONGEST_TOKEN = 2**32
 # The fields of a source that must not be empty.
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "secret": ("secretName",),
@@ -52,11 +67,12 @@ def _source(volume: core.Volume, path: Path) -> Errors:
             yield from check(source, path / name)
 
 
-def _host_path(source: core.HostPathVolumeSource, path: Path) -> Errors:
+def host_path(source: core.HostPathVolumeSource, path: Path) -> Errors:
     if not source.path:
         yield required(path / "path")
-    elif ".." in source.path.split("/"):
-        yield invalid(path / "path", source.path, "must not contain '..'")
+    yield from without_backsteps(source.path, path / "path")
+    if source.type is not None and source.type not in HOST_PATH_TYPES:
+        yield unsupported(path / "type", source.type, HOST_PATH_TYPES)
 
 
 def _empty_dir(source: core.EmptyDirVolumeSource, path: Path) -> Errors:
@@ -64,20 +80,30 @@ def _empty_dir(source: core.EmptyDirVolumeSource, path: Path) -> Errors:
         yield forbidden(path / "sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _items(source: Any, path: Path) -> Errors:
-    for index, item in enumerate(source.items):
-        here = path / "items" / index
-        if not item.key:
-            yield required(here / "key")
-        if not item.path:
-            yield required(here / "path")
-        elif item.path.startswith("/"):
-            yield invalid(here / "path", item.path, "must be a relative path")
-        elif ".." in item.path.split("/"):
-            yield invalid(here / "path", item.path, "must not contain '..'")
+def _keys(source: Any, path: Path) -> Errors:
+    """A volume made of the keys of an object."""
+    yield from file_mode(source.defaultMode, path / "defaultMode")
+    yield from each(source.items, path / "items", _item)
+
+
+def _item(item: core.KeyToPath, path: Path) -> Errors:
+    if not item.key:
+        yield required(path / "key")
+    if not item.path:
+        yield required(path / "path")
+    yield from unreserved(item.path, path / "path")
+    yield from file_mode(item.mode, path / "mode")
+
+
+def _downward(source: core.DownwardAPIVolumeSource, path: Path) -> Errors:
+    yield from file_mode(source.defaultMode, path / "defaultMode")
+    for item in source.items:
+        yield from downward.file(item, path)  # Kubernetes leaves out which one
 
 
 def _projected(source: core.ProjectedVolumeSource, path: Path) -> Errors:
+    yield from file_mode(source.defaultMode, path / "defaultMode")
+    seen: set[str] = set()
     for index, projection in enumerate(source.sources or ()):
         here = path / "sources" / index
         chosen = [name for name in projection.__struct_fields__ if getattr(projection, name) is not None]
@@ -88,14 +114,42 @@ def _projected(source: core.ProjectedVolumeSource, path: Path) -> Errors:
             if part is not None:
                 if not part.name:
                     yield required(here / name / "name")
-                yield from _items(part, here / name)
-        token = projection.serviceAccountToken
-        if token is not None:
-            if token.expirationSeconds is not None and token.expirationSeconds < 600:
-                text = "may not specify a duration less than 10 minutes"
-                yield invalid(here / "serviceAccountToken" / "expirationSeconds", token.expirationSeconds, text)
-            if not token.path:
-                yield required(here / "serviceAccountToken" / "path")
+                yield from each(part.items, here / name / "items", _item)
+        for item in projection.downwardAPI.items if projection.downwardAPI is not None else ():
+            yield from downward.file(item, here / "downwardAPI")
+        if projection.serviceAccountToken is not None:
+            yield from _token(projection.serviceAccountToken, here / "serviceAccountToken")
+        if projection.clusterTrustBundle is not None:
+            yield from unreserved(projection.clusterTrustBundle.path, here / "clusterTrustBundle" / "path")
+        yield from _duplicates(projection, seen, path)
+
+
+def _token(token: core.ServiceAccountTokenProjection, path: Path) -> Errors:
+    seconds = token.expirationSeconds
+    if seconds is not None and seconds < _SHORTEST_TOKEN:
+        yield invalid(path / "expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+    if seconds is not None and seconds > _LONGEST_TOKEN:
+        yield invalid(path / "expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+    if not token.path:
+        yield required(path / "path")
+    yield from unreserved(token.path, path / "path")
+
+
+def _duplicates(projection: core.VolumeProjection, seen: set[str], path: Path) -> Errors:
+    """No two sources of a volume write the same file."""
+    for part in (projection.secret, projection.configMap, projection.downwardAPI):
+        for item in part.items if part is not None else ():
+            whose = item.path if part is projection.downwardAPI else getattr(part, "name", "")
+            yield from _once(item.path, whose, seen, path)
+    if projection.serviceAccountToken is not None:
+        yield from _once(projection.serviceAccountToken.path, projection.serviceAccountToken.path, seen, path)
+
+
+def _once(file: str, shown: str, seen: set[str], path: Path) -> Errors:
+    name = posixpath.normpath(file) if file else ""
+    if name and name in seen:
+        yield invalid(path, shown, "conflicting duplicate paths")
+    seen.add(name)
 
 
 def _claim(source: core.PersistentVolumeClaimVolumeSource, path: Path) -> Errors:
@@ -104,10 +158,11 @@ def _claim(source: core.PersistentVolumeClaimVolumeSource, path: Path) -> Errors
 
 
 _CHECKS: Mapping[str, Callable[[Any, Path], Errors]] = {
-    "hostPath": _host_path,
+    "hostPath": host_path,
     "emptyDir": _empty_dir,
-    "secret": _items,
-    "configMap": _items,
+    "secret": _keys,
+    "configMap": _keys,
+    "downwardAPI": _downward,
     "projected": _projected,
     "persistentVolumeClaim": _claim,
 }

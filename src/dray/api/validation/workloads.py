@@ -1,24 +1,29 @@
-"""What makes pods: Deployment, ReplicaSet, ReplicationController, DaemonSet, Job."""
+"""What makes pods: Deployment, ReplicaSet, ReplicationController, DaemonSet, Job, CronJob."""
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
+from dray.api import cron
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.selectors import label_selector as matcher
 from dray.api.selectors import spelled_out
 from dray.api.types import apps, batch, core, meta
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, unchanged
-from dray.api.validation.metadata import metadata, metadata_update
-from dray.api.validation.paths import SPEC, Path
+from dray.api.validation.metadata import metadata, metadata_update, template_metadata
+from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.pods import pod_template
 
 _NO_MATCH = "`selector` does not match template `labels`"
 _JOB_RESTARTS = ("Never", "OnFailure")
+_CONCURRENCY = ("Allow", "Forbid", "Replace")
+_CRON_NAME_MAX = 52
 _COMPLETION_MODES = ("Indexed", "NonIndexed")
 
 
-def _selected_template(
+def selected_template(
     selector: meta.LabelSelector | None, template: core.PodTemplateSpec, kind: str, restarts: tuple[str, ...]
 ) -> Errors:
     """A selector that finds exactly the pods of the template."""
@@ -31,7 +36,10 @@ def _selected_template(
             yield invalid(path, selector, f"empty selector is invalid for {kind}")
         elif not matcher(selector).matches(template.metadata.labels):
             yield invalid(SPEC / "template" / "metadata" / "labels", template.metadata.labels, _NO_MATCH)
-    yield from pod_template(template, SPEC / "template")
+    if kind == "statefulset":  # its pods get volumes that the template lacks, so they are judged when they are made
+        yield from template_metadata(template.metadata, SPEC / "template" / "metadata")
+    else:
+        yield from pod_template(template, SPEC / "template")
     spec = template.spec
     if spec.restartPolicy not in restarts:
         yield unsupported(SPEC / "template" / "spec" / "restartPolicy", spec.restartPolicy, restarts)
@@ -45,6 +53,7 @@ _TITLES = {
     "daemonset": "DaemonSet",
     "replicaset": "ReplicaSet",
     "replicationcontroller": "ReplicationController",
+    "statefulset": "StatefulSet",
 }
 
 
@@ -64,7 +73,7 @@ def update_deployment(deployment: apps.Deployment, old: apps.Deployment, context
 
 def _deployment_spec(spec: apps.DeploymentSpec) -> Errors:
     yield from at_least(spec.replicas, 0, SPEC / "replicas")
-    yield from _selected_template(spec.selector, spec.template, "deployment", ("Always",))
+    yield from selected_template(spec.selector, spec.template, "deployment", ("Always",))
     yield from _deployment_strategy(spec.strategy, SPEC / "strategy")
     for field in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
         yield from at_least(getattr(spec, field), 0, SPEC / field)
@@ -84,14 +93,14 @@ def _deployment_strategy(strategy: apps.DeploymentStrategy, path: Path) -> Error
         yield required(path / "rollingUpdate", "this should be defaulted and never be nil")
     else:
         update = strategy.rollingUpdate
-        yield from _scaled(update.maxUnavailable, path / "rollingUpdate" / "maxUnavailable")
-        yield from _scaled(update.maxSurge, path / "rollingUpdate" / "maxSurge")
+        yield from scaled(update.maxUnavailable, path / "rollingUpdate" / "maxUnavailable")
+        yield from scaled(update.maxSurge, path / "rollingUpdate" / "maxSurge")
         if update.maxUnavailable in (0, "0%") and update.maxSurge in (0, "0%"):
             text = "may not be 0 when `maxSurge` is 0"
             yield invalid(path / "rollingUpdate" / "maxUnavailable", update.maxUnavailable, text)
 
 
-def _scaled(value: int | str | None, path: Path) -> Errors:
+def scaled(value: int | str | None, path: Path) -> Errors:
     """A count or a percentage."""
     if isinstance(value, int):
         yield from at_least(value, 0, path)
@@ -117,7 +126,7 @@ def update_replica_set(replica_set: apps.ReplicaSet, old: apps.ReplicaSet, conte
 def _replica_set_spec(spec: apps.ReplicaSetSpec) -> Errors:
     yield from at_least(spec.replicas, 0, SPEC / "replicas")
     yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
-    yield from _selected_template(spec.selector, spec.template, "replicaset", ("Always",))
+    yield from selected_template(spec.selector, spec.template, "replicaset", ("Always",))
 
 
 def create_replication_controller(controller: core.ReplicationController, context: Context) -> Errors:
@@ -136,7 +145,7 @@ def _replication_controller_spec(spec: core.ReplicationControllerSpec) -> Errors
     yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
     yield from at_least(spec.replicas, 0, SPEC / "replicas")
     chosen = spelled_out(spec.selector) if spec.selector else None
-    yield from _selected_template(chosen, spec.template, "replicationcontroller", ("Always",))
+    yield from selected_template(chosen, spec.template, "replicationcontroller", ("Always",))
 
 
 def create_daemon_set(daemon_set: apps.DaemonSet, context: Context) -> Errors:
@@ -151,7 +160,7 @@ def update_daemon_set(daemon_set: apps.DaemonSet, old: apps.DaemonSet, context: 
 
 
 def _daemon_set_spec(spec: apps.DaemonSetSpec) -> Errors:
-    yield from _selected_template(spec.selector, spec.template, "daemonset", ("Always",))
+    yield from selected_template(spec.selector, spec.template, "daemonset", ("Always",))
     yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
     yield from at_least(spec.revisionHistoryLimit, 0, SPEC / "revisionHistoryLimit")
     path, strategy = SPEC / "updateStrategy", spec.updateStrategy
@@ -161,8 +170,8 @@ def _daemon_set_spec(spec: apps.DaemonSetSpec) -> Errors:
         if strategy.rollingUpdate is None:
             yield required(path / "rollingUpdate")
         else:
-            yield from _scaled(strategy.rollingUpdate.maxUnavailable, path / "rollingUpdate" / "maxUnavailable")
-            yield from _scaled(strategy.rollingUpdate.maxSurge, path / "rollingUpdate" / "maxSurge")
+            yield from scaled(strategy.rollingUpdate.maxUnavailable, path / "rollingUpdate" / "maxUnavailable")
+            yield from scaled(strategy.rollingUpdate.maxSurge, path / "rollingUpdate" / "maxSurge")
 
 
 # Job
@@ -187,21 +196,90 @@ def update_job(job: batch.Job, old: batch.Job, context: Context) -> Errors:
 
 
 def _job_spec(spec: batch.JobSpec) -> Errors:
-    for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
-        yield from at_least(getattr(spec, field), 0, SPEC / field)
     if spec.selector is None:
         yield required(SPEC / "selector")
     else:
         yield from label_selector(spec.selector, SPEC / "selector")
         if not matcher(spec.selector).matches(spec.template.metadata.labels):
             yield invalid(SPEC / "template" / "metadata" / "labels", spec.template.metadata.labels, _NO_MATCH)
-    if spec.completionMode not in _COMPLETION_MODES:
-        yield unsupported(SPEC / "completionMode", spec.completionMode, _COMPLETION_MODES)
+    yield from _job_work(spec, SPEC)
+
+
+def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
+    """What a job is to do, which a CronJob says of the jobs to come."""
+    for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
+        yield from at_least(getattr(spec, field), 0, where / field)
+    if spec.completionMode is not None and spec.completionMode not in _COMPLETION_MODES:
+        yield unsupported(where / "completionMode", spec.completionMode, _COMPLETION_MODES)
     elif spec.completionMode == "Indexed" and spec.completions is None:
-        yield required(SPEC / "completions", "when completion mode is Indexed")
-    yield from pod_template(spec.template, SPEC / "template")
-    path, policy = SPEC / "template" / "spec" / "restartPolicy", spec.template.spec.restartPolicy
+        yield required(where / "completions", "when completion mode is Indexed")
+    yield from pod_template(spec.template, where / "template")
+    path, policy = where / "template" / "spec" / "restartPolicy", spec.template.spec.restartPolicy
     if policy == "Always":
         yield required(path, 'valid values: "OnFailure", "Never"')
     elif policy not in _JOB_RESTARTS:
         yield unsupported(path, policy, _JOB_RESTARTS)
+
+
+# CronJob
+
+
+def create_cron_job(cron_job: batch.CronJob, context: Context) -> Errors:
+    yield from metadata(cron_job.metadata, namespaced=True)
+    if len(cron_job.metadata.name) > _CRON_NAME_MAX:  # eleven characters more make the name of a job
+        text = f"must be no more than {_CRON_NAME_MAX} characters"
+        yield invalid(METADATA / "name", cron_job.metadata.name, text)
+    yield from _cron_job_spec(cron_job.spec, None)
+
+
+def update_cron_job(cron_job: batch.CronJob, old: batch.CronJob, context: Context) -> Errors:
+    yield from metadata_update(cron_job.metadata, old.metadata)
+    yield from _cron_job_spec(cron_job.spec, old.spec)
+
+
+def _cron_job_spec(spec: batch.CronJobSpec, old: batch.CronJobSpec | None) -> Errors:
+    if not spec.schedule:
+        yield required(SPEC / "schedule")
+    else:
+        yield from _schedule(spec, old)
+    yield from at_least(spec.startingDeadlineSeconds, 0, SPEC / "startingDeadlineSeconds")
+    if spec.timeZone is not None:
+        yield from _time_zone(spec.timeZone, SPEC / "timeZone")
+    if not spec.concurrencyPolicy:
+        yield required(SPEC / "concurrencyPolicy")
+    elif spec.concurrencyPolicy not in _CONCURRENCY:
+        yield unsupported(SPEC / "concurrencyPolicy", spec.concurrencyPolicy, _CONCURRENCY)
+    for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        yield from at_least(getattr(spec, field), 0, SPEC / field)
+    path = SPEC / "jobTemplate" / "spec"
+    if spec.jobTemplate.spec.manualSelector:
+        yield unsupported(path / "manualSelector", True, ("nil", "false"))
+    yield from _job_work(spec.jobTemplate.spec, path)
+
+
+def _schedule(spec: batch.CronJobSpec, old: batch.CronJobSpec | None) -> Errors:
+    path = SPEC / "schedule"
+    if "TZ" in spec.schedule:
+        if spec.timeZone is not None:
+            yield invalid(path, spec.schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
+        elif old is None or "TZ" not in old.schedule:
+            yield invalid(path, spec.schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+        return
+    try:
+        cron.parse(spec.schedule)
+    except cron.ScheduleError as error:
+        yield invalid(path, spec.schedule, str(error))
+
+
+def _time_zone(name: str, path: Path) -> Errors:
+    if not name:
+        yield invalid(path, name, "timeZone must be nil or non-empty string")
+    elif name.lower() == "local":
+        yield invalid(
+            path, name, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
+    else:
+        try:
+            ZoneInfo(name)
+        except (OSError, ValueError, KeyError):
+            yield invalid(path, name, f"unknown time zone {name}")

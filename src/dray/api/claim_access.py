@@ -1,0 +1,298 @@
+"""May this pod use this claim, here and now: one sequence of checks for scheduler, controllers, nodes and explain.
+
+`SEQUENCES` says which checks stand between a pod and a claim, by what the pod is about to do; the first that fails is the
+answer. Pure: the caller brings the objects and says what else it knows. Left out: the single rules (`podclaims`), and
+whether there are devices for a claim that is not allocated (`dray.allocator`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+from dray.api import podclaims
+from dray.api.claim_lifecycle import ClaimEvent, allows
+from dray.api.podclaims import Sharing, Use
+from dray.api.reasons.claims import ClaimCode, ClaimProblem
+from dray.api.selectors import node_selector_matches
+from dray.api.types.core import Pod
+from dray.api.types.resource import AllocationResult, ResourceClaim
+from dray.api.types.scheduling import PodGroup
+
+
+class Purpose(StrEnum):
+    """What a pod wants a claim for."""
+
+    WAIT = "wait"  # to be looked at by the scheduler at all
+    PLACE = "place"  # to be given a node, and the claim its devices and its reservation
+    RESERVE = "reserve"  # to get the reservation that it lacks on the node that it has
+    START = "start"  # to start on its node
+
+
+class Knowledge(msgspec.Struct, frozen=True):
+    """What the caller knows beside the objects; what it does not know is in nobody's way."""
+
+    sharing: Sharing = Sharing()
+    has_class: Callable[[str], bool] = lambda name: True
+    is_promised: Callable[[str], bool] = lambda uid: False  # devices for a claim of this uid are about to be written
+    labels_of: Callable[[str], Mapping[str, str]] = lambda node: {}
+    is_lost: Callable[[Pod, ResourceClaim], bool] = lambda pod, claim: False  # its devices will not become ready
+
+
+class ClaimAccess(msgspec.Struct, frozen=True, gc=False):
+    """One pod that wants one claim. `group` is the pod's, where it exists and is known."""
+
+    pod: Pod
+    use: Use
+    claim: ResourceClaim | None
+    group: PodGroup | None
+    known: Knowledge
+
+    @property
+    def through(self) -> PodGroup | None:
+        """The group, where the pod comes to the claim through it."""
+        return self.group if self.use.by_group else None
+
+    def problem(self, code: ClaimCode, subject: str = "", request: str = "") -> ClaimProblem:
+        pod, claim = self.pod.metadata, self.claim.metadata if self.claim is not None else None
+        return ClaimProblem(
+            code,
+            pod=pod.name,
+            pod_uid=pod.uid,
+            entry=self.use.entry,
+            claim=claim.name if claim is not None else self.use.claim or "",
+            claim_uid=claim.uid if claim is not None else "",
+            group=podclaims.group_name(self.pod),
+            subject=subject,
+            request=request,
+            limit=podclaims.RESERVATIONS_LIMIT if code is ClaimCode.FULL else 0,
+        )
+
+
+def _has_group(access: ClaimAccess) -> ClaimProblem | None:
+    """Without the group of the pod, nobody can say whose its entries are."""
+    is_lost = access.group is None and access.known.sharing.groups and podclaims.group_name(access.pod)
+    return access.problem(ClaimCode.GROUP_MISSING) if is_lost else None
+
+
+def _exists(access: ClaimAccess) -> ClaimProblem | None:
+    use, group = access.use, access.group
+    if access.claim is not None:
+        return None
+    if use.claim is not None:
+        return access.problem(ClaimCode.NOT_FOUND)
+    entry = next(entry for entry in access.pod.spec.resourceClaims if entry.name == use.entry)
+    wanted = entry.podGroupResourceClaim
+    if group is not None and wanted is not None and podclaims.group_entry(entry, group) is None:
+        return access.problem(ClaimCode.GROUP_LACKS_CLAIM, wanted)
+    return access.problem(ClaimCode.NOT_CREATED)
+
+
+def _is_placed_with_own(access: ClaimAccess, claim: ResourceClaim) -> bool:
+    """Whether a pod got its node with a claim of its own, while groups meant nothing, and so keeps it.
+
+    That can only be for an entry which is the group's because it is equal, and does not say that it is.
+    """
+    pod, name = access.pod, access.use.entry
+    is_silent = any(e.name == name and e.podGroupResourceClaim is None for e in pod.spec.resourceClaims)
+    return is_silent and bool(pod.spec.nodeName) and podclaims.is_controlled_by(claim, pod.metadata.uid)
+
+
+def _is_own(access: ClaimAccess) -> ClaimProblem | None:
+    """A generated claim belongs to its pod or group. A group that is not known is told by its name."""
+    claim, pod, group = access.claim, access.pod, access.group
+    if claim is None or not access.use.generated:
+        return None
+    groups = access.known.sharing.groups
+    if access.use.by_group and groups and not _is_placed_with_own(access, claim):
+        is_own = podclaims.is_made_for_group(claim, podclaims.group_name(pod)) and (
+            group is None or podclaims.is_controlled_by(claim, group.metadata.uid)
+        )
+        return None if is_own else access.problem(ClaimCode.NOT_FOR_GROUP)
+    if podclaims.is_controlled_by(claim, pod.metadata.uid):
+        return None
+    if not groups and podclaims.is_made_for_group(claim, podclaims.group_name(pod)):
+        return None  # where groups mean nothing, what was made for the pod's group passes for the pod's own
+    return access.problem(ClaimCode.NOT_FOR_POD)
+
+
+def _may_join(access: ClaimAccess) -> ClaimProblem | None:
+    """A claim that is being deleted is not allocated any more and takes no further consumer."""
+    claim = access.claim
+    if claim is None:
+        return None
+    event = ClaimEvent.ALLOCATE if claim.status.allocation is None else ClaimEvent.RESERVE
+    if not allows(claim, event) and (event is ClaimEvent.ALLOCATE or _joins(access, claim)):
+        return access.problem(ClaimCode.DELETING)
+    return None
+
+
+def _is_not_promised(access: ClaimAccess) -> ClaimProblem | None:
+    claim = access.claim
+    if claim is not None and access.known.is_promised(claim.metadata.uid):
+        return access.problem(ClaimCode.BEING_ALLOCATED)
+    return None
+
+
+def _has_classes(access: ClaimAccess) -> ClaimProblem | None:
+    claim = access.claim
+    if claim is None or claim.status.allocation is not None:
+        return None
+    for request, class_ in classes_of(claim):
+        if not access.known.has_class(class_):
+            return access.problem(ClaimCode.CLASS_MISSING, class_, request)
+    return None
+
+
+def _has_room(access: ClaimAccess) -> ClaimProblem | None:
+    claim = access.claim
+    if claim is None or claim.status.allocation is None or not _joins(access, claim):
+        return None
+    full = len(claim.status.reservedFor) >= podclaims.RESERVATIONS_LIMIT
+    return access.problem(ClaimCode.FULL) if full else None
+
+
+def _is_allocated(access: ClaimAccess) -> ClaimProblem | None:
+    claim = access.claim
+    is_missing = claim is not None and claim.status.allocation is None
+    return access.problem(ClaimCode.NOT_ALLOCATED) if is_missing else None
+
+
+def _is_in_reach(access: ClaimAccess) -> ClaimProblem | None:
+    claim, node = access.claim, access.pod.spec.nodeName
+    allocation = claim.status.allocation if claim is not None else None
+    if allocation is None or is_within_reach(allocation, node, access.known.labels_of(node)):
+        return None
+    return access.problem(ClaimCode.OUT_OF_REACH, node)
+
+
+def _is_reserved(access: ClaimAccess) -> ClaimProblem | None:
+    claim = access.claim
+    if claim is None or podclaims.may_use(claim, access.pod, access.known.sharing):
+        return None
+    return access.problem(ClaimCode.NOT_RESERVED)
+
+
+Check = Callable[[ClaimAccess], ClaimProblem | None]
+
+SEQUENCES: Mapping[Purpose, tuple[Check, ...]] = {
+    Purpose.WAIT: (_has_group, _exists, _is_own),
+    Purpose.PLACE: (_may_join, _is_not_promised, _has_classes, _has_room),
+    Purpose.RESERVE: (_exists, _is_own, _is_allocated, _may_join, _is_in_reach, _has_room),
+    Purpose.START: (_exists, _is_own, _is_allocated, _is_reserved),
+}
+
+
+def claim_problem(
+    purpose: Purpose,
+    pod: Pod,
+    use: Use,
+    claim: ResourceClaim | None,
+    group: PodGroup | None,
+    known: Knowledge,
+) -> ClaimProblem | None:
+    """Why a pod may not use a claim for a purpose; None when it may.
+
+    `use` is an entry of the pod that needs a claim, `claim` the object of that name, if there is one. `PLACE` comes after
+    `WAIT` and repeats none of its checks.
+    """
+    return _first(SEQUENCES[purpose], [ClaimAccess(pod, use, claim, group, known)])
+
+
+class ClaimUse(msgspec.Struct, frozen=True):
+    """A claim of a pod, with how the pod comes to it."""
+
+    claim: ResourceClaim
+    by_group: bool
+
+
+@dataclass(slots=True)
+class PodClaims:
+    """The claims of a pod that looks for a node."""
+
+    pod: Pod
+    group: PodGroup | None = None
+    uses: list[ClaimUse] = field(default_factory=list)
+    pending: list[ResourceClaim] = field(default_factory=list)  # to be allocated, in the order of the pod's entries
+    allocated: list[ResourceClaim] = field(default_factory=list)
+    lost: list[ResourceClaim] = field(default_factory=list)  # those of them whose devices will not become ready
+    left_over: ResourceClaim | None = None  # made for extended resources by an attempt that failed
+
+    def through(self, use: ClaimUse) -> PodGroup | None:
+        """The group, where the pod comes to a claim through it."""
+        return self.group if use.by_group else None
+
+
+Find = Callable[[str], ResourceClaim | None]  # a claim of the pod's namespace, by name
+
+
+def claims_of(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> PodClaims | ClaimProblem:
+    """The claims with which a pod can be placed, or the first problem that keeps it from being placed anywhere."""
+    accesses = _accesses(pod, group, find, known)
+    problem = _first(SEQUENCES[Purpose.WAIT], accesses) or _first(SEQUENCES[Purpose.PLACE], accesses)
+    if problem is not None:
+        return problem
+    found = PodClaims(pod, group)
+    for access in accesses:
+        assert access.claim is not None  # else there was a problem
+        _add(found, ClaimUse(access.claim, access.use.by_group and known.sharing.groups))
+    found.lost = [claim for claim in found.allocated if known.is_lost(pod, claim)]
+    return found
+
+
+def missing_for(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> ClaimProblem | None:
+    """What is missing before it makes sense to look for a node: a group, or a claim."""
+    return _first(SEQUENCES[Purpose.WAIT], _accesses(pod, group, find, known))
+
+
+def _accesses(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> list[ClaimAccess]:
+    accesses: list[ClaimAccess] = []
+    for entry in pod.spec.resourceClaims:  # no comprehension: this is asked with every change of a pod
+        use = podclaims.use_of(pod, entry, group)
+        if use.needed:
+            claim = find(use.claim) if use.claim is not None else None
+            accesses.append(ClaimAccess(pod, use, claim, group, known))
+    return accesses
+
+
+def _first(checks: tuple[Check, ...], accesses: list[ClaimAccess]) -> ClaimProblem | None:
+    for access in accesses:
+        for check in checks:
+            problem = check(access)
+            if problem is not None:
+                return problem
+    return None
+
+
+def _add(found: PodClaims, use: ClaimUse) -> None:
+    """Two entries may name one claim."""
+    claim = use.claim
+    if not any(known.claim is claim and known.by_group == use.by_group for known in found.uses):
+        found.uses.append(use)
+    listed = found.pending if claim.status.allocation is None else found.allocated
+    if not any(claim is known for known in listed):
+        listed.append(claim)
+
+
+def classes_of(claim: ResourceClaim) -> Iterator[tuple[str, str]]:
+    """The requests of a claim, alternatives as request/alternative, with the device class of each."""
+    for request in claim.spec.devices.requests or ():
+        if request.exactly is not None:
+            yield request.name, request.exactly.deviceClassName
+        for sub in request.firstAvailable:
+            yield f"{request.name}/{sub.name}", sub.deviceClassName
+
+
+def is_within_reach(allocation: AllocationResult, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether a node of this name and these labels can use what was allocated."""
+    return allocation.nodeSelector is None or node_selector_matches(allocation.nodeSelector, labels, node)
+
+
+def _joins(access: ClaimAccess, claim: ResourceClaim) -> bool:
+    """Whether somebody must be added to the reservations of the claim."""
+    sharing = access.known.sharing
+    through = access.through if sharing.groups else None
+    return podclaims.consumer_to_add(claim, access.pod, through, sharing) is not None

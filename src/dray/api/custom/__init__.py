@@ -1,0 +1,14 @@
+"""Custom resources: kinds whose schema comes from a CustomResourceDefinition instead of the table.
+
+A definition becomes a `Resource` like any other (`kinds`), with a compiled schema for each version (`structure`), by
+which trees are pruned and defaulted (`pruning`) and values are judged (`values`). Objects are structs with typed
+metadata (`objects`). Pure. Left out: rules in CEL, which whoever knows the language passes in, and webhooks.
+"""
+
+from __future__ import annotations
+
+from dray.api.custom.kinds import CustomKind, custom_resource
+from dray.api.custom.objects import CustomObject, members
+from dray.api.custom.structure import Node, Rule
+
+__all__ = ["CustomKind", "CustomObject", "Node", "Rule", "custom_resource", "members"]

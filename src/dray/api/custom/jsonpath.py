@@ -1,0 +1,202 @@
+"""JSONPath as definitions use it: for columns, fields to select by, and replicas.
+
+Understands members (`.a`, `['a']`, `\\.` in names), elements (`[0]`, `[-1]`, `[0:2]`, `[*]`), comparisons
+(`[?(@.type=="Ready")]`) and `..` for all depths. Left out: what templates do with several results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+_NAME = re.compile(r"(?:[^\\.\[\]'\"]|\\.)+")
+_INDEX = re.compile(r"\s*(-?\d+)?\s*(?:(:)\s*(-?\d+)?\s*(?::\s*(\d+)\s*)?)?")
+_FILTER = re.compile(r"\?\(\s*(@[^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)")
+_SIMPLE = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*)+")
+_MOST_STEPS = 64
+
+Step = Callable[[Any], Iterator[Any]]
+
+
+class PathError(ValueError):
+    """A path that cannot be read, with the reason."""
+
+
+def is_simple(path: str) -> bool:
+    """Whether a path goes through members only, as paths must that something is written to."""
+    return _SIMPLE.fullmatch(path) is not None
+
+
+def simple(path: str) -> tuple[str, ...]:
+    return tuple(path.removeprefix(".").split("."))
+
+
+@lru_cache(maxsize=4096)
+def parse(path: str) -> tuple[Step, ...]:
+    """The steps of a path; raises PathError."""
+    text = path.strip()
+    if text.startswith("{") and text.endswith("}"):
+        text = text[1:-1].strip()
+    text = text.removeprefix("$")
+    if text and text[0] not in ".[":
+        raise PathError(f"unexpected {text[0]!r} at the beginning: a path begins with . or [")
+    steps = list(_steps(text))
+    if len(steps) > _MOST_STEPS:
+        raise PathError(f"{len(steps)} steps: a path may have at most {_MOST_STEPS}")
+    return tuple(steps)
+
+
+def find(path: str, value: Any) -> Iterator[Any]:
+    """Everything that a path leads to; nothing where it leads nowhere."""
+    found: Iterator[Any] = iter((value,))
+    for step in parse(path):
+        found = _each(step, found)
+    return found
+
+
+def first(path: str, value: Any) -> Any:
+    """The first thing that a path leads to, or None."""
+    return next(find(path, value), None)
+
+
+def text(value: Any) -> str:
+    """A value of several parts in a cell."""
+    return msgspec.json.encode(value).decode()
+
+
+def _each(step: Step, values: Iterator[Any]) -> Iterator[Any]:
+    return (found for value in values for found in step(value))
+
+
+def _steps(text: str) -> Iterator[Step]:
+    position = 0
+    while position < len(text):
+        if text.startswith("..", position):
+            yield _everywhere
+            position += 1 if text[position + 2 : position + 3] not in ("[", "") else 2
+        elif text[position] == ".":
+            match = _NAME.match(text, position + 1)
+            if match is None:
+                if text[position + 1 : position + 2] == "[" or position + 1 == len(text):
+                    position += 1
+                    continue
+                raise PathError(f"a name is missing at position {position + 1}")
+            yield _wildcard if match[0] == "*" else _member(re.sub(r"\\(.)", r"\1", match[0]))
+            position = match.end()
+        elif text[position] == "[":
+            end = _closing(text, position)
+            yield _bracket(text[position + 1 : end])
+            position = end + 1
+        else:
+            raise PathError(f"unexpected {text[position]!r} at position {position}")
+
+
+def _closing(text: str, position: int) -> int:
+    depth, quoted = 0, ""
+    for index in range(position, len(text)):
+        char = text[index]
+        if quoted:
+            quoted = "" if char == quoted else quoted
+        elif char in "'\"":
+            quoted = char
+        elif char in "[]":
+            depth += 1 if char == "[" else -1
+            if depth == 0:
+                return index
+    raise PathError("unterminated array: ] is missing")
+
+
+def _bracket(text: str) -> Step:
+    if text.strip() == "*":
+        return _wildcard
+    if text[:1] in "'\"" and text[-1:] == text[:1] and len(text) > 1:
+        return _member(text[1:-1])
+    if match := _FILTER.fullmatch(text.strip()):
+        return _filter(*match.groups())
+    if text.strip() and (match := _INDEX.fullmatch(text)):
+        return _elements(*match.groups())
+    raise PathError(f"invalid array index {text!r}")
+
+
+def _member(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _wildcard(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _everywhere(value: Any) -> Iterator[Any]:
+    yield value
+    for child in _wildcard(value):
+        yield from _everywhere(child)
+
+
+def _elements(start: str | None, colon: str | None, stop: str | None, stride: str | None) -> Step:
+    low = int(start) if start is not None else None
+    high = int(stop) if stop is not None else None
+    by = int(stride or 1)
+    if by < 1:
+        raise PathError("the step of a slice must be positive")
+
+    def step(value: Any) -> Iterator[Any]:
+        if not isinstance(value, list):
+            return
+        if colon:
+            yield from value[low:high:by]
+        elif low is not None and -len(value) <= low < len(value):
+            yield value[low]
+
+    return step
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+}
+
+
+def _filter(path: str, operator: str | None, literal: str | None) -> Step:
+    parse(path[1:])
+    wanted = _literal(literal) if literal is not None else None
+
+    def holds(item: Any) -> bool:
+        found = first(path[1:], item)
+        if operator is None:
+            return found is not None
+        if isinstance(found, bool) is not isinstance(wanted, bool):
+            return operator == "!="
+        try:
+            return found is not None and _COMPARE[operator](found, wanted)
+        except TypeError:
+            return False
+
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list):
+            yield from filter(holds, value)
+
+    return step
+
+
+def _literal(text: str) -> Any:
+    if text[:1] == "'" and text[-1:] == "'" and len(text) > 1:
+        return text[1:-1]
+    try:
+        return msgspec.json.decode(text.encode())
+    except msgspec.DecodeError as error:
+        raise PathError(f"{text} is neither a text in quotes nor a number") from error

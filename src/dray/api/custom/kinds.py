@@ -1,0 +1,225 @@
+"""A definition as a resource: its names, versions, schemas, and what clients see of its objects.
+
+`custom_resource` makes the row that routing, discovery, storage and patches work with. The schema of each version is
+also told to `dray.api.schema`, in the words of the table, so that server-side apply knows whose field is whose.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from dray.api import schema
+from dray.api.custom import jsonpath
+from dray.api.custom.objects import CustomObject, members
+from dray.api.custom.structure import ANYTHING, Node, compiled
+from dray.api.errors import BadRequest
+from dray.api.resources.row import Resource
+from dray.api.types import apiextensions
+from dray.api.wire import Tree
+
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_PLAIN = {"string": "str", "integer": "i64", "number": "num", "boolean": "bool"}
+_numbers = itertools.count(1)
+
+
+class Version(msgspec.Struct, frozen=True, eq=False):
+    """One version of a custom kind."""
+
+    name: str
+    node: Node
+    message: str  # what the schema is called in `dray.api.schema`
+    spec: apiextensions.CustomResourceDefinitionVersion
+
+    @property
+    def scale(self) -> apiextensions.CustomResourceSubresourceScale | None:
+        return self.spec.subresources.scale if self.spec.subresources is not None else None
+
+    @property
+    def has_status(self) -> bool:
+        return self.spec.subresources is not None and self.spec.subresources.status is not None
+
+
+class CustomKind:
+    """What a definition says about its objects."""
+
+    def __init__(self, definition: apiextensions.CustomResourceDefinition) -> None:
+        self.definition = definition
+        names = definition.status.acceptedNames
+        self.list_kind = names.listKind or f"{definition.spec.names.kind}List"
+        number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
+        self.versions: dict[str, Version] = {}
+        for spec in definition.spec.versions:
+            node = compiled(schema_of(spec))
+            self.versions[spec.name] = Version(spec.name, node, self._message(spec.name, number), spec)
+
+    def _message(self, version: str, number: int) -> str:
+        spec = self.definition.spec
+        return f"{'.'.join(reversed(spec.group.split('.')))}.{version}.{spec.names.kind}#{number}"
+
+    @cached_property
+    def stored(self) -> str:
+        return next(spec.name for spec in self.definition.spec.versions if spec.storage)
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.definition.spec.versions if spec.served)
+
+    @property
+    def converts(self) -> bool:
+        """Whether versions differ in more than their name."""
+        conversion = self.definition.spec.conversion
+        return conversion is not None and conversion.strategy == "Webhook"
+
+    @property
+    def fills_on_read(self) -> bool:
+        """Whether objects that were stored before the definition changed may lack defaults that it has now."""
+        changed = self.definition.metadata.generation > 1
+        return changed and any(version.node.has_defaults for version in self.versions.values())
+
+    def message(self, version: str) -> str:
+        """The schema of a version, as it is known to `dray.api.schema`."""
+        found = self.versions[version]
+        if not schema.is_known(found.message):
+            schema.define(dict(_messages(found, self.definition.spec)))
+        return found.message
+
+    def forget(self) -> None:
+        """Take back what was told to `dray.api.schema`."""
+        for version in self.versions.values():
+            schema.forget(version.message)
+
+    # What clients see
+
+    def subresources(self, version: str) -> tuple[str, ...]:
+        return tuple(_subresources(self.versions[version]))
+
+    def scale(self, version: str, obj: CustomObject) -> tuple[int, int, str]:
+        """Replicas wanted and there, and the selector of what is scaled."""
+        paths = self.versions[version].scale
+        assert paths is not None
+        tree = members(obj)
+        wanted, there = _number(tree, paths.specReplicasPath), _number(tree, paths.statusReplicasPath)
+        selector = jsonpath.first(paths.labelSelectorPath, tree) if paths.labelSelectorPath else ""
+        return wanted, there, selector if isinstance(selector, str) else ""
+
+    def rescale(self, version: str, tree: Tree, replicas: int) -> None:
+        """Write the number of replicas into a tree."""
+        paths = self.versions[version].scale
+        assert paths is not None
+        *parents, last = jsonpath.simple(paths.specReplicasPath)
+        for name in parents:
+            tree = tree.setdefault(name, {})
+            if not isinstance(tree, dict):
+                raise BadRequest(f"{paths.specReplicasPath} cannot be written: {name} is no object")
+        tree[last] = replicas
+
+    def selectable(self, version: str) -> dict[str, str]:
+        """The fields that a version lets itself be selected by, with their paths."""
+        return {
+            field.jsonPath.removeprefix("."): field.jsonPath for field in self.versions[version].spec.selectableFields
+        }
+
+
+def selected_text(path: str, obj: CustomObject) -> str:
+    """The value of a field as a selector compares it."""
+    value = jsonpath.first(path, members(obj))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None or isinstance(value, (dict, list)) else str(value)
+
+
+def _number(tree: Tree, path: str) -> int:
+    value = jsonpath.first(path, tree)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def schema_of(version: apiextensions.CustomResourceDefinitionVersion) -> Tree:
+    found = version.schema.openAPIV3Schema if version.schema is not None else None
+    return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def custom_resource(definition: apiextensions.CustomResourceDefinition) -> Resource:
+    """The row of a definition whose names are accepted."""
+    kind = CustomKind(definition)
+    names, spec = definition.status.acceptedNames, definition.spec
+    sub = {name for version in kind.versions.values() for name in _subresources(version)}
+    return Resource(
+        spec.group,
+        names.plural,
+        names.kind,
+        CustomObject,
+        versions=kind.served,
+        stored=kind.stored,
+        namespaced=spec.scope == "Namespaced",
+        short_names=names.shortNames,
+        categories=names.categories,
+        subresources=tuple(sorted(sub)),
+        verbs=VERBS,
+        custom=kind,
+        singular=names.singular,
+    )
+
+
+def _subresources(version: Version) -> Iterator[str]:
+    if version.has_status:
+        yield "status"
+    if version.scale is not None:
+        yield "scale"
+
+
+# The schema in the words of the table
+
+
+def _messages(
+    version: Version, spec: apiextensions.CustomResourceDefinitionSpec
+) -> Iterator[tuple[str, schema.Message]]:
+    kinds = ((spec.group, version.name, spec.names.kind),)
+    yield from _message(version.node, version.message, kinds, whole=True)
+
+
+def _message(
+    node: Node, name: str, kinds: tuple[tuple[str, str, str], ...] = (), whole: bool = False
+) -> Iterator[tuple[str, schema.Message]]:
+    fields: dict[str, schema.Field] = {}
+    if whole or node.embedded:
+        fields = {"apiVersion": schema.Field("str"), "kind": schema.Field("str")}
+        fields["metadata"] = schema.Field(f"ref:{META}ObjectMeta", always=True)
+    for key, part in node.properties.items():
+        if key in fields:
+            continue
+        type_, inner = _type(part, f"{name}/{key}")
+        yield from inner
+        fields[key] = schema.Field(
+            type_,
+            default=None if part.default is msgspec.UNSET else part.default,
+            list_type=_list_type(part),
+            keys=part.map_keys,
+            map_type="atomic" if part.atomic else "",
+        )
+    yield name, schema.Message(fields, kinds, "atomic" if node.atomic else "", node.preserves)
+
+
+def _list_type(node: Node) -> Any:
+    is_list = node.list_type == "set" or (node.list_type == "map" and node.items is not None and node.items.properties)
+    return node.list_type if is_list else ""
+
+
+def _type(node: Node, name: str) -> tuple[str, Iterator[tuple[str, schema.Message]]]:
+    """The type of a place, and the messages that it needs."""
+    if node.int_or_string:
+        return "intstr", iter(())
+    if node.type == "array":
+        item, inner = _type(node.items or ANYTHING, f"{name}[]")
+        return f"[{item}", inner
+    if node.type == "object" and (node.properties or node.embedded):
+        return f"ref:{name}", _message(node, name)
+    if node.type == "object" and node.additional is not None and node.additional is not ANYTHING:
+        item, inner = _type(node.additional, f"{name}{{}}")
+        return f"{{{item}", inner
+    return _PLAIN.get(node.type, schema.ANY), iter(())

@@ -1,0 +1,117 @@
+"""Schemas of custom resources, compiled once for all walks over trees.
+
+A definition's OpenAPI v3 schema is structural: the skeleton says which members there are, and everything else judges
+values. `compiled` reads a schema that `validation.definitions` let through; it never fails on one. References do not
+exist, so a schema is a finite tree.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from dray.api.wire import Tree
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One of `x-kubernetes-validations`."""
+
+    rule: str
+    message: str = ""
+    message_expression: str = ""
+    reason: str = "FieldValueInvalid"
+    field_path: str = ""
+    optional_old: bool = False
+
+
+class Node(msgspec.Struct, eq=False, weakref=True):
+    """One place in an object: what may stand there."""
+
+    schema: Tree
+    type: str = ""
+    properties: dict[str, Node] = {}
+    additional: Node | None = None  # of the values of a map
+    items: Node | None = None
+    default: Any = UNSET
+    nullable: bool = False
+    preserves: bool = False  # unknown members stay
+    embedded: bool = False  # a whole object, with apiVersion, kind and metadata
+    int_or_string: bool = False
+    required: tuple[str, ...] = ()
+    list_type: str = ""
+    map_keys: tuple[str, ...] = ()
+    atomic: bool = False  # of an object: x-kubernetes-map-type
+    rules: tuple[Rule, ...] = ()
+    pattern: Any = None
+    all_of: tuple[Node, ...] = ()
+    any_of: tuple[Node, ...] = ()
+    one_of: tuple[Node, ...] = ()
+    negated: Node | None = None
+    has_defaults: bool = False  # here or below
+    has_rules: bool = False
+    has_keys: bool = False  # a list here or below is a set, or a map by keys
+    has_choices: bool = False  # here: allOf, anyOf, oneOf or not
+
+
+ANYTHING = Node({}, preserves=True)
+
+
+def compiled(schema: Tree) -> Node:
+    """The node of a schema."""
+    additional, items = schema.get("additionalProperties"), schema.get("items")
+    node = Node(
+        schema,
+        schema.get("type", ""),
+        {name: compiled(part) for name, part in (schema.get("properties") or {}).items()},
+        compiled(additional) if isinstance(additional, dict) else ANYTHING if additional is True else None,
+        compiled(items) if isinstance(items, dict) else None,
+        schema.get("default", UNSET),
+        bool(schema.get("nullable")),
+        bool(schema.get("x-kubernetes-preserve-unknown-fields")),
+        bool(schema.get("x-kubernetes-embedded-resource")),
+        bool(schema.get("x-kubernetes-int-or-string")),
+        tuple(schema.get("required") or ()),
+        schema.get("x-kubernetes-list-type", ""),
+        tuple(schema.get("x-kubernetes-list-map-keys") or ()),
+        schema.get("x-kubernetes-map-type") == "atomic",
+        tuple(map(_rule, schema.get("x-kubernetes-validations") or ())),
+        _pattern(schema.get("pattern", "")),
+        tuple(map(compiled, schema.get("allOf") or ())),
+        tuple(map(compiled, schema.get("anyOf") or ())),
+        tuple(map(compiled, schema.get("oneOf") or ())),
+        compiled(schema["not"]) if schema.get("not") else None,
+    )
+    below = [*node.properties.values(), *filter(None, (node.additional, node.items))]
+    node.has_defaults = node.default is not UNSET or any(part.has_defaults for part in below)
+    node.has_keys = node.list_type in ("set", "map") or any(part.has_keys for part in below)
+    node.has_choices = bool(node.all_of or node.any_of or node.one_of or node.negated)
+    node.has_rules = bool(node.rules) or any(part.has_rules for part in (*below, *node.all_of))
+    return node
+
+
+def _rule(tree: Tree) -> Rule:
+    return Rule(
+        tree.get("rule", ""),
+        tree.get("message", ""),
+        tree.get("messageExpression", ""),
+        tree.get("reason") or "FieldValueInvalid",
+        tree.get("fieldPath", ""),
+        bool(tree.get("optionalOldSelf")),
+    )
+
+
+def _pattern(text: str) -> Any:
+    """A pattern that takes linear time, however it is written."""
+    if not text:
+        return None
+    import re2  # loads a library, and most schemas have no pattern
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error:
+        return re.compile(r"(?!)")  # not reached: definitions with a bad pattern are refused

@@ -1,0 +1,235 @@
+"""Whether the values of a custom object are what its schema says, in Kubernetes' words.
+
+Every value is judged by its own rules and those of `allOf`, `anyOf`, `oneOf` and `not`; the first thing wrong with a
+text or a number is told, and everything wrong with the members of objects and lists. Left out: rules in CEL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from dray.api.custom.formats import is_format
+from dray.api.custom.structure import Node
+from dray.api.errors import FieldError, duplicate, invalid, required, shown, too_long, too_many, unsupported
+from dray.api.wire import Tree
+
+Errors = Iterator[FieldError]
+_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+_WHOLE = "<nil>"  # where Kubernetes looks for what is wrong with a choice of schemas
+
+
+def type_name(value: Any) -> str:
+    return "null" if value is None else _TYPES[type(value)]
+
+
+def value_faults(node: Node, value: Any) -> list[FieldError]:
+    """What is wrong with a value, by paths from it."""
+    return [*_judged(node, value, ""), *_lists(node, value, "")]
+
+
+def _judged(node: Node, value: Any, path: str) -> Errors:
+    if value is None and node.nullable:
+        return
+    wanted = _wrong_type(node, value)
+    if wanted:
+        yield _type_error(path, wanted, type_name(value))
+        return
+    if node.has_choices:
+        yield from _choices(node, value, path)
+    judge = _JUDGES.get(type(value))
+    if judge is not None:
+        yield from judge(node, value, path)
+    allowed = node.schema.get("enum")
+    if allowed is not None and not any(same(value, option) for option in allowed):
+        yield _not_supported(path, value, allowed)
+    if isinstance(value, dict):
+        yield from _members(node, value, path)
+    elif isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            yield from _judged(node.items, item, f"{path}[{index}]")
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equality of JSON values: true is not 1."""
+    if isinstance(left, bool) is not isinstance(right, bool):
+        return False
+    return bool(left == right)
+
+
+def _wrong_type(node: Node, value: Any) -> str:
+    """The type that was expected, if it is another."""
+    if node.int_or_string:
+        right = isinstance(value, str) or _is_integer(value)
+        return "" if right else "integer,string"
+    if not node.type:
+        return ""
+    actual = type_name(value)
+    if actual == node.type or (node.type == "number" and actual == "integer"):
+        return ""
+    return "" if node.type == "integer" and _is_integer(value) else node.type
+
+
+def _is_integer(value: Any) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+
+
+def _type_error(path: str, wanted: str, actual: str) -> FieldError:
+    text = f"{path} in body must be of type {wanted}: {shown(actual)}"
+    return FieldError("FieldValueTypeInvalid", path, f"Invalid value: {shown(actual)}: {text}")
+
+
+def _not_supported(path: str, value: Any, allowed: list[Any]) -> FieldError:
+    if isinstance(value, str) and all(isinstance(option, str) for option in allowed):
+        return unsupported(path, value, allowed)
+    options = ", ".join(shown(msgspec.json.encode(option).decode()) for option in allowed)
+    text = f"Unsupported value: {shown(value)}: supported values: {options}"
+    return FieldError("FieldValueNotSupported", path, text)
+
+
+# One kind of value
+
+
+def _text(node: Node, value: str, path: str) -> Errors:
+    schema = node.schema
+    longest, shortest = schema.get("maxLength"), schema.get("minLength")
+    if longest is not None and len(value) > longest:
+        yield too_long(path, longest)
+    elif shortest is not None and len(value) < shortest:
+        yield _should(path, value, f"should be at least {shortest} chars long")
+    elif node.pattern is not None and not node.pattern.search(value):
+        yield _should(path, value, f"should match '{schema['pattern']}'")
+    format_ = schema.get("format")
+    if format_ and not is_format(format_, value):
+        text = f"{path} in body must be of type {format_}: {shown(value)}"
+        yield FieldError("FieldValueTypeInvalid", path, f"Invalid value: {shown(value)}: {text}")
+
+
+def _should(path: str, value: Any, text: str) -> FieldError:
+    return invalid(path, value, f"{path} in body {text}")
+
+
+def _number(node: Node, value: float, path: str) -> Errors:
+    schema = node.schema
+    low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
+    if step and not float(value / step).is_integer():
+        yield _should(path, value, f"should be a multiple of {_plain(step)}")
+    if high is not None:
+        exclusive = schema.get("exclusiveMaximum")
+        if value > high or (exclusive and value == high):
+            yield _should(path, value, f"should be less than {'' if exclusive else 'or equal to '}{_plain(high)}")
+    if low is not None:
+        exclusive = schema.get("exclusiveMinimum")
+        if value < low or (exclusive and value == low):
+            yield _should(path, value, f"should be greater than {'' if exclusive else 'or equal to '}{_plain(low)}")
+    if schema.get("format") == "int32" and not -(2**31) <= value < 2**31:
+        yield _should(path, value, "should be an int32")
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if float(number).is_integer() else str(number)
+
+
+def _list(node: Node, value: list[Any], path: str) -> Errors:
+    schema = node.schema
+    most, least = schema.get("maxItems"), schema.get("minItems")
+    if least is not None and len(value) < least:
+        yield _should(path, value, f"should have at least {least} items")
+    if most is not None and len(value) > most:
+        yield too_many(path, len(value), most)
+    if schema.get("uniqueItems") and len({msgspec.json.encode(item, order="sorted") for item in value}) < len(value):
+        yield _should(path, value, "shouldn't contain duplicates")
+
+
+def _object(node: Node, value: Tree, path: str) -> Errors:
+    schema = node.schema
+    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    if least is not None and len(value) < least:
+        yield _should(path, value, f"should have at least {least} properties")
+    if most is not None and len(value) > most:
+        yield too_many(path, len(value), most)
+    for name in node.required:
+        if name not in value:
+            yield required(f"{path}.{name}" if path else name)
+    if node.embedded:
+        for name in ("apiVersion", "kind"):
+            if not value.get(name):
+                yield required(f"{path}.{name}", "must not be empty")
+
+
+_JUDGES: dict[type, Callable[[Node, Any, str], Errors]] = {
+    str: _text,
+    int: _number,
+    float: _number,
+    list: _list,
+    dict: _object,
+}
+
+
+def _members(node: Node, value: Tree, path: str) -> Errors:
+    for name in sorted(value):
+        part = node.properties.get(name) or node.additional
+        if part is not None:
+            yield from _judged(part, value[name], f"{path}.{name}" if path else name)
+
+
+def _choices(node: Node, value: Any, path: str) -> Errors:
+    if node.any_of and not any(_fits(option, value) for option in node.any_of):
+        yield _choice(f"{shown(path)} must validate at least one schema (anyOf)")
+        yield from _judged(node.any_of[0], value, path)
+    if node.one_of:
+        count = sum(_fits(option, value) for option in node.one_of)
+        if count != 1:
+            how_many = f"Found {count} valid alternatives" if count else "Found none valid"
+            yield _choice(f"{shown(path)} must validate one and only one schema (oneOf). {how_many}")
+            if not count:
+                yield from _judged(node.one_of[0], value, path)
+    faults = [error for option in node.all_of for error in _judged(option, value, path)]
+    if faults:
+        yield _choice(f"{shown(path)} must validate all the schemas (allOf)")
+        yield from faults
+    if node.negated is not None and _fits(node.negated, value):
+        yield _choice(f"{shown(path)} must not validate the schema (not)")
+
+
+def _fits(node: Node, value: Any) -> bool:
+    return next(_judged(node, value, ""), None) is None
+
+
+def _choice(text: str) -> FieldError:
+    return invalid(_WHOLE, "", text)
+
+
+# Lists that are sets or maps
+
+
+def _lists(node: Node, value: Any, path: str) -> Errors:
+    if not node.has_keys:
+        return
+    if isinstance(value, dict):
+        for name in sorted(value):
+            part = node.properties.get(name) or node.additional
+            if part is not None:
+                yield from _lists(part, value[name], f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        if node.list_type in ("set", "map"):
+            yield from _repeated(node, value, path)
+        if node.items is not None:
+            for index, item in enumerate(value):
+                yield from _lists(node.items, item, f"{path}[{index}]")
+
+
+def _repeated(node: Node, value: list[Any], path: str) -> Errors:
+    seen: set[bytes] = set()
+    for index, item in enumerate(value):
+        key = item
+        if node.list_type == "map":
+            if not isinstance(item, dict):
+                continue
+            key = {name: item[name] for name in node.map_keys if name in item}
+        text = msgspec.json.encode(key, order="sorted")
+        if text in seen:
+            yield duplicate(f"{path}[{index}]", key)
+        seen.add(text)

@@ -1,0 +1,161 @@
+"""What a scheduling rule says of a node, as data: a code, what it is about, and the numbers behind it.
+
+The scheduler counts these reasons, explain lists them for each node. Left out: the rules (`dray.verdicts`), words
+(`wording`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from dray.api.reasons.claims import ClaimProblem
+from dray.api.reasons.devices import InputProblem, Reasons, TimedOut
+
+
+class SchedulingRule(StrEnum):
+    """A scheduling rule, by the name of Kubernetes' plugin."""
+
+    NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    NODE_NAME = "NodeName"
+    TAINT_TOLERATION = "TaintToleration"
+    NODE_AFFINITY = "NodeAffinity"
+    NODE_PORTS = "NodePorts"
+    NODE_RESOURCES_FIT = "NodeResourcesFit"
+    INTER_POD_AFFINITY = "InterPodAffinity"
+    POD_TOPOLOGY_SPREAD = "PodTopologySpread"
+    DYNAMIC_RESOURCES = "DynamicResources"
+
+
+class NodeCode(StrEnum):
+    """Why a rule refuses a node, in the order in which the rules are asked."""
+
+    UNSCHEDULABLE = "unschedulable"
+    OTHER_NAME = "other-name"
+    TAINT = "taint"
+    NODE_AFFINITY = "node-affinity"
+    PORTS = "ports"
+    TOO_MANY_PODS = "too-many-pods"
+    INSUFFICIENT = "insufficient"
+    POD_AFFINITY = "pod-affinity"
+    POD_ANTI_AFFINITY = "pod-anti-affinity"
+    EXISTING_ANTI_AFFINITY = "existing-anti-affinity"
+    SPREAD_LABEL = "spread-label"
+    SPREAD = "spread"
+    CLAIM_ELSEWHERE = "claim-elsewhere"
+    EXTENDED_LEFT_OVER = "extended-left-over"
+    EXTENDED_UNKNOWN = "extended-unknown"
+    CANNOT_ALLOCATE = "cannot-allocate"
+    DEVICES_TIMED_OUT = "devices-timed-out"
+    DEVICES_WRONG = "devices-wrong"
+
+
+RULE_OF: Mapping[NodeCode, SchedulingRule] = {
+    NodeCode.UNSCHEDULABLE: SchedulingRule.NODE_UNSCHEDULABLE,
+    NodeCode.OTHER_NAME: SchedulingRule.NODE_NAME,
+    NodeCode.TAINT: SchedulingRule.TAINT_TOLERATION,
+    NodeCode.NODE_AFFINITY: SchedulingRule.NODE_AFFINITY,
+    NodeCode.PORTS: SchedulingRule.NODE_PORTS,
+    NodeCode.TOO_MANY_PODS: SchedulingRule.NODE_RESOURCES_FIT,
+    NodeCode.INSUFFICIENT: SchedulingRule.NODE_RESOURCES_FIT,
+    NodeCode.POD_AFFINITY: SchedulingRule.INTER_POD_AFFINITY,
+    NodeCode.POD_ANTI_AFFINITY: SchedulingRule.INTER_POD_AFFINITY,
+    NodeCode.EXISTING_ANTI_AFFINITY: SchedulingRule.INTER_POD_AFFINITY,
+    NodeCode.SPREAD_LABEL: SchedulingRule.POD_TOPOLOGY_SPREAD,
+    NodeCode.SPREAD: SchedulingRule.POD_TOPOLOGY_SPREAD,
+    NodeCode.CLAIM_ELSEWHERE: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.EXTENDED_LEFT_OVER: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.EXTENDED_UNKNOWN: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.CANNOT_ALLOCATE: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.DEVICES_TIMED_OUT: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.DEVICES_WRONG: SchedulingRule.DYNAMIC_RESOURCES,
+}
+
+
+class NodeReason(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a rule refuses a node.
+
+    `subject` is what the code is about: the key of a taint, a resource, a topology key, a claim; `value` is that of the
+    taint. `wanted` is what the pod asks for (of a spread constraint: the skew that it allows), `found` what the node
+    could give (the skew that there would be). `problem` is the wrong input of claims, classes or devices.
+    """
+
+    code: NodeCode
+    subject: str = ""
+    value: str = ""
+    wanted: int | None = None
+    found: int | None = None
+    problem: InputProblem | None = None
+
+    @property
+    def rule(self) -> SchedulingRule:
+        return RULE_OF[self.code]
+
+
+class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What every rule says of one node. Nothing speaks against a node without reasons.
+
+    `devices` tells where devices ran out, `progress` how far a search came that was broken off.
+    """
+
+    node: str
+    reasons: tuple[NodeReason, ...] = ()
+    devices: Reasons | None = None
+    progress: TimedOut | None = None
+
+    @property
+    def fits(self) -> bool:
+        return not self.reasons
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the pod could run here if there were devices for its pending claims."""
+        return all(reason.code in DEVICE_CODES for reason in self.reasons)
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """The claims whose devices cannot be reached from the node."""
+        return tuple(reason.subject for reason in self.reasons if reason.code is NodeCode.CLAIM_ELSEWHERE)
+
+    @property
+    def rules(self) -> tuple[NodeReason, ...]:
+        """The reasons that have nothing to do with devices."""
+        return tuple(reason for reason in self.reasons if reason.rule is not SchedulingRule.DYNAMIC_RESOURCES)
+
+    @property
+    def problem(self) -> InputProblem | None:
+        return next((reason.problem for reason in self.reasons if reason.problem is not None), None)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether nobody found out in time if the node has devices."""
+        return any(reason.code is NodeCode.DEVICES_TIMED_OUT for reason in self.reasons)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the node has devices for all pending claims."""
+        return not any(reason.code in DEVICE_CODES for reason in self.reasons)
+
+
+DEVICE_CODES = frozenset({NodeCode.CANNOT_ALLOCATE, NodeCode.DEVICES_TIMED_OUT, NodeCode.DEVICES_WRONG})
+
+
+class Unschedulable(msgspec.Struct, frozen=True):
+    """Why a pod gets no node: what its condition and its events say.
+
+    `reasons` has for each reason the set of nodes, of `nodes` in all, as bits. Where the claims of the pod are in the way
+    before any node is looked at, `problem` says so; `wrong` is input that no node makes right. `nearest` is the node
+    where the pod came farthest with its devices, `late` one for which there was not enough time. `deallocates` says that a
+    claim in the way loses its devices now, `deletes` that one goes which an earlier attempt has left over.
+    """
+
+    nodes: int
+    reasons: Mapping[NodeReason, int] = {}
+    problem: ClaimProblem | None = None
+    wrong: InputProblem | None = None
+    nearest: Reasons | None = None
+    late: str = ""
+    deallocates: bool = False
+    deletes: bool = False

@@ -1,0 +1,389 @@
+"""Codes into words: the only module that makes sentences of decisions.
+
+`TEXTS` has one template for each code; where Kubernetes has a text, it is that text. A test that replaces every template
+by its code shows that no program reads a sentence. Left out: deciding anything.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from dray.api.binding_conditions import BindingState, DeviceBinding
+from dray.api.reasons.claims import ClaimCode, ClaimProblem
+from dray.api.reasons.devices import (
+    AlternativeReasons,
+    ConstraintReasons,
+    DeviceStep,
+    InputCode,
+    InputProblem,
+    PoolCode,
+    PoolProblem,
+    PoolReasons,
+    PoolState,
+    Reasons,
+    RequestConflict,
+    RequestReasons,
+    StepCode,
+    TimedOut,
+    TimeoutCode,
+)
+from dray.api.reasons.nodes import NodeCode, NodeReason, Unschedulable
+
+
+class Phrase(StrEnum):
+    """Sentences about several codes at once."""
+
+    CLAIM_SHORT = "claim-short"
+    REQUEST_SHORT = "request-short"
+    CONSTRAINT_DISTINCT = "constraint-distinct"
+    CONSTRAINT_NOBODY = "constraint-nobody"
+    CONSTRAINT_FEW = "constraint-few"
+    CONFLICT_ALONE = "conflict-alone"
+    CONFLICT_SHORT = "conflict-short"
+    CONFLICT_TOGETHER = "conflict-together"
+    TOGETHER = "together"
+    POOL_IS = "pool-is"
+    NO_NODES = "no-nodes"
+    ALL_NODES = "all-nodes"
+    SOME_NODES = "some-nodes"
+    ONE_NODE = "one-node"
+    BOUND = "bound"
+    NOT_BOUND = "not-bound"
+    DEVICES_PENDING = "devices-pending"
+    DEVICES_FAILED = "devices-failed"
+    DEVICES_LATE = "devices-late"
+    DEALLOCATED = "deallocated"
+    DELETED = "deleted"
+
+
+_HINT = (
+    "consider using CEL optional chaining (.? followed by orValue()) "
+    "or guarding the check with has() for optional fields"
+)
+_REQUEST = "claim {claim}, request {request}"
+_ALL = f"{_REQUEST}: asks for all devices, but resource pool {{pool}} is currently "
+_CAPACITY_OFF = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+_SELECTOR = "claim {claim}: selector #{number}"
+_CLASS_SELECTOR = "class {subject}: selector #{number}"
+_COMPILE = ": CEL compile error: {detail}"
+_RUNTIME = " on device {device}: CEL runtime error: {detail}"
+_CONSTRAINT = "claim {claim}: requests {requests} need {needed} devices that"
+_CONFLICT = "requests {requests} cannot be served together"
+_PRE_BIND = 'running PreBind plugin "DynamicResources"'
+_EMPTY = "CEL expression empty (unsupported selector type?)"
+
+TEXTS: dict[StrEnum, str] = {
+    StepCode.PUBLISHED: "published",
+    StepCode.CLASS: "match class {subject}",
+    StepCode.SELECTOR: "match selector #{number}",
+    StepCode.SUPPORTED: "supported with {subject} off",
+    StepCode.TOLERATED: "tolerated",
+    StepCode.FREE: "free",
+    StepCode.CAPACITY: "with enough capacity left",
+    StepCode.COUNTERS: "within the counters left",
+    StepCode.MATCHING: "share a value of {subject}",
+    StepCode.DISTINCT: "differ in {subject}",
+    PoolState.USABLE: "usable",
+    PoolState.INCOMPLETE: "being updated",
+    PoolState.INVALID: "invalid",
+    PoolCode.SLICES_MISSING: "incomplete: {published} of {expected} slices are published",
+    PoolCode.SLICE_COUNTS_DIFFER: "slices disagree about the number of slices: {expected}",
+    PoolCode.DUPLICATE_DEVICE: "device {device} appears in multiple slices",
+    PoolCode.DUPLICATE_COUNTER_SET: "counter set {counter_set} appears more than once",
+    PoolCode.UNKNOWN_COUNTER_SET: "device {device} consumes counter set {counter_set}, which is not published",
+    PoolCode.UNKNOWN_COUNTER: (
+        "device {device} consumes counter {counter} of counter set {counter_set}, which is not published"
+    ),
+    TimeoutCode.SELECTORS: "timed out while selectors were evaluated",
+    TimeoutCode.SEARCH: (f"timed out at {_REQUEST} (request {{number}} of {{requests}}), with {{got}} of its devices"),
+    InputCode.SUBREQUESTS_OFF: f"{_REQUEST}: has subrequests, but the DRAPrioritizedList feature is disabled",
+    InputCode.NO_REQUEST_TYPE: f"{_REQUEST}: has neither exactly nor firstAvailable (unsupported request type?)",
+    InputCode.CAPACITY_OFF: f"{_REQUEST}: {_CAPACITY_OFF}",
+    InputCode.SUBREQUEST_CAPACITY_OFF: f"claim {{claim}}, subrequest {{request}}: {_CAPACITY_OFF}",
+    InputCode.EMPTY_CONSTRAINT: (
+        "claim {claim}, constraint #{number}: empty constraint (unsupported constraint type?)"
+    ),
+    InputCode.EMPTY_SELECTOR: f"{_REQUEST}, selector #{{number}}: {_EMPTY}",
+    InputCode.CLASS_EMPTY_SELECTOR: f"{_CLASS_SELECTOR}: {_EMPTY}",
+    InputCode.ADMIN_ACCESS_OFF: f"{_REQUEST}: admin access is requested, but the feature is disabled",
+    InputCode.NO_CLASS_NAME: f"{_REQUEST}: missing device class name (unsupported request type?)",
+    InputCode.CLASS_NOT_FOUND: (
+        f'{_REQUEST}: could not retrieve device class {{subject}}: device class "{{subject}}" not found'
+    ),
+    InputCode.COUNT_MODE: f"{_REQUEST}: unsupported count mode {{subject}}",
+    InputCode.TOO_MANY_DEVICES: "claim {claim}: number of requested devices {number} exceeds the claim limit of {limit}",
+    InputCode.POOL_INCOMPLETE: f"{_ALL}being updated",
+    InputCode.POOL_INVALID: f"{_ALL}invalid",
+    InputCode.SELECTOR_COMPILE: f"{_SELECTOR}{_COMPILE}",
+    InputCode.CLASS_SELECTOR_COMPILE: f"{_CLASS_SELECTOR}{_COMPILE}",
+    InputCode.SELECTOR_RUNTIME: f"{_SELECTOR}{_RUNTIME}",
+    InputCode.CLASS_SELECTOR_RUNTIME: f"{_CLASS_SELECTOR}{_RUNTIME}",
+    InputCode.SELECTOR_MISSING_KEY: f"{_SELECTOR}{_RUNTIME}. {_HINT}",
+    InputCode.CLASS_SELECTOR_MISSING_KEY: f"{_CLASS_SELECTOR}{_RUNTIME}. {_HINT}",
+    InputCode.CONSTRAINT_REFUSED: (
+        f"{_REQUEST}: cannot add device {{device}} because a claim constraint would not be satisfied"
+    ),
+    InputCode.INVALID_POOLS: "invalid resource pools were encountered",
+    InputCode.NODE_SELECTOR_TERMS: ("create NodeSelector: unsupported ResourceSlice.NodeSelector with {number} terms"),
+    InputCode.UNKNOWN_NODE: "node {subject} is not known",
+    Phrase.CLAIM_SHORT: "claim {claim}: {requests}",
+    Phrase.REQUEST_SHORT: "request {request} needs {devices}: {steps}",
+    Phrase.CONSTRAINT_DISTINCT: f"{_CONSTRAINT} all differ in {{attribute}}",
+    Phrase.CONSTRAINT_NOBODY: f"{_CONSTRAINT} share {{attribute}}: no free device has it",
+    Phrase.CONSTRAINT_FEW: f"{_CONSTRAINT} share {{attribute}}: its best value, {{value}}, has {{best}} free",
+    Phrase.CONFLICT_ALONE: "request {requests} cannot be served within its constraints",
+    Phrase.CONFLICT_SHORT: (f"{_CONFLICT}: they need {{devices}}, and only {{best}} can serve any of them"),
+    Phrase.CONFLICT_TOGETHER: f"{_CONFLICT}: each could be served without the others",
+    Phrase.TOGETHER: "the requests cannot be served together",
+    Phrase.POOL_IS: "pool {pool} is {state}",
+    NodeCode.UNSCHEDULABLE: "node(s) were unschedulable",
+    NodeCode.OTHER_NAME: "node(s) didn't match the requested node name",
+    NodeCode.TAINT: "node(s) had untolerated taint {{{subject}: {value}}}",
+    NodeCode.NODE_AFFINITY: "node(s) didn't match Pod's node affinity/selector",
+    NodeCode.PORTS: "node(s) didn't have free ports for the requested pod ports",
+    NodeCode.TOO_MANY_PODS: "Too many pods",
+    NodeCode.INSUFFICIENT: "Insufficient {subject}",
+    NodeCode.POD_AFFINITY: "node(s) didn't match pod affinity rules",
+    NodeCode.POD_ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
+    NodeCode.EXISTING_ANTI_AFFINITY: "node(s) didn't satisfy existing pods anti-affinity rules",
+    NodeCode.SPREAD: "node(s) didn't match pod topology spread constraints",
+    NodeCode.SPREAD_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
+    NodeCode.CLAIM_ELSEWHERE: "resourceclaim not available on the node",
+    NodeCode.EXTENDED_LEFT_OVER: "cannot schedule extended resource claim",
+    NodeCode.EXTENDED_UNKNOWN: "cannot fit resource",
+    NodeCode.CANNOT_ALLOCATE: "cannot allocate all claims",
+    NodeCode.DEVICES_TIMED_OUT: "timed out trying to allocate devices",
+    NodeCode.DEVICES_WRONG: "{problem}",
+    Phrase.NO_NODES: "0/{nodes} nodes are available.",
+    Phrase.ALL_NODES: "0/{nodes} nodes are available: {why}.",
+    Phrase.SOME_NODES: "{count} {why}",
+    Phrase.ONE_NODE: "node {node}: {why}.",
+    Phrase.BOUND: "Successfully assigned {namespace}/{pod} to {node}",
+    Phrase.NOT_BOUND: "binding to node {node} failed: {error}",
+    Phrase.DEVICES_PENDING: "waiting for binding conditions for device on node {node}",
+    Phrase.DEVICES_FAILED: (
+        f'{_PRE_BIND}: device binding failed: claim={{claim}}, reason={{reason}}, message="{{message}}"'
+    ),
+    Phrase.DEVICES_LATE: f"{_PRE_BIND}: device binding timeout: claim={{claim}}",
+    Phrase.DEALLOCATED: "deallocation of ResourceClaim completed",
+    Phrase.DELETED: "deletion of ResourceClaim completed",
+    ClaimCode.GROUP_MISSING: 'podgroup "{group}" not found',
+    ClaimCode.GROUP_LACKS_CLAIM: 'podgroup "{group}" has no resource claim "{subject}"',
+    ClaimCode.NOT_CREATED: (
+        "ResourceClaim not created yet: waiting for the one of entry {entry} to be created from its template"
+    ),
+    ClaimCode.NOT_FOUND: 'resourceclaim "{claim}" not found',
+    ClaimCode.NOT_FOR_POD: "ResourceClaim {claim} was not created for pod {pod}",
+    ClaimCode.NOT_FOR_GROUP: "ResourceClaim {claim} was not created for PodGroup {group} of pod {pod}",
+    ClaimCode.DELETING: 'resourceclaim "{claim}" is being deleted',
+    ClaimCode.BEING_ALLOCATED: "resourceclaim is in the process of being allocated",
+    ClaimCode.CLASS_MISSING: "request {request}: device class {subject} does not exist",
+    ClaimCode.FULL: 'resourceclaim "{claim}" is in use by {limit} consumers, no more can be added',
+    ClaimCode.NOT_ALLOCATED: "ResourceClaim {claim} is not allocated",
+    ClaimCode.OUT_OF_REACH: "ResourceClaim {claim} is allocated where node {subject} cannot reach it",
+    ClaimCode.NOT_RESERVED: "pod {pod} ({pod_uid}) is not allowed to use ResourceClaim {claim} ({claim_uid})",
+}
+
+
+def say(code: StrEnum, /, **subjects: object) -> str:
+    """The text of a code with its subjects."""
+    return TEXTS[code].format(**subjects)
+
+
+# Devices: one thing each.
+
+
+def input_problem(problem: InputProblem) -> str:
+    """Wrong input, as Kubernetes words it."""
+    return say(
+        problem.code,
+        claim=problem.claim,
+        request=problem.request,
+        subject=problem.subject,
+        device=problem.device,
+        pool=problem.pool,
+        number=problem.number,
+        limit=problem.limit,
+        detail=problem.detail,
+    )
+
+
+def pool_problem(problem: PoolProblem) -> str:
+    """What is wrong with a pool."""
+    expected = ", ".join(str(count) for count in problem.expected)
+    return say(
+        problem.code,
+        published=problem.published,
+        expected=expected,
+        device=problem.device,
+        counter_set=problem.counter_set,
+        counter=problem.counter,
+    )
+
+
+def timed_out(progress: TimedOut) -> str:
+    """How far an allocation came before its time was up."""
+    return say(
+        progress.code,
+        claim=progress.claim,
+        request=progress.request,
+        number=progress.number,
+        requests=progress.requests,
+        got=progress.got,
+    )
+
+
+def step(found: DeviceStep) -> str:
+    """`3 match class gpu`."""
+    return f"{found.devices} {condition(found)}"
+
+
+def condition(found: DeviceStep) -> str:
+    """`match class gpu`."""
+    return say(found.code, subject=found.subject, number=found.number)
+
+
+# Devices: why a node cannot serve some claims.
+
+
+def line(reasons: Reasons) -> str:
+    """One line for an event: the first thing that explains the failure."""
+    if reasons.lacking is not None:
+        text = _shortage(reasons.lacking)
+    elif reasons.constraints:
+        text = _constraint(reasons.constraints[0])
+    elif reasons.conflict is not None:
+        text = _conflict(reasons.conflict)
+    else:
+        text = say(Phrase.TOGETHER)
+    return "; ".join([text, *(unusable_pool(pool) for pool in reasons.pools)])
+
+
+def tree(reasons: Reasons) -> str:
+    """Several lines for a person: every request with every step."""
+    lines = [f"node {reasons.node}"]
+    lines += [f"  {unusable_pool(pool)}: its devices are not used" for pool in reasons.pools]
+    for request in reasons.requests:
+        lines.append(f"  claim {request.claim}, request {request.request}")
+        for alternative in request.alternatives:
+            lines += _alternative_lines(alternative, named=len(request.alternatives) > 1)
+    lines += [f"  {_constraint(constraint)}" for constraint in reasons.constraints]
+    if reasons.conflict is not None and not reasons.explains(reasons.conflict):
+        lines.append(f"  {_conflict(reasons.conflict)}")
+    return "\n".join(lines)
+
+
+def unusable_pool(pool: PoolReasons) -> str:
+    """`pool gpu.example.com/n1 is being updated`."""
+    return say(Phrase.POOL_IS, pool=pool.pool, state=say(pool.state))
+
+
+def _devices(number: int, every: bool = False) -> str:
+    if every:
+        return f"all {number} devices" if number else "all devices"
+    return f"{number} device{'' if number == 1 else 's'}"
+
+
+def _shortage(request: RequestReasons) -> str:
+    parts = []
+    for alternative in request.alternatives:
+        until = alternative.steps.index(alternative.lost_at) + 1
+        steps = ", ".join(step(one) for one in alternative.steps[:until])
+        devices = _devices(alternative.needed, alternative.every)
+        parts.append(say(Phrase.REQUEST_SHORT, request=alternative.name, devices=devices, steps=steps))
+    return say(Phrase.CLAIM_SHORT, claim=request.claim, requests="; or ".join(parts))
+
+
+def _alternative_lines(alternative: AlternativeReasons, named: bool) -> list[str]:
+    title = f"alternative {alternative.name} needs" if named else "needs"
+    verdict = "enough" if alternative.enough else "too few"
+    lines = [f"    {title} {_devices(alternative.needed, alternative.every)}: {verdict}"]
+    lost = None if alternative.enough else alternative.lost_at
+    for one in alternative.steps:
+        mark = "  <- here" if one is lost else ""
+        lines.append(f"      {one.devices:>4} {condition(one)}{mark}")
+    return lines
+
+
+def _constraint(found: ConstraintReasons) -> str:
+    phrase = Phrase.CONSTRAINT_FEW if found.best else Phrase.CONSTRAINT_NOBODY
+    return say(
+        Phrase.CONSTRAINT_DISTINCT if found.distinct else phrase,
+        claim=found.claim,
+        requests=", ".join(found.requests),
+        needed=found.needed,
+        attribute=found.attribute,
+        value=found.best_value,
+        best=found.best,
+    )
+
+
+def _conflict(conflict: RequestConflict) -> str:
+    phrase = Phrase.CONFLICT_SHORT if conflict.devices < conflict.needed else Phrase.CONFLICT_TOGETHER
+    return say(
+        Phrase.CONFLICT_ALONE if len(conflict.requests) == 1 else phrase,
+        requests=", ".join(f"{request} of claim {claim}" for claim, request in conflict.requests),
+        devices=_devices(conflict.needed),
+        best=conflict.devices,
+    )
+
+
+# Nodes and claims.
+
+
+def node_reason(reason: NodeReason) -> str:
+    """What a rule says of a node, as Kubernetes words it."""
+    problem = input_problem(reason.problem) if reason.problem is not None else ""
+    return say(reason.code, subject=reason.subject, value=reason.value, problem=problem)
+
+
+def claim_problem(problem: ClaimProblem) -> str:
+    """Why a pod may not use a claim."""
+    return say(problem.code, **msgspec.structs.asdict(problem))
+
+
+def unschedulable(why: Unschedulable) -> str:
+    """Why a pod gets no node: first in Kubernetes' words, then what helps."""
+    if why.problem is not None:
+        return say(Phrase.ALL_NODES, nodes=why.nodes, why=claim_problem(why.problem))
+    if why.wrong is not None:
+        return say(Phrase.ALL_NODES, nodes=why.nodes, why=input_problem(why.wrong))
+    counts: dict[str, int] = {}
+    for reason, nodes in why.reasons.items():
+        text = node_reason(reason)
+        counts[text] = counts.get(text, 0) | nodes
+    listed = sorted(say(Phrase.SOME_NODES, count=nodes.bit_count(), why=text) for text, nodes in counts.items())
+    sentences = [say(Phrase.ALL_NODES if listed else Phrase.NO_NODES, nodes=why.nodes, why=", ".join(listed))]
+    if why.nearest is not None:
+        sentences.append(say(Phrase.ONE_NODE, node=why.nearest.node, why=line(why.nearest)))
+    if why.late:
+        sentences.append(say(Phrase.ONE_NODE, node=why.late, why=say(NodeCode.DEVICES_TIMED_OUT)))
+    if why.deallocates:
+        sentences.append(say(Phrase.DEALLOCATED))
+    if why.deletes:
+        sentences.append(say(Phrase.DELETED))
+    return " ".join(sentences)
+
+
+def bound(namespace: str, pod: str, node: str) -> str:
+    """That a pod has its node."""
+    return say(Phrase.BOUND, namespace=namespace, pod=pod, node=node)
+
+
+def not_bound(node: str, error: str) -> str:
+    """That a pod could not be given the node that was chosen."""
+    return say(Phrase.NOT_BOUND, node=node, error=error)
+
+
+def waits_for_devices(node: str) -> str:
+    """That drivers have not made the devices of a pod ready yet."""
+    return say(Phrase.DEVICES_PENDING, node=node)
+
+
+def devices_not_ready(found: DeviceBinding) -> str:
+    """That drivers did not make the devices of a pod ready: it failed, or took too long."""
+    if found.state is BindingState.FAILED:
+        return say(Phrase.DEVICES_FAILED, claim=found.claim, reason=found.reason, message=found.message)
+    return say(Phrase.DEVICES_LATE, claim=found.claim)

@@ -1,0 +1,82 @@
+"""One row of the table of resources: what a resource is called, in which versions it is served, what it is stored as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dray.api.wire import Wire
+
+if TYPE_CHECKING:
+    from dray.api.custom.kinds import CustomKind
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+CREATE_ONLY = ("create",)
+ALL = ("all",)  # the category that `kubectl get all` shows
+SCALED = ("scale", "status")
+
+DRA = "resource.k8s.io"
+SCHEDULING = "scheduling.k8s.io"
+RBAC = "rbac.authorization.k8s.io"
+ADMISSION = "admissionregistration.k8s.io"
+AUTHENTICATION = "authentication.k8s.io"
+AUTHORIZATION = "authorization.k8s.io"
+STORAGE = "storage.k8s.io"
+NETWORKING = "networking.k8s.io"
+FLOWCONTROL = "flowcontrol.apiserver.k8s.io"
+EXTENSIONS = "apiextensions.k8s.io"
+REGISTRATION = "apiregistration.k8s.io"
+
+# Where the schema keeps groups that are not part of io.k8s.api.
+_PACKAGES = {
+    EXTENSIONS: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    REGISTRATION: "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # asked, and looked up by, several times in every request
+class Resource:
+    """One resource of the API: its names, versions and stored type."""
+
+    group: str
+    plural: str
+    kind: str
+    type: type[Wire]
+    versions: tuple[str, ...] = ("v1",)  # in order of preference
+    stored: str = "v1"
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    gate: str | None = None  # served only while this feature gate is on
+    alias_of: str | None = None  # a second group that serves the same stored objects (events)
+    custom: CustomKind | None = None  # of a custom resource: what its definition says
+    singular: str = ""
+    inert: bool = False  # nothing here acts on such objects; whoever creates one is told
+    qualified: str = field(init=False)  # `resourceclaims.resource.k8s.io`; core resources have no suffix
+    prefix: str = field(init=False)  # where the objects of this resource are stored
+
+    def __post_init__(self) -> None:
+        qualified = f"{self.plural}.{self.group}" if self.group else self.plural
+        object.__setattr__(self, "singular", self.singular or self.kind.lower())
+        object.__setattr__(self, "qualified", qualified)
+        object.__setattr__(self, "prefix", f"{self.alias_of or qualified}/")
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"{self.prefix}{namespace}/{name}" if self.namespaced else f"{self.prefix}{name}"
+
+    def api_version(self, version: str | None = None) -> str:
+        version = version or self.stored
+        return f"{self.group}/{version}" if self.group else version
+
+    @property
+    def list_kind(self) -> str:
+        return self.custom.list_kind if self.custom is not None else f"{self.kind}List"
+
+    def message(self, version: str | None = None) -> str:
+        """The schema's name of this kind in a version."""
+        if self.custom is not None:
+            return self.custom.message(version or self.stored)
+        package = _PACKAGES.get(self.group) or f"io.k8s.api.{self.group.partition('.')[0] or 'core'}"
+        return f"{package}.{version or self.stored}.{self.kind}"

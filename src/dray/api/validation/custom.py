@@ -1,0 +1,56 @@
+"""Custom objects: metadata as everywhere, values by the schema of the version that the client speaks, rules in CEL."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from dray.api.custom import values
+from dray.api.custom.objects import CustomObject, whole
+from dray.api.custom.structure import Node
+from dray.api.errors import FieldError
+from dray.api.resources import Resource
+from dray.api.validation.context import Context
+from dray.api.validation.lists import Errors
+from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.wire import Wire
+
+# Faults after which rules are not asked: they would stumble over them.
+_BLOCKING = frozenset({"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
+_UNASKED = FieldError(
+    "FieldValueInvalid",
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+def create(resource: Resource, object_: Wire, context: Context) -> Errors:
+    obj = cast(CustomObject, object_)
+    yield from metadata(obj.metadata, resource.namespaced)
+    yield from _judged(_node(resource, context), obj, None, context)
+
+
+def update(resource: Resource, object_: Wire, old: Wire, context: Context) -> Errors:
+    obj, before = cast(CustomObject, object_), cast(CustomObject, old)
+    yield from metadata_update(obj.metadata, before.metadata)
+    yield from _judged(_node(resource, context), obj, before, context)
+
+
+def _node(resource: Resource, context: Context) -> Node:
+    assert resource.custom is not None
+    versions = resource.custom.versions
+    return versions[context.version if context.version in versions else resource.stored].node
+
+
+def _judged(node: Node, obj: CustomObject, old: CustomObject | None, context: Context) -> Errors:
+    tree = whole(obj)
+    found = values.value_faults(node, tree)
+    yield from found
+    if not node.has_rules:
+        return
+    if any(fault.reason in _BLOCKING for fault in found):
+        yield _UNASKED
+    else:
+        yield from context.rule_errors(node, tree, msgspec.to_builtins(old) if old is not None else None)

@@ -1,0 +1,129 @@
+"""Sets of pods with an identity, the revisions that sets remember, and budgets for disrupting pods."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.types import apps, policy
+from dray.api.validation.context import Context
+from dray.api.validation.lists import Errors, at_least, unchanged
+from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.validation.paths import SPEC, STATUS, Path
+from dray.api.validation.placement import label_selector
+from dray.api.validation.workloads import scaled, selected_template
+
+_RETENTION = ("Delete", "Retain")
+_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_MUTABLE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+_COUNTS = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
+
+
+# StatefulSet
+
+
+def create_stateful_set(stateful_set: apps.StatefulSet, context: Context) -> Errors:
+    yield from metadata(stateful_set.metadata, namespaced=True)
+    yield from _stateful_set_spec(stateful_set.spec)
+
+
+def update_stateful_set(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
+    yield from metadata_update(stateful_set.metadata, old.metadata)
+    yield from _stateful_set_spec(stateful_set.spec)
+    allowed = {name: getattr(stateful_set.spec, name) for name in _MUTABLE}
+    if replace(old.spec, **allowed) != stateful_set.spec:
+        listed = ", ".join(f"'{name}'" for name in _MUTABLE[:-1])
+        text = f"updates to statefulset spec for fields other than {listed} and '{_MUTABLE[-1]}' are forbidden"
+        yield forbidden(SPEC, text)
+
+
+def _stateful_set_spec(spec: apps.StatefulSetSpec) -> Errors:
+    if spec.podManagementPolicy not in ("OrderedReady", "Parallel"):
+        yield invalid(SPEC / "podManagementPolicy", spec.podManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
+    yield from _update_strategy(spec.updateStrategy, SPEC / "updateStrategy")
+    retention = spec.persistentVolumeClaimRetentionPolicy
+    if retention is not None:
+        path = SPEC / "persistentVolumeClaimRetentionPolicy"
+        for field in ("whenDeleted", "whenScaled"):
+            if getattr(retention, field) not in _RETENTION:
+                yield unsupported(path / field, getattr(retention, field), _RETENTION)
+    for field in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
+        yield from at_least(getattr(spec, field), 0, SPEC / field)
+    if spec.ordinals is not None:
+        yield from at_least(spec.ordinals.start, 0, SPEC / "ordinals" / "start")
+    yield from selected_template(spec.selector, spec.template, "statefulset", ("Always",))
+
+
+def _update_strategy(strategy: apps.StatefulSetUpdateStrategy, path: Path) -> Errors:
+    update = strategy.rollingUpdate
+    if strategy.type == "OnDelete":
+        if update is not None:
+            yield invalid(path / "rollingUpdate", update, "only allowed for updateStrategy 'RollingUpdate'")
+    elif strategy.type != "RollingUpdate":
+        yield invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+    elif update is not None:
+        yield from at_least(update.partition, 0, path / "rollingUpdate" / "partition")
+        here = path / "rollingUpdate" / "maxUnavailable"
+        yield from scaled(update.maxUnavailable, here)
+        if update.maxUnavailable in (0, "0%"):
+            yield invalid(here, update.maxUnavailable, "cannot be 0")
+
+
+# ControllerRevision
+
+
+def create_revision(revision: apps.ControllerRevision, context: Context) -> Errors:
+    yield from metadata(revision.metadata, namespaced=True)
+    yield from at_least(revision.revision, 0, Path("revision"))
+    if revision.data is None:
+        yield required("data", "data is mandatory")
+
+
+def update_revision(revision: apps.ControllerRevision, old: apps.ControllerRevision, context: Context) -> Errors:
+    yield from metadata_update(revision.metadata, old.metadata)
+    yield from unchanged(revision.data, old.data, Path("data"), revision.data)
+    yield from at_least(revision.revision, 0, Path("revision"))
+
+
+# PodDisruptionBudget
+
+
+def create_budget(budget: policy.PodDisruptionBudget, context: Context) -> Errors:
+    yield from metadata(budget.metadata, namespaced=True)
+    yield from _budget_spec(budget.spec)
+
+
+def update_budget(budget: policy.PodDisruptionBudget, old: policy.PodDisruptionBudget, context: Context) -> Errors:
+    yield from metadata_update(budget.metadata, old.metadata)
+    yield from _budget_spec(budget.spec)
+
+
+def update_budget_status(
+    budget: policy.PodDisruptionBudget, old: policy.PodDisruptionBudget, context: Context
+) -> Errors:
+    yield from metadata_update(budget.metadata, old.metadata)
+    for field in _COUNTS:
+        yield from at_least(getattr(budget.status, field), 0, STATUS / field)
+
+
+def _budget_spec(spec: policy.PodDisruptionBudgetSpec) -> Errors:
+    if spec.minAvailable is not None and spec.maxUnavailable is not None:
+        yield invalid(SPEC, spec, "minAvailable and maxUnavailable cannot be both set")
+    for field in ("minAvailable", "maxUnavailable"):
+        value = getattr(spec, field)
+        faults = list(scaled(value, SPEC / field))
+        yield from faults
+        if not faults and isinstance(value, str) and int(value[:-1]) > 100:
+            yield invalid(SPEC / field, value, "must not be greater than 100%")
+    yield from label_selector(spec.selector, SPEC / "selector")
+    policy_ = spec.unhealthyPodEvictionPolicy
+    if policy_ is not None and policy_ not in _EVICTION_POLICIES:
+        yield unsupported(SPEC / "unhealthyPodEvictionPolicy", policy_, _EVICTION_POLICIES)

@@ -1,0 +1,157 @@
+"""May this pod use this claim: what each check says, for each purpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dray.api import podclaims
+from dray.api.claim_access import Knowledge, PodClaims, Purpose, claim_problem, claims_of, missing_for
+from dray.api.podclaims import Sharing
+from dray.api.reasons.claims import ClaimCode
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+
+WAIT, PLACE, RESERVE, START = Purpose.WAIT, Purpose.PLACE, Purpose.RESERVE, Purpose.START
+HERE = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}
+BY_NAME = {"name": "e", "resourceClaimName": "c"}
+FROM_TEMPLATE = {"name": "e", "resourceClaimTemplateName": "t"}
+OF_GROUP = {"name": "e", "podGroupResourceClaim": "shared"}
+MADE = [{"name": "e", "resourceClaimName": "c"}]
+GROUP = msgspec.convert(
+    {
+        "metadata": {"name": "g", "namespace": "ns", "uid": "uid-g"},
+        "spec": {
+            "schedulingPolicy": {"basic": {}},
+            "resourceClaims": [{"name": "shared", "resourceClaimTemplateName": "t"}],
+        },
+    },
+    PodGroup,
+)
+
+EQUAL = {"name": "shared", "resourceClaimTemplateName": "t"}
+MADE_EQUAL = [{"name": "shared", "resourceClaimName": "c"}]
+
+
+def pod(*entries: dict[str, Any], made: list[dict[str, str]] | None = None, group: str = "", node: str = "n") -> Pod:
+    spec: dict[str, Any] = {"resourceClaims": list(entries or (BY_NAME,)), "nodeName": node}
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    metadata = {"name": "p", "namespace": "ns", "uid": "uid-p"}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"resourceClaimStatuses": made or []}}, Pod)
+
+
+def claim(
+    *, owner: str = "", allocated: bool = False, users: int = 0, for_pod: bool = False, deleting: bool = False
+) -> ResourceClaim:
+    kind = "PodGroup" if owner == "g" else "Pod"
+    owners = [{"apiVersion": "v1", "kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}]
+    listed = [{"resource": "pods", "name": f"q{i}", "uid": f"uid-q{i}"} for i in range(users)]
+    listed += [{"resource": "pods", "name": "p", "uid": "uid-p"}] if for_pod else []
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1, "allocationMode": "ExactCount"}}]
+    tree = {
+        "metadata": {
+            "name": "c",
+            "namespace": "ns",
+            "uid": "uid-c",
+            "ownerReferences": owners if owner else [],
+            "deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None,
+        },
+        "spec": {"devices": {"requests": requests}},
+        "status": {"reservedFor": listed, **({"allocation": {"nodeSelector": HERE}} if allocated else {})},
+    }
+    return msgspec.convert(tree, ResourceClaim)
+
+
+def code(
+    purpose: Purpose, wanted: Pod, found: ResourceClaim | None, group: PodGroup | None = None, **known: Any
+) -> ClaimCode | None:
+    [use] = podclaims.uses_of(wanted, group)
+    problem = claim_problem(purpose, wanted, use, found, group, Knowledge(**known))
+    return problem.code if problem is not None else None
+
+
+FULL = podclaims.RESERVATIONS_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("purpose", "wanted", "found", "expected"),
+    [
+        (WAIT, pod(), None, ClaimCode.NOT_FOUND),
+        (WAIT, pod(FROM_TEMPLATE), None, ClaimCode.NOT_CREATED),
+        (WAIT, pod(FROM_TEMPLATE, made=MADE), claim(), ClaimCode.NOT_FOR_POD),
+        (WAIT, pod(FROM_TEMPLATE, made=MADE), claim(owner="p"), None),
+        (WAIT, pod(), claim(deleting=True), None),
+        (PLACE, pod(), claim(), None),
+        (PLACE, pod(), claim(deleting=True), ClaimCode.DELETING),
+        (PLACE, pod(), claim(allocated=True, users=1, deleting=True), ClaimCode.DELETING),
+        (PLACE, pod(), claim(allocated=True, for_pod=True, deleting=True), None),
+        (PLACE, pod(), claim(allocated=True, users=FULL), ClaimCode.FULL),
+        (PLACE, pod(), claim(allocated=True, users=FULL - 1, for_pod=True), None),
+        (RESERVE, pod(), claim(), ClaimCode.NOT_ALLOCATED),
+        (RESERVE, pod(), claim(allocated=True), None),
+        (RESERVE, pod(node="m"), claim(allocated=True), ClaimCode.OUT_OF_REACH),
+        (RESERVE, pod(), claim(allocated=True, deleting=True), ClaimCode.DELETING),
+        (RESERVE, pod(), claim(allocated=True, users=FULL), ClaimCode.FULL),
+        (START, pod(), None, ClaimCode.NOT_FOUND),
+        (START, pod(), claim(), ClaimCode.NOT_ALLOCATED),
+        (START, pod(), claim(allocated=True, users=1), ClaimCode.NOT_RESERVED),
+        (START, pod(), claim(allocated=True, for_pod=True, deleting=True), None),
+        (START, pod(FROM_TEMPLATE, made=MADE), claim(allocated=True, for_pod=True), ClaimCode.NOT_FOR_POD),
+    ],
+)
+def test_each_purpose_has_its_checks(
+    purpose: Purpose, wanted: Pod, found: ResourceClaim | None, expected: ClaimCode | None
+) -> None:
+    assert code(purpose, wanted, found) is expected
+
+
+def test_what_the_caller_knows_beside_the_objects() -> None:
+    assert code(PLACE, pod(), claim(), is_promised=lambda uid: uid == "uid-c") is ClaimCode.BEING_ALLOCATED
+    assert code(PLACE, pod(), claim(), has_class=lambda name: name != "gpu") is ClaimCode.CLASS_MISSING
+
+
+@pytest.mark.parametrize(
+    ("wanted", "group", "found", "expected"),
+    [
+        (pod(OF_GROUP, made=MADE, group="g"), GROUP, claim(owner="g"), None),
+        (pod(OF_GROUP, made=MADE, group="g"), GROUP, claim(owner="p"), ClaimCode.NOT_FOR_GROUP),
+        (pod(EQUAL, made=MADE_EQUAL, group="g", node=""), GROUP, claim(owner="p"), ClaimCode.NOT_FOR_GROUP),
+        (pod(EQUAL, made=MADE_EQUAL, group="g"), GROUP, claim(owner="p"), None),  # placed while groups meant nothing
+        (pod(EQUAL, made=MADE_EQUAL, group="g"), GROUP, claim(owner="q"), ClaimCode.NOT_FOR_GROUP),
+        (pod(OF_GROUP, made=MADE, group="g"), None, claim(owner="g"), ClaimCode.GROUP_MISSING),
+        (pod({**OF_GROUP, "podGroupResourceClaim": "x"}, group="g"), GROUP, None, ClaimCode.GROUP_LACKS_CLAIM),
+        (pod(OF_GROUP, group="g"), GROUP, None, ClaimCode.NOT_CREATED),
+    ],
+)
+def test_claims_of_a_group(
+    wanted: Pod, group: PodGroup | None, found: ResourceClaim | None, expected: ClaimCode | None
+) -> None:
+    problem = missing_for(wanted, group, lambda _: found, Knowledge())
+    assert (problem.code if problem is not None else None) is expected
+
+
+def test_where_groups_mean_nothing_a_claim_made_for_the_group_passes_for_the_pods_own() -> None:
+    wanted = pod(OF_GROUP, made=MADE, group="g")
+    assert code(WAIT, wanted, claim(owner="g"), sharing=Sharing(groups=False)) is None
+    assert code(START, wanted, claim(owner="g", allocated=True), sharing=Sharing(groups=False)) is (
+        ClaimCode.NOT_RESERVED
+    )
+
+
+def test_a_missing_claim_comes_before_what_is_wrong_with_another() -> None:
+    wanted = pod({"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimName": "gone"})
+    found = claims_of(wanted, None, lambda name: claim(deleting=True) if name == "c" else None, Knowledge())
+    assert not isinstance(found, PodClaims)
+    assert (found.code, found.claim) == (ClaimCode.NOT_FOUND, "gone")
+
+
+def test_two_entries_may_name_one_claim() -> None:
+    wanted = pod({"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimName": "c"})
+    one = claim()
+    found = claims_of(wanted, None, lambda _: one, Knowledge())
+    assert isinstance(found, PodClaims)
+    assert (len(found.uses), found.pending, found.allocated) == (1, [one], [])

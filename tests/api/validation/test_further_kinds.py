@@ -1,0 +1,147 @@
+"""The kinds that schedulers, controllers and charts expect: what is refused, with which field and words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.asking import Asking
+
+Tree = dict[str, Any]
+
+TEMPLATE: Tree = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "app"}]}}
+SELECTOR: Tree = {"matchLabels": {"a": "b"}}
+JOB: Tree = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "app"}]}}}}
+STATEFUL_SET: Tree = {"spec": {"selector": SELECTOR, "serviceName": "s", "template": TEMPLATE}}
+CRON_JOB: Tree = {"spec": {"schedule": "* * * * *", "jobTemplate": JOB}}
+CLAIM: Tree = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+VOLUME: Tree = {
+    "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}}
+}
+STORAGE = "storage.k8s.io"
+NETWORK = "networking.k8s.io"
+BACKEND: Tree = {"service": {"name": "s", "port": {"number": 80}}}
+SCALED: Tree = {"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}
+GOOD = {
+    ("apps", "StatefulSet"): STATEFUL_SET,
+    ("apps", "ControllerRevision"): {"data": {"spec": {}}, "revision": 1},
+    ("batch", "CronJob"): CRON_JOB,
+    ("policy", "PodDisruptionBudget"): {"spec": {"maxUnavailable": "30%", "selector": SELECTOR}},
+    ("", "PersistentVolumeClaim"): CLAIM,
+    ("", "PersistentVolume"): VOLUME,
+    ("", "LimitRange"): {"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1"}}]}},
+    ("", "Endpoints"): {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]},
+    ("discovery.k8s.io", "EndpointSlice"): {
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"]}],
+        "ports": [{"port": 80}],
+    },
+    (STORAGE, "StorageClass"): {"provisioner": "example.com/disk"},
+    (STORAGE, "CSIDriver"): {"spec": {}},
+    (STORAGE, "CSINode"): {"spec": {"drivers": [{"name": "d.example.com", "nodeID": "n"}]}},
+    (STORAGE, "CSIStorageCapacity"): {"storageClassName": "fast", "capacity": "1Ti"},
+    (STORAGE, "VolumeAttachment"): {
+        "spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "p"}}
+    },
+    (STORAGE, "VolumeAttributesClass"): {"driverName": "d.example.com", "parameters": {"iops": "10"}},
+    (NETWORK, "NetworkPolicy"): {"spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": SELECTOR}]}]}},
+    (NETWORK, "Ingress"): {"spec": {"defaultBackend": BACKEND}},
+    (NETWORK, "IngressClass"): {"spec": {"controller": "example.com/ingress"}},
+    (NETWORK, "ServiceCIDR"): {"spec": {"cidrs": ["10.0.0.0/24"]}},
+    ("node.k8s.io", "RuntimeClass"): {"handler": "runc"},
+    ("autoscaling", "HorizontalPodAutoscaler"): SCALED,
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): {"spec": {"type": "Exempt"}},
+}
+
+
+@pytest.mark.parametrize(("group", "kind"), GOOD)
+def test_a_good_object_is_let_through(group: str, kind: str) -> None:
+    assert Asking(group, kind).create(GOOD[group, kind]) == []
+
+
+BAD = [
+    ("apps", "StatefulSet", "spec.selector", None, "Required value"),
+    ("apps", "StatefulSet", "spec.replicas", -1, "Invalid value: -1: must be greater than or equal to 0"),
+    (
+        "apps",
+        "StatefulSet",
+        "spec.podManagementPolicy",
+        "Any",
+        "Invalid value: \"Any\": must be 'OrderedReady' or 'Parallel'",
+    ),
+    ("batch", "CronJob", "spec.schedule", "", "Required value"),
+    ("batch", "CronJob", "spec.schedule", "x", 'Invalid value: "x": expected exactly 5 fields, found 1: [x]'),
+    ("batch", "CronJob", "spec.timeZone", "Mars/Olympus", 'Invalid value: "Mars/Olympus": unknown time zone Mars/Olympus'),
+    (
+        "batch",
+        "CronJob",
+        "spec.concurrencyPolicy",
+        "Maybe",
+        'Unsupported value: "Maybe": supported values: "Allow", "Forbid", "Replace"',
+    ),
+    ("policy", "PodDisruptionBudget", "spec.maxUnavailable", "200%", 'Invalid value: "200%": must not be greater than 100%'),
+    ("", "PersistentVolumeClaim", "spec.accessModes", [], "Required value: at least 1 access mode is required"),
+    ("", "PersistentVolume", "spec.capacity", {}, "Required value"),
+    (STORAGE, "StorageClass", "provisioner", "", "Required value"),
+    (STORAGE, "CSINode", "spec.drivers[0].nodeID", "", "Required value"),
+    (STORAGE, "VolumeAttachment", "spec.nodeName", "", "Required value"),
+    (NETWORK, "Ingress", "spec.defaultBackend.service.name", "", "Required value"),
+    (NETWORK, "IngressClass", "spec.controller", "x", 'Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo")'),
+    ("discovery.k8s.io", "EndpointSlice", "addressType", "", "Required value"),
+    (
+        "discovery.k8s.io",
+        "EndpointSlice",
+        "endpoints[0].addresses[0]",
+        "here",
+        'Invalid value: "here": must be a valid IPv4 address',
+    ),
+    ("", "Endpoints", "subsets[0].addresses[0].ip", "127.0.0.1", 'Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'),
+    ("autoscaling", "HorizontalPodAutoscaler", "spec.maxReplicas", 0, "Invalid value: 0: must be greater than 0"),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", "spec.type", "x", 'Unsupported value: "x": supported values: "Exempt", "Limited"'),
+]  # fmt: skip
+
+
+def changed(tree: Any, path: str, value: Any) -> Any:
+    """A copy of a tree with another value in one place."""
+    head, _, rest = path.replace("[", ".").replace("]", "").partition(".")
+    key: Any = int(head) if head.isdigit() else head
+    copy = list(tree) if isinstance(tree, list) else dict(tree)
+    if rest:
+        copy[key] = changed(tree[key], rest, value)
+    elif value is None:
+        del copy[key]
+    else:
+        copy[key] = value
+    return copy
+
+
+@pytest.mark.parametrize(("group", "kind", "field", "value", "text"), BAD)
+def test_a_bad_field_is_named(group: str, kind: str, field: str, value: Any, text: str) -> None:
+    complaints = Asking(group, kind).create(changed(GOOD[group, kind], field, value))
+    assert (field, text) in [(complaint.field, complaint.detail) for complaint in complaints]
+
+
+def test_a_stateful_set_keeps_its_identity() -> None:
+    other = changed(STATEFUL_SET, "spec.serviceName", "other")
+    (complaint,) = Asking("apps", "StatefulSet").update(STATEFUL_SET, other)
+    assert complaint.field == "spec"
+    assert complaint.detail.startswith("Forbidden: updates to statefulset spec for fields other than 'replicas'")
+
+
+def test_a_stateful_set_may_be_scaled() -> None:
+    assert Asking("apps", "StatefulSet").update(STATEFUL_SET, changed(STATEFUL_SET, "spec.replicas", 5)) == []
+
+
+def test_a_claim_for_a_volume_does_not_change() -> None:
+    smaller = changed(CLAIM, "spec.resources.requests.storage", "1Mi")
+    (complaint,) = Asking("", "PersistentVolumeClaim").update(CLAIM, smaller)
+    assert complaint.detail.startswith("Forbidden: spec is immutable after creation")
+
+
+def test_limits_are_in_order() -> None:
+    limits = {"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}
+    complaints = Asking("", "LimitRange").create({"spec": {"limits": [limits]}})
+    assert 'spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1' in map(
+        str, complaints
+    )
