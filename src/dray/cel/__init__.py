@@ -6,13 +6,13 @@
 
 Expressions mean what they mean to Kubernetes 1.37: same answers, same errors, same costs. Nothing
 here does input or output, and no expression can run away: text, nesting, cost and the size of
-values are limited, and an evaluation can be given a deadline.
+values are limited, and an evaluation can be interrupted.
 """
 
 from dray.cel.device import DeviceView
 from dray.cel.environment import Features
-from dray.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Interrupted
-from dray.cel.limits import MAX_COST, MAX_LENGTH
+from dray.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Interrupted, NoSuchKey
+from dray.cel.limits import MAX_COST, MAX_LENGTH, Interrupt, at
 from dray.cel.selector import Outcome, Refusal, Selector, check_selector, compile_selector
 
 __all__ = [
@@ -24,10 +24,13 @@ __all__ = [
     "DeviceView",
     "EvaluationError",
     "Features",
+    "Interrupt",
     "Interrupted",
+    "NoSuchKey",
     "Outcome",
     "Refusal",
     "Selector",
+    "at",
     "check_selector",
     "compile_selector",
 ]

@@ -17,8 +17,9 @@ from dray.api.quoting import quote
 from dray.cel import types
 from dray.cel.declarations import Environment, collect
 from dray.cel.environment import LIBRARIES, NAMED_TYPES
-from dray.cel.errors import CostExceeded, EvaluationError
+from dray.cel.errors import CostExceeded, EvaluationError, NoSuchKey
 from dray.cel.expression import Expression, Result
+from dray.cel.limits import Interrupt
 from dray.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Kind, Type, list_of, map_of, type_of
 from dray.cel.values import LazyMap, Value
 
@@ -191,17 +192,17 @@ class OutOfBudget(CostExceeded):
 class Evaluation:
     """The evaluation of one policy's expressions about one write; variables are evaluated when they are needed, once."""
 
-    def __init__(self, read: Read, variables: Mapping[str, Expression], budget: int, deadline: float) -> None:
+    def __init__(self, read: Read, variables: Mapping[str, Expression], budget: int, interrupt: Interrupt) -> None:
         self._values = LazyMap(self._read)
         self._source = read
         self._variables = variables
         self._failed: dict[str, EvaluationError] = {}
         self._budget = budget
-        self._deadline = deadline
+        self._interrupt = interrupt
 
     def evaluate(self, expression: Expression) -> Result:
-        """Raises OutOfBudget, after which nothing can be evaluated any more, and Interrupted at the deadline."""
-        result = expression.evaluate(self._values, self._deadline)
+        """Raises OutOfBudget, after which nothing can be evaluated any more, and Interrupted."""
+        result = expression.evaluate(self._values, self._interrupt)
         self._spend(result.cost)
         return result
 
@@ -213,11 +214,11 @@ class Evaluation:
             raise self._failed[name]
         expression = self._variables.get(name)
         if expression is None:
-            raise EvaluationError(f"no such key: {name}")
+            raise NoSuchKey(name)
         if expression.error is not None:
             text = f"composited variable {quote(name)} fails to compile: {expression.error.detail}"
             raise EvaluationError(text)
-        result = expression.evaluate(self._values, self._deadline)
+        result = expression.evaluate(self._values, self._interrupt)
         self._spend(result.cost)
         if result.error is not None:
             text = f"composited variable {quote(name)} fails to evaluate: {result.error}"

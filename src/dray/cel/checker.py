@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from dray.cel import types
 from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct, children
 from dray.cel.declarations import Environment, Function
-from dray.cel.errors import Problem, Problems
+from dray.cel.errors import MAX_PROBLEMS, Problem, Problems
 from dray.cel.types import Kind, Type, list_of, map_of, optional_of
 from dray.cel.unification import Bindings, instantiate, most_general
 from dray.cel.values import type_of
@@ -16,8 +18,16 @@ def check(tree: Node, environment: Environment) -> None:
     checker = _Checker(environment)
     checker.check(tree)
     if checker.problems:
-        raise Problems(*checker.problems)
+        raise Problems(*checker.problems, more=checker.more)
     checker.settle(tree)
+
+
+class _Resolution(NamedTuple):
+    """What a call can mean: its type, None if nothing, its overloads, and how many type parameters they took."""
+
+    result: Type | None
+    overloads: tuple[str, ...]
+    fresh: int
 
 
 class _Checker:
@@ -26,7 +36,9 @@ class _Checker:
         self._scopes: list[dict[str, Type]] = []
         self._bindings = Bindings()
         self._fresh = 0
+        self._resolved: dict[tuple[str, bool, tuple[Type, ...]], _Resolution] = {}  # calls without type parameters
         self.problems: list[Problem] = []
+        self.more = 0  # problems that were not kept
 
     def check(self, node: Node) -> Type:
         """The type of an expression, with what is bound so far."""
@@ -51,12 +63,15 @@ class _Checker:
 
     def settle(self, node: Node) -> None:
         """Replace type parameters by what they are bound to, at last."""
-        node.type = self._bindings.substitute(node.checked_type, unbound_to_dyn=True)
+        node.type = self._bindings.settle(node.checked_type)
         for child in children(node):
             self.settle(child)
 
     def _complain(self, node: Node | int, message: str) -> Type:
-        self.problems.append(Problem(message, node.offset if isinstance(node, Node) else node))
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Problem(message, node.offset if isinstance(node, Node) else node))
+        else:
+            self.more += 1
         return types.ERROR
 
     def _new_param(self) -> Type:
@@ -71,7 +86,7 @@ class _Checker:
     def _global(self, name: str) -> Type | None:
         return self._environment.variables.get(name) or self._environment.types.get(name)
 
-    def _resolve(self, node: Ident, name: str) -> Type | None:
+    def _named(self, node: Ident, name: str) -> Type | None:
         local = None if name.startswith(".") else self._local(name.partition(".")[0])
         if local is not None:
             return local if "." not in name else None
@@ -84,7 +99,7 @@ class _Checker:
         return found
 
     def _ident(self, node: Ident) -> Type:
-        found = self._resolve(node, node.name)
+        found = self._named(node, node.name)
         if found is None:
             return self._complain(node, f"undeclared reference to '{node.name}' (in container '')")
         return found
@@ -93,7 +108,7 @@ class _Checker:
         name = None if node.test else qualified_name(node)
         if name is not None:
             resolved = Ident(node.offset, name)
-            found = self._resolve(resolved, name)
+            found = self._named(resolved, name)
             if found is not None:
                 node.name, resolved.type = resolved, found
                 return found
@@ -152,13 +167,29 @@ class _Checker:
     def _resolve_overload(self, node: Call, function: Function, arguments: list[Type]) -> Type:
         if function.name in ("_&&_", "_||_"):
             return self._logical(node, function, arguments)
+        method = node.target is not None
+        question = function.name, method, tuple(arguments)
+        known = self._resolved.get(question)
+        if known is None:
+            known = self._resolve(function, method, arguments)
+            if known.result is not None and not known.result.open and not any(of.open for of in arguments):
+                self._resolved[question] = known
+        else:
+            self._fresh += known.fresh
+        if known.result is None:
+            return self._no_overload(node, function, arguments)
+        node.overloads = known.overloads
+        return known.result
+
+    def _resolve(self, function: Function, method: bool, arguments: list[Type]) -> _Resolution:
         result: Type | None = None
         found: list[str] = []
+        before = self._fresh
         for overload in function.overloads:
-            if overload.method != (node.target is not None):
+            if overload.method != method:
                 continue
-            fresh = {types.param(name): self._new_param() for name in sorted(overload.params)}
-            wanted = [instantiate(fresh, argument) for argument in overload.args]
+            fresh = {of: self._new_param() for of in overload.params}
+            wanted = [instantiate(fresh, argument) for argument in overload.args] if fresh else overload.args
             if not self._bindings.unify(arguments, wanted):
                 continue
             found.append(overload.id)
@@ -167,10 +198,7 @@ class _Checker:
                 result = candidate
             elif not result.is_dyn and candidate != result:
                 result = types.DYN
-        if result is None:
-            return self._no_overload(node, function, arguments)
-        node.overloads = tuple(found)
-        return result
+        return _Resolution(result, tuple(found), self._fresh - before)
 
     def _logical(self, node: Call, function: Function, arguments: list[Type]) -> Type:
         node.overloads = (function.overloads[0].id,)
@@ -182,7 +210,7 @@ class _Checker:
         return types.BOOL if fine else types.ERROR
 
     def _no_overload(self, node: Call, function: Function, arguments: list[Type]) -> Type:
-        shown = [str(self._bindings.substitute(argument, unbound_to_dyn=True)) for argument in arguments]
+        shown = [str(self._bindings.settle(argument)) for argument in arguments]
         target = f"{shown.pop(0)}." if node.target is not None else ""
         signature = f"{target}({', '.join(shown)})"
         return self._complain(node, f"found no matching overload for '{function.name}' applied to '{signature}'")

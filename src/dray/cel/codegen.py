@@ -20,10 +20,11 @@ from dray.cel.device import DeviceView
 from dray.cel.errors import EvaluationError
 from dray.cel.library import operators, strings
 from dray.cel.library.regex import compile_regex
+from dray.cel.limits import Interrupt
 from dray.cel.types import Kind
 from dray.cel.values import Uint, Value
 
-Function = Callable[[DeviceView, float | None], Value]
+Function = Callable[[DeviceView, Interrupt | None], Value]
 
 _DEVICE_FIELDS = {
     "driver": "driver",
@@ -67,7 +68,7 @@ class _Generator:
         self._locals: dict[str, list[str]] = {}
 
     def function(self, tree: Node) -> Function:
-        arguments = py.arguments([], [py.arg("device"), py.arg("deadline")], None, [], [], None, [])
+        arguments = py.arguments([], [py.arg("device"), py.arg("interrupt")], None, [], [], None, [])
         lambda_ = py.Lambda(arguments, self._emit(tree))
         expression = py.fix_missing_locations(py.Expression(lambda_))
         result: Function = eval(compile(expression, "<selector>", "eval"), self._namespace)
@@ -321,7 +322,7 @@ class _Generator:
         ranged = node.range.checked_type
         named = ranged.kind is Kind.MAP and ranged.params[0].kind is Kind.STRING
         each = runtime.each_pair if node.var2 else runtime.each_name if named else runtime.each
-        iterable = self._call_python(each, over, py.Name("deadline", py.Load()))
+        iterable = self._call_python(each, over, py.Name("interrupt", py.Load()))
         return py.comprehension(target, iterable, [], 0)
 
     def _loop(self, node: Comprehension, generator: py.comprehension) -> py.expr:

@@ -8,14 +8,14 @@ accepted, so even its oddities are kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
 from dray.cel.estimates import OVERLOADS, Argument, Estimate, estimate_function
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
 from dray.cel.macros import ACCUMULATOR, OLD_ACCUMULATOR
 from dray.cel.ranges import EMPTY, NOTHING, ONE, UNKNOWN, Range, fixed
-from dray.cel.sizes import DeviceSizes, Path
+from dray.cel.sizes import Path, Sizes
 from dray.cel.types import Kind, Type
 
 _LIST_COST = fixed(10)
@@ -29,13 +29,12 @@ _COMPARISONS = frozenset(
 )
 
 
-def estimate_cost(tree: Node, sizes: DeviceSizes) -> int:
+def estimate_cost(tree: Node, sizes: Sizes) -> int:
     """The greatest cost that evaluating a checked expression may have; 2^64-1 where it is unbounded."""
     return _Estimator(sizes).cost(tree).most
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
+class _Entries(msgspec.Struct, frozen=True, gc=False):
     """The sizes of what a list or map holds."""
 
     kind: Kind
@@ -46,15 +45,14 @@ class _Entries:
         return _Entries(self.kind, self.key | other.key, self.value | other.value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Local:
+class _Local(msgspec.Struct, frozen=True, gc=False):
     path: Path
     size: Range | None
     entries: _Entries | None = None
 
 
 class _Estimator:
-    def __init__(self, sizes: DeviceSizes) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         self._declared = sizes
         self._locals: dict[str, list[_Local]] = {}
         self._paths: dict[int, Path] = {}

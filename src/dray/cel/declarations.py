@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dray.cel.errors import NoSuchOverload
-from dray.cel.types import Kind, Type
+from dray.cel.types import Kind, Type, param
 from dray.cel.values import Duration, Timestamp, Value, type_name, type_of
 
 Run = Callable[..., Value]
@@ -28,11 +28,12 @@ class Overload:
     result: Type
     method: bool = False
     run: Run | None = None
+    params: tuple[Type, ...] = field(init=False, compare=False, repr=False)
 
-    @property
-    def params(self) -> frozenset[str]:
-        """The names of its type parameters."""
-        return frozenset(name for part in (self.result, *self.args) for name in _param_names(part))
+    def __post_init__(self) -> None:
+        """Collect the type parameters, in the order of their names."""
+        names = {name for part in (self.result, *self.args) for name in _param_names(part)}
+        object.__setattr__(self, "params", tuple(map(param, sorted(names))))
 
     def admits(self, args: tuple[Value, ...]) -> bool:
         """Whether the values fit the signature."""

@@ -11,6 +11,7 @@ from typing import Final
 
 INVALID: Final = "RuleInvalid"
 INTERNAL: Final = "InternalError"
+MAX_PROBLEMS: Final = 100  # that are told of one expression
 
 
 class CelError(Exception):
@@ -38,10 +39,17 @@ class CostExceeded(EvaluationError):
 
 
 class Interrupted(EvaluationError):
-    """Evaluation was cut off at its deadline; no operator absorbs this."""
+    """Evaluation was interrupted from outside; no operator absorbs this."""
 
     def __init__(self) -> None:
         super().__init__("operation interrupted")
+
+
+class NoSuchKey(EvaluationError):
+    """A map, an object or a device has nothing under the name that was asked for."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"no such key: {key}")
 
 
 class NoSuchOverload(EvaluationError):
@@ -60,8 +68,9 @@ class Problem:
 
 
 class Problems(CelError):
-    """The complaints that ended one phase of compiling."""
+    """The complaints that ended one phase of compiling; `more` of them were not kept."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: Problem, more: int = 0) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
         self.problems = problems
+        self.more = more

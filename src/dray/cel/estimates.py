@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from dray.cel import types
 from dray.cel.ast import Literal, Node
 from dray.cel.limits import REGEX_COST_FACTOR, TEXT_COST_FACTOR
 from dray.cel.ranges import ONE, UNBOUNDED, UNKNOWN, Range, fixed
-from dray.cel.sizes import DeviceSizes, Path
+from dray.cel.sizes import Path, Sizes
 from dray.cel.types import Kind, Type
 
 _ADDRESS_SIZE = Range(4, 16)
@@ -23,23 +24,21 @@ _MAX_FORMAT_NAME = 64
 _LIST_COST = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True, gc=False):
     """The cost of a call, and the size of its result if that is known."""
 
     cost: Range
     size: Range | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(msgspec.Struct, frozen=True, gc=False):
     """What is known of an argument; `node` is None for the elements of another."""
 
     node: Node | None
     type: Type
     path: Path
     computed_size: Range | None
-    declared: DeviceSizes
+    declared: Sizes
 
     @property
     def known_size(self) -> Range:

@@ -12,7 +12,7 @@ from dray.cel.ast import Node
 from dray.cel.checker import check
 from dray.cel.declarations import Environment
 from dray.cel.errors import CompileError, EvaluationError, Interrupted, Problem, Problems
-from dray.cel.limits import MAX_COST, MAX_POINTS, metered
+from dray.cel.limits import MAX_COST, MAX_POINTS, Interrupt, metered
 from dray.cel.parser import parse
 from dray.cel.planner import plan
 from dray.cel.source import Source
@@ -50,11 +50,11 @@ class Expression:
         except CompileError as error:
             self.error = error
 
-    def evaluate(self, values: dict[str, Value], deadline: float | None = None) -> Result:
+    def evaluate(self, values: dict[str, Value], interrupt: Interrupt | None = None) -> Result:
         """The value for these variables. Raises Interrupted, and CompileError where it did not compile."""
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")
-        meter = Meter(MAX_COST, deadline)
+        meter = Meter(MAX_COST, interrupt)
         value = run(self._step, values, meter)
         if isinstance(value, EvaluationError):
             return Result(None, str(value), meter.cost)
@@ -70,13 +70,13 @@ def checked_tree(text: str, environment: Environment) -> Node:
         check(tree, environment)
         validate(tree, environment)
     except Problems as problems:
-        report = Source(text).report(problems.problems)
+        report = Source(text).report(problems)
         raise CompileError(f"compilation failed: {report}") from problems
     return tree
 
 
 def run(step: Step, values: dict[str, Value], meter: Meter) -> Value:
-    """The value of an expression, or the error that it has instead of one; raises Interrupted at the deadline."""
+    """The value of an expression, or the error that it has instead of one; raises Interrupted."""
     try:
         with deep_stack(), metered():
             return step.run(Scope(meter, values))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dray.cel.errors import Problem
 
@@ -35,8 +35,7 @@ _TOKEN = re.compile(
 _WORDS = frozenset({"in", "true", "false", "null"})
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A token; operators and words have their own text as kind, the end has `<EOF>`."""
 
     kind: str

@@ -7,15 +7,19 @@ effort: the sizes of what is made and compared. No reasonable expression comes n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from dray.cel.errors import CostExceeded
 
+Interrupt = Callable[[], bool]  # asked now and then; once it says yes, an evaluation ends with Interrupted
+
 MAX_LENGTH = 10 * 1024  # of a selector, in bytes
 MAX_POINTS = 100_000  # of any expression, in code points
 MAX_COST = 1_000_000
+SHORT_LENGTH = 2 * 1024  # in code points: what most expressions stay far below
 
 TEXT_COST_FACTOR = 0.1
 REGEX_COST_FACTOR = 0.25
@@ -60,3 +64,8 @@ def spend_text(size: int) -> None:
 def spend_elements(count: int) -> None:
     """Before a list of this size is made, or so many elements are compared; raises CostExceeded."""
     spend_text(_ELEMENT_EFFORT * count)
+
+
+def at(deadline: float) -> Interrupt:
+    """Interrupts at a reading of `time.monotonic()`."""
+    return lambda: time.monotonic() > deadline

@@ -13,7 +13,7 @@ from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode,
 ACCUMULATOR = "@result"
 OLD_ACCUMULATOR = "__result__"  # still no name for an iteration variable
 UNUSED = "#unused"
-_MAX_NODES = 10_000  # a macro that copies its target doubles it; a chain of them must not grow for ever
+_MAX_COPIES = 5_000  # of nodes in one expression: a macro that copies its target doubles it, and so does the next
 _SORT_INPUT = "@__sortBy_input__"
 
 
@@ -25,21 +25,29 @@ class MacroError(Exception):
         self.offset = offset
 
 
+class Copies:
+    """How many nodes macros may still copy in one expression."""
+
+    def __init__(self) -> None:
+        self.left = _MAX_COPIES
+
+
 class Expander:
     """Makes the nodes of an expansion, all at the place of the macro call."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, copies: Copies) -> None:
         self._offset = offset
+        self._copies = copies
 
     def duplicate(self, node: Node, macro: str) -> Node:
         """The same expression once more."""
-        pending, count = [node], 0
+        pending = [node]
         while pending:
-            count += 1
+            self._copies.left -= 1
+            if self._copies.left < 0:
+                complaint = f"expression count exceeds limit of {_MAX_COPIES} while expanding macro '{macro}'"
+                raise MacroError(complaint, self._offset)
             pending += children(pending.pop())
-        if count > _MAX_NODES:
-            complaint = f"expression count exceeds limit of {_MAX_NODES} while expanding macro '{macro}'"
-            raise MacroError(complaint, self._offset)
         return duplicate(node)
 
     def literal(self, value: object) -> Node:

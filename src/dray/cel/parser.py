@@ -8,40 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dray.api.names import CEL_RESERVED
 from dray.cel import literals
 from dray.cel.ast import Call, Entry, Ident, ListNode, Literal, MapNode, Node, Select, Struct
 from dray.cel.errors import Problem, Problems
 from dray.cel.lexer import Token, tokenize
 from dray.cel.literals import LiteralError
-from dray.cel.macros import Expander, MacroError, find_macro
+from dray.cel.macros import Copies, Expander, MacroError, find_macro
 
 MAX_DEPTH = 250
 
-_RESERVED = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "false",
-        "for",
-        "function",
-        "if",
-        "import",
-        "in",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "null",
-        "return",
-        "true",
-        "var",
-        "void",
-        "while",
-    ]
-)
 _RELATIONS = {op: f"_{op}_" for op in ("<", "<=", ">=", ">", "==", "!=")} | {"in": "@in"}
 _CALCULATIONS = {"*": 2, "/": 2, "%": 2, "+": 1, "-": 1}
 _OPERAND_EXPECTED = (
@@ -76,6 +52,7 @@ class _Parser:
         self._tokens = tokens
         self._problems = problems
         self._position = 0
+        self._copies = Copies()
         # Nesting is limited by grammar rule, as the reference counts it: a chain of operators nests too.
         self._depth = {"expr": 0, "relation": 0, "calc": 0, "member": 0}
 
@@ -258,7 +235,7 @@ class _Parser:
         name = self._expect("IDENTIFIER")
         if self._token.kind in ("{", ".") and self._is_struct():
             return self._struct(("." if dot else "") + name.text)
-        if name.text in _RESERVED:
+        if name.text in CEL_RESERVED:
             self._problems.append(Problem(f"reserved identifier: {name.text}", (dot or name).offset))
         text = ("." if dot else "") + name.text
         opening = self._accept("(")
@@ -321,7 +298,7 @@ class _Parser:
         macro = find_macro(function, len(args), target is not None)
         if macro is not None:
             try:
-                expanded = macro(Expander(offset), target, args)
+                expanded = macro(Expander(offset, self._copies), target, args)
             except MacroError as error:
                 self._problems.append(Problem(str(error), error.offset))
                 return Literal(offset, None, height=height)

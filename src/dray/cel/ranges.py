@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 UNBOUNDED = 2**64 - 1
 _TWO_TO_64 = 2.0**64
-
-
-def saturate(number: int) -> int:
-    """The number, or the greatest there is."""
-    return min(number, UNBOUNDED)
 
 
 def scale(number: int, factor: float) -> int:
@@ -23,18 +19,17 @@ def scale(number: int, factor: float) -> int:
     return UNBOUNDED if product >= _TWO_TO_64 else math.ceil(product)
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(msgspec.Struct, frozen=True, gc=False):
     """From `least` to `most`, both included."""
 
     least: int
     most: int
 
     def __add__(self, other: Range) -> Range:
-        return Range(saturate(self.least + other.least), saturate(self.most + other.most))
+        return Range(min(self.least + other.least, UNBOUNDED), min(self.most + other.most, UNBOUNDED))
 
     def __mul__(self, other: Range) -> Range:
-        return Range(saturate(self.least * other.least), saturate(self.most * other.most))
+        return Range(min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED))
 
     def __or__(self, other: Range) -> Range:
         """The range that covers both."""

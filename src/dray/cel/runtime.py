@@ -6,13 +6,13 @@ explain itself.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from dray.api.quantity import Quantity
 from dray.api.semver import Semver
 from dray.cel.errors import Interrupted, NoSuchOverload
+from dray.cel.limits import Interrupt
 from dray.cel.steps import qualify
 from dray.cel.values import INT_MAX, INT_MIN, MAPS, NONE, Optional, Value, keys, map_key
 
@@ -121,22 +121,22 @@ def compare_to(left: Any, right: Any) -> int:
     raise NoSuchOverload
 
 
-def each(value: Value, deadline: float | None) -> Iterable[Value]:
+def each(value: Value, interrupt: Interrupt | None) -> Iterable[Value]:
     """What a loop with one variable runs over."""
     if isinstance(value, list):
-        return value if deadline is None else paced(value, deadline)
+        return value if interrupt is None else paced(value, interrupt)
     if value.__class__ in MAPS:
         mapping: Mapping[Value, Value] = value
-        return keys(mapping) if deadline is None else paced(keys(mapping), deadline)
+        return keys(mapping) if interrupt is None else paced(keys(mapping), interrupt)
     raise Irregular
 
 
-def each_name(value: Mapping[str, Value], deadline: float | None) -> Iterable[Value]:
+def each_name(value: Mapping[str, Value], interrupt: Interrupt | None) -> Iterable[Value]:
     """What a loop with one variable runs over, if that is a map by names."""
-    return value if deadline is None else paced(value, deadline)
+    return value if interrupt is None else paced(value, interrupt)
 
 
-def each_pair(value: Value, deadline: float | None) -> Iterable[tuple[Value, Value]]:
+def each_pair(value: Value, interrupt: Interrupt | None) -> Iterable[tuple[Value, Value]]:
     """What a loop with two variables runs over."""
     pairs: Iterable[tuple[Value, Value]]
     if isinstance(value, list):
@@ -146,14 +146,14 @@ def each_pair(value: Value, deadline: float | None) -> Iterable[tuple[Value, Val
         pairs = ((key, mapping[map_key(key)]) for key in keys(mapping))
     else:
         raise Irregular
-    return pairs if deadline is None else paced(pairs, deadline)
+    return pairs if interrupt is None else paced(pairs, interrupt)
 
 
-def paced(values: Iterable[T], deadline: float) -> Iterator[T]:
-    """The same values, with a look at the clock now and then."""
+def paced(values: Iterable[T], interrupt: Interrupt) -> Iterator[T]:
+    """The same values, with the question now and then whether to go on."""
     for count, value in enumerate(values, 1):
         yield value
-        if count % _CHECK_FREQUENCY == 0 and time.monotonic() > deadline:
+        if count % _CHECK_FREQUENCY == 0 and interrupt():
             raise Interrupted
 
 

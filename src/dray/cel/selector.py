@@ -19,7 +19,7 @@ from dray.cel.device import DeviceView
 from dray.cel.environment import DEFAULT_FEATURES, Features, attribute_type, device_environment
 from dray.cel.errors import CompileError, EvaluationError, Interrupted
 from dray.cel.expression import checked_tree, run
-from dray.cel.limits import MAX_COST, MAX_LENGTH
+from dray.cel.limits import MAX_COST, MAX_LENGTH, SHORT_LENGTH, Interrupt
 from dray.cel.planner import plan
 from dray.cel.ranges import UNBOUNDED
 from dray.cel.sizes import DeviceSizes
@@ -28,7 +28,8 @@ from dray.cel.steps import Meter, Step
 from dray.cel.types import BOOL
 from dray.cel.values import Value, type_name, valid_text
 
-_CACHE_SIZE = 1024
+_SHORT_KEPT = 1024
+_LONG_KEPT = 32
 _FAST_COST = 50_000
 
 _CONVERSION_COMPLAINTS = {
@@ -60,7 +61,7 @@ class Selector:
         self.error: CompileError | None = None
         self.max_cost = UNBOUNDED
         self._step: Step | None = None
-        self._fast: Callable[[DeviceView, float | None], Value] | None = None
+        self._fast: Callable[[DeviceView, Interrupt | None], Value] | None = None
         try:
             with deep_stack():
                 self._compile(text, features)
@@ -72,19 +73,19 @@ class Selector:
         tree = _checked_tree(text, features)
         self._step = plan(tree, environment)
         self.max_cost = estimate_cost(tree, DeviceSizes(features))
-        # Fast code is not metered, so only what cannot cost much gets it.
-        if self.max_cost <= _FAST_COST:
+        # Fast code is not metered, so only what cannot cost much gets it, and what does not take long to generate.
+        if self.max_cost <= _FAST_COST and len(text) <= SHORT_LENGTH:
             self._fast = generate(tree, environment)
 
-    def matches(self, device: DeviceView, *, deadline: float | None = None) -> bool:
+    def matches(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> bool:
         """Whether the device matches; raises EvaluationError where the expression has no answer for it.
 
-        `deadline` is in terms of `time.monotonic()`.
+        `interrupt` is asked now and then whether to end with Interrupted.
         """
         fast = self._fast
         if fast is not None and device.error is None:
             try:
-                result = fast(device, deadline)
+                result = fast(device, interrupt)
             except Interrupted:
                 raise
             except Exception:  # any irregularity: the complete evaluation knows what to make of it
@@ -92,26 +93,31 @@ class Selector:
             else:
                 if result is True or result is False:
                     return result
-        outcome = self.evaluate(device, deadline=deadline)
-        if outcome.match is None:
-            raise EvaluationError(outcome.error)
-        return outcome.match
+        answer, _ = self._run(device, interrupt)
+        if isinstance(answer, EvaluationError):
+            raise answer
+        return answer
 
-    def evaluate(self, device: DeviceView, *, deadline: float | None = None) -> Outcome:
+    def evaluate(self, device: DeviceView, *, interrupt: Interrupt | None = None) -> Outcome:
         """The complete evaluation, with its cost; an error is part of the outcome.
 
-        Raises Interrupted at the deadline, and CompileError for a selector that did not compile.
+        Raises Interrupted, and CompileError for a selector that did not compile.
         """
+        answer, cost = self._run(device, interrupt)
+        if isinstance(answer, EvaluationError):
+            return Outcome(None, str(answer), cost)
+        return Outcome(answer, None, cost)
+
+    def _run(self, device: DeviceView, interrupt: Interrupt | None) -> tuple[bool | EvaluationError, int]:
         if self._step is None:
             raise self.error or AssertionError("compiled without steps")
         if device.error is not None:
-            return Outcome(None, device.error, 0)
-        meter = Meter(MAX_COST, deadline)
+            return EvaluationError(device.error), 0
+        meter = Meter(MAX_COST, interrupt)
         result = run(self._step, {"device": device.variable}, meter)
-        if result is True or result is False:
-            return Outcome(result, None, meter.cost)
-        failure = result if isinstance(result, EvaluationError) else _not_bool(result)
-        return Outcome(None, str(failure), meter.cost)
+        if result is True or result is False or isinstance(result, EvaluationError):
+            return result, meter.cost
+        return _not_bool(result), meter.cost
 
 
 def _checked_tree(expression: str, features: Features) -> Node:
@@ -129,10 +135,14 @@ def _not_bool(value: Value) -> EvaluationError:
     return EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}")
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
 def compile_selector(expression: str, *, features: Features = DEFAULT_FEATURES) -> Selector:
     """The selector of an expression; look at its `error` before using it."""
-    return Selector(expression, features)
+    return (_short if len(expression) <= SHORT_LENGTH else _long)(expression, features)
+
+
+# A long expression takes a megabyte or two once it is compiled, so fewer of them are kept.
+_short = lru_cache(maxsize=_SHORT_KEPT)(Selector)
+_long = lru_cache(maxsize=_LONG_KEPT)(Selector)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ A part is addressed by its path: `device`, then field names, `@keys` or `@values
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dray.cel.environment import Features
 from dray.cel.ranges import Range
@@ -17,6 +18,13 @@ _MAX_ATTRIBUTE_VALUE = 64
 _MAX_ENTRIES = 32
 
 Path = tuple[str, ...]
+
+
+class Sizes(Protocol):
+    """What is known about the sizes of what an expression is about."""
+
+    def size(self, path: Path) -> Range | None:
+        """The range of sizes, or None where nothing is declared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
 
-from dray.cel.errors import Problem
+from dray.cel.errors import MAX_PROBLEMS, Problem, Problems
 
-_MAX_PROBLEMS = 100
+_MAX_REPORT = 100_000  # characters, but for the last problem: each repeats its line, and all may be in one line
 
 
 class Source:
@@ -15,21 +15,28 @@ class Source:
     def __init__(self, text: str) -> None:
         self.text = text
         self._lines = text.split("\n")
+        self._starts = [0, *(at + 1 for at, character in enumerate(text) if character == "\n")]
 
     def location(self, offset: int | None) -> tuple[int, int]:
         """Line (from one) and column (from zero); (-1, -1) for no place."""
         if offset is None:
             return -1, -1
-        line = self.text.count("\n", 0, offset)
-        start = self.text.rfind("\n", 0, offset) + 1
-        return line + 1, offset - start
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1]
 
-    def report(self, problems: Iterable[Problem]) -> str:
+    def report(self, found: Problems) -> str:
         """All problems in the order of their places, each with the line it is in and a pointer."""
-        ordered = sorted(problems, key=lambda problem: self.location(problem.offset))
-        shown = [self._display(problem) for problem in ordered[:_MAX_PROBLEMS]]
-        if len(ordered) > _MAX_PROBLEMS:
-            shown.append(f"{len(ordered) - _MAX_PROBLEMS} more errors were truncated")
+        ordered = sorted(found.problems, key=lambda problem: self.location(problem.offset))
+        shown: list[str] = []
+        left = _MAX_REPORT
+        for problem in ordered[:MAX_PROBLEMS]:
+            shown.append(self._display(problem))
+            left -= len(shown[-1])
+            if left < 0:
+                break
+        more = found.more + len(ordered) - len(shown)
+        if more:
+            shown.append(f"{more} more errors were truncated")
         return "\n".join(shown)
 
     def _display(self, problem: Problem) -> str:

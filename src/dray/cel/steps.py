@@ -7,18 +7,18 @@ are looked at, and every step is charged. This is the slow and complete evaluati
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from dray.cel.charges import charge
 from dray.cel.declarations import Run
-from dray.cel.errors import CostExceeded, EvaluationError, Interrupted, NoSuchOverload
+from dray.cel.errors import CostExceeded, EvaluationError, Interrupted, NoSuchKey, NoSuchOverload
 from dray.cel.library.operators import contains, unequal
+from dray.cel.limits import Interrupt
 from dray.cel.values import MAPS, NONE, Optional, Uint, Value, equal, keys, map_key, show, type_name
 
-_CHECK_FREQUENCY = 100  # how many rounds of a loop pass between two looks at the clock
+_CHECK_FREQUENCY = 100  # how many rounds of a loop pass between two questions whether to go on
 _FATAL = (CostExceeded, Interrupted)
 _GO_TYPES = {
     "bool": "Bool",
@@ -34,14 +34,14 @@ _GO_TYPES = {
 
 
 class Meter:
-    """What an evaluation has cost, and when it must end."""
+    """What an evaluation has cost, and who says that it must end."""
 
-    __slots__ = ("_rounds", "cost", "deadline", "limit")
+    __slots__ = ("_rounds", "cost", "interrupt", "limit")
 
-    def __init__(self, limit: int, deadline: float | None = None) -> None:
+    def __init__(self, limit: int, interrupt: Interrupt | None = None) -> None:
         self.cost = 0
         self.limit = limit
-        self.deadline = deadline
+        self.interrupt = interrupt
         self._rounds = 0
 
     def spend(self, cost: int) -> None:
@@ -53,7 +53,7 @@ class Meter:
     def round(self) -> None:
         """Count a round of a loop; raises Interrupted."""
         self._rounds += 1
-        if self.deadline is not None and self._rounds % _CHECK_FREQUENCY == 0 and time.monotonic() > self.deadline:
+        if self.interrupt is not None and self._rounds % _CHECK_FREQUENCY == 0 and self.interrupt():
             raise Interrupted
 
 
@@ -164,7 +164,7 @@ def qualify(value: Value, key: Value, presence: bool) -> tuple[bool, Value]:
             raise EvaluationError(f"index out of bounds: {show(key)}")
     if presence:
         return False, None
-    raise EvaluationError(f"no such key: {show(key)}")
+    raise NoSuchKey(show(key))
 
 
 def _index(key: Value) -> int:
@@ -180,7 +180,7 @@ def _index(key: Value) -> int:
 def _value(value: Value) -> Value:
     """The value itself; raises it where it is an error."""
     if isinstance(value, EvaluationError):
-        raise value
+        raise value.with_traceback(None)  # a loop raises one error again and again, and each time makes it longer
     return value
 
 

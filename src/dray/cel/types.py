@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
+from weakref import WeakValueDictionary
+
+from dray.cel.errors import Problem, Problems
+
+MAX_TYPE_SIZE = 1000  # lists and maps as deep as expressions may be nested have 500
 
 
 class Kind(Enum):
@@ -29,32 +34,53 @@ class Kind(Enum):
     UINT = auto()
 
 
-@dataclass(frozen=True, slots=True)
 class Type:
-    """A type; equal where kind, name and parameters are.
+    """A type; equal where kind, name and parameters are, and then one object, unless two threads made it at once.
 
-    Types nest as deep as expressions do, so what is asked of them often is computed once: the
-    hash, and whether they are `open`, that is, have type parameters in them.
+    Types nest as deep as expressions do, and `{a: a}` doubles the type of `a`. So what is asked of
+    them often is computed once: the hash, `size`, the number of types in it, and `open`, the names
+    of the type parameters in it.
     """
+
+    __slots__ = ("__weakref__", "_hash", "kind", "name", "open", "params", "size")
 
     kind: Kind
     name: str
-    params: tuple[Type, ...] = ()
-    open: bool = field(init=False, compare=False, repr=False)
-    _hash: int = field(init=False, compare=False, repr=False)
+    params: tuple[Type, ...]
+    open: frozenset[str]
+    size: int
+    _hash: int
 
-    def __post_init__(self) -> None:
-        is_open = self.kind is Kind.PARAM or any(part.open for part in self.params)
-        object.__setattr__(self, "open", is_open)
-        object.__setattr__(self, "_hash", hash((self.kind, self.name, self.params)))
+    def __new__(cls, kind: Kind, name: str, params: tuple[Type, ...] = ()) -> Type:
+        key = kind.value, name, params
+        made = _TYPES.get(key)
+        if made is None:
+            made = super().__new__(cls)
+            made.kind, made.name, made.params = kind, name, params
+            made.size = 1 + sum(part.size for part in params)
+            if made.size > MAX_TYPE_SIZE:
+                raise Problems(Problem(f"expression type exceeds the limit of {MAX_TYPE_SIZE} nested types"))
+            made.open = frozenset([name]) if kind is Kind.PARAM else _CLOSED.union(*(part.open for part in params))
+            made._hash = hash(key)
+            _TYPES[key] = made
+        return made
 
     def __hash__(self) -> int:
         return self._hash
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Type) or self._hash != other._hash:
+            return False
+        return self.kind is other.kind and self.name == other.name and self.params == other.params
+
+    def __repr__(self) -> str:
+        return f"<type {self}>"
+
     def __str__(self) -> str:
         """The form that type errors use."""
-        name = _SHORT_NAMES.get(self.kind, self.name)
-        return f"{name}({', '.join(map(str, self.params))})" if self.params else name
+        return _shown(self)
 
     def declared(self) -> str:
         """The form that names a type in full."""
@@ -63,6 +89,8 @@ class Type:
 
     def equivalent(self, other: Type) -> bool:
         """Equal but for the names of type parameters."""
+        if self is other:
+            return True
         if self.kind is not other.kind or len(self.params) != len(other.params):
             return False
         if self.kind is not Kind.PARAM and self.name != other.name:
@@ -85,6 +113,9 @@ class Type:
         return self.kind is Kind.OPAQUE and self.name == "optional_type"
 
 
+_CLOSED: frozenset[str] = frozenset()
+_TYPES: WeakValueDictionary[tuple[int, str, tuple[Type, ...]], Type] = WeakValueDictionary()
+
 _SHORT_NAMES = {
     Kind.ANY: "any",
     Kind.DURATION: "duration",
@@ -92,6 +123,13 @@ _SHORT_NAMES = {
     Kind.NULL: "null",
     Kind.TIMESTAMP: "timestamp",
 }
+
+
+@lru_cache(maxsize=256)  # an expression may have a thousand errors about one large type
+def _shown(of: Type) -> str:
+    name = _SHORT_NAMES.get(of.kind, of.name)
+    return f"{name}({', '.join(map(str, of.params))})" if of.params else name
+
 
 ANY = Type(Kind.ANY, "google.protobuf.Any")
 BOOL = Type(Kind.BOOL, "bool")

@@ -19,13 +19,17 @@ class Bindings:
     """What type parameters stand for."""
 
     def __init__(self) -> None:
-        self._bound: dict[Type, Type] = {}
-        self._journal: list[tuple[Type, Type | None]] = []
+        self._bound: dict[str, Type] = {}
+        self._journal: list[tuple[str, Type | None]] = []
+        self._substituted: dict[Type, Type] = {}
+        self._containing: dict[str, list[Type]] = {}  # by parameter: the types that have it in them once substituted
+        self._settled: dict[Type, Type] = {}
 
     def unify(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
         """Whether each given type may stand for the wanted one; if so, what follows is bound."""
         self._journal.clear()
         if self._assignable_all(given, wanted):
+            self._forget_substitutions()
             return True
         for parameter, before in reversed(self._journal):
             if before is None:
@@ -34,21 +38,52 @@ class Bindings:
                 self._bound[parameter] = before
         return False
 
-    def substitute(self, of: Type, unbound_to_dyn: bool = False) -> Type:
+    def _forget_substitutions(self) -> None:
+        for parameter, before in self._journal:
+            if before is not None:
+                self._substituted.clear()
+                self._containing.clear()
+                return
+            for of in self._containing.pop(parameter, ()):
+                self._substituted.pop(of, None)
+
+    def substitute(self, of: Type) -> Type:
         """The type with all bound parameters replaced."""
         if not of.open:
             return of
-        known = self._bound.get(of)
-        if known is not None:
-            return self.substitute(known, unbound_to_dyn)
+        known = self._substituted.get(of)
+        if known is None:
+            known = self._substituted[of] = self._substitute(of)
+            for parameter in known.open:
+                self._containing.setdefault(parameter, []).append(of)
+        return known
+
+    def _substitute(self, of: Type) -> Type:
         if of.kind is Kind.PARAM:
-            return types.DYN if unbound_to_dyn else of
-        return Type(of.kind, of.name, tuple(self.substitute(part, unbound_to_dyn) for part in of.params))
+            bound = self._bound.get(of.name)
+            return of if bound is None else self.substitute(bound)
+        return Type(of.kind, of.name, tuple(map(self.substitute, of.params)))
+
+    def settle(self, of: Type) -> Type:
+        """The type with all bound parameters replaced, and the others by dyn."""
+        return self._without_parameters(self.substitute(of))
+
+    def _without_parameters(self, of: Type) -> Type:
+        if not of.open:
+            return of
+        if of.kind is Kind.PARAM:
+            return types.DYN
+        known = self._settled.get(of)
+        if known is None:
+            known = self._settled[of] = Type(of.kind, of.name, tuple(map(self._without_parameters, of.params)))
+        return known
 
     def _assignable_all(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
         return len(given) == len(wanted) and all(map(self._assignable, given, wanted))
 
     def _assignable(self, given: Type, wanted: Type) -> bool:
+        if given is wanted:
+            return True
         if wanted.kind is Kind.PARAM:
             valid, bound = self._bind(given, wanted)
             if valid or bound:
@@ -68,21 +103,21 @@ class Bindings:
         return given == wanted
 
     def _set(self, parameter: Type, to: Type) -> None:
-        self._journal.append((parameter, self._bound.get(parameter)))
-        self._bound[parameter] = to
+        self._journal.append((parameter.name, self._bound.get(parameter.name)))
+        self._bound[parameter.name] = to
 
     def _bind(self, given: Type, parameter: Type) -> tuple[bool, bool]:
         """Whether the parameter can be what is given, and whether it was bound before."""
         if given == parameter:
             return True, True
-        known = self._bound.get(parameter)
+        known = self._bound.get(parameter.name)
         if known is not None:
             if given == known:
                 return True, True
             if not self._assignable(given, known):
                 return False, True
             general = most_general(given, known)
-            if self._free_of(parameter, general):
+            if general != known and self._free_of(parameter, general):
                 self._set(parameter, general)
             return True, True
         if self._free_of(parameter, given):
@@ -92,14 +127,10 @@ class Bindings:
 
     def _free_of(self, parameter: Type, within: Type) -> bool:
         """Whether the parameter does not occur in the type, directly or through what is bound."""
-        if not within.open:
-            return True
-        if parameter == within:
+        if parameter.name in within.open:
             return False
-        if within.kind is Kind.PARAM:
-            known = self._bound.get(within)
-            return known is None or self._free_of(parameter, known)
-        return all(self._free_of(parameter, part) for part in within.params)
+        bound = (self._bound.get(name) for name in within.open)
+        return all(known is None or self._free_of(parameter, known) for known in bound)
 
 
 def instantiate(parameters: dict[Type, Type], of: Type) -> Type:

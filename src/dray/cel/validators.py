@@ -23,12 +23,14 @@ def validate(tree: Node, environment: Environment) -> None:
         raise Problems(*problems)
 
 
-def _walk(node: Node, mixed: bool = False) -> Iterator[tuple[Node, bool]]:
+def _walk(tree: Node) -> Iterator[tuple[Node, bool]]:
     """All nodes, and whether mixed lists are fine there: they are in the arguments of a format."""
-    yield node, mixed
-    inner = mixed or (isinstance(node, Call) and node.function == "format")
-    for child in children(node):
-        yield from _walk(child, inner)
+    pending = [(tree, False)]
+    while pending:
+        node, mixed = pending.pop()
+        yield node, mixed
+        inner = mixed or (isinstance(node, Call) and node.function == "format")
+        pending += [(child, inner) for child in reversed(children(node))]
 
 
 def _literal_argument(node: Node, environment: Environment) -> Iterator[Problem]:

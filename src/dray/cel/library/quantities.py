@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.quantity import Format, Quantity, QuantityError
+from dray.api.quantity import Quantity, QuantityError, QuantityFormat
 from dray.cel import types
 from dray.cel.declarations import function, method, overload
 from dray.cel.errors import EvaluationError
@@ -44,11 +44,11 @@ def _subtract(left: Quantity, right: Quantity) -> Value:
 
 
 def _add_int(left: Quantity, right: int) -> Value:
-    return _add(left, Quantity(right, format=Format.DECIMAL_EXPONENT))
+    return _add(left, Quantity(right, format=QuantityFormat.DECIMAL_EXPONENT))
 
 
 def _subtract_int(left: Quantity, right: int) -> Value:
-    return _add(left, -Quantity(right, format=Format.DECIMAL_EXPONENT))
+    return _add(left, -Quantity(right, format=QuantityFormat.DECIMAL_EXPONENT))
 
 
 _Q = types.QUANTITY
