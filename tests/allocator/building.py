@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dray.allocator import Features
+from dray.api.allocations import Share
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 
@@ -32,8 +33,9 @@ def node(name: str = "n", **labels: str) -> Node:
 
 
 def attribute(value: Any) -> dict[str, Any]:
-    kind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "string"
-    return {kind: value}
+    one = value[0] if isinstance(value, list) else value
+    kind = "bool" if isinstance(one, bool) else "int" if isinstance(one, int) else "string"
+    return {f"{kind}s" if isinstance(value, list) else kind: value}
 
 
 def device(name: str, taints: Any = None, **attributes: Any) -> dict[str, Any]:
@@ -93,6 +95,29 @@ def slowly(expression: str, rounds: int = 40) -> str:
     """The same selector, which takes a millisecond for each device; with 80 rounds, dozens of them."""
     numbers = str(list(range(rounds)))
     return f"{numbers}.all(a, {numbers}.all(b, string(a + b) != device.driver)) && {expression}"
+
+
+def counters(name: str, pool: str = "p", driver: str = DRIVER, count: int = 2, **sets: dict[str, Any]) -> ResourceSlice:
+    """A slice with counter sets, each a map of counters to values."""
+    shared = [
+        {"name": set_, "counters": {key: {"value": str(value)} for key, value in values.items()}}
+        for set_, values in sets.items()
+    ]
+    return slice_(name, [], pool, driver, count, nodeName="n", sharedCounters=shared)
+
+
+def drawing(set_: str, **amounts: Any) -> dict[str, Any]:
+    """What a device draws of a counter set."""
+    drawn = {key: {"value": str(value)} for key, value in amounts.items()}
+    return {"consumesCounters": [{"counterSet": set_, "counters": drawn}]}
+
+
+def shareable(policies: dict[str, dict[str, Any]] | None = None, **values: Any) -> dict[str, Any]:
+    """A device of which several claims may have shares, with so much of each capacity."""
+    capacity: dict[str, dict[str, Any]] = {name: {"value": str(value)} for name, value in values.items()}
+    for name, policy in (policies or {}).items():
+        capacity[name]["requestPolicy"] = policy
+    return {"allowMultipleAllocations": True, "capacity": capacity}
 
 
 ANY = class_("any")
@@ -163,3 +188,97 @@ def _random_claim(random: Random, name: str) -> ResourceClaim:
             constraint["requests"] = random.sample(names, min(len(names), random.choice([1, 2])))
         constraints.append(constraint)
     return claim(name, *requests, constraints=constraints)
+
+
+# Devices that consume counters and capacity.
+
+
+class Consuming(NamedTuple):
+    """An instance, and the shares that are in use."""
+
+    instance: Instance
+    shares: list[Share]
+
+
+def random_consuming(random: Random) -> Consuming:
+    """A small cluster of partitions and of devices that can be shared, contended as in `random_instance`."""
+    slices = [*_random_partitions(random, "gpus"), *_random_shareable(random, "nics")]
+    everything = [(part.spec.driver, part.spec.pool.name, offered) for part in slices for offered in part.spec.devices]
+    taken, shares = [], []
+    for driver, pool, offered in everything:
+        if offered.allowMultipleAllocations and random.randint(1, 100) <= 40:
+            consumed = {name: random.choice(["1", "2"]) for name in offered.capacity}
+            shares.append(Share.of((driver, pool, offered.name), f"{offered.name}-0", consumed))
+        elif not offered.allowMultipleAllocations and random.randint(1, 100) <= 12:
+            taken.append((driver, pool, offered.name))
+    claims = [_random_asking(random, f"c{number}") for number in range(random.choice([1, 1, 2]))]
+    features = Features(
+        partitionable_devices=random.randint(1, 100) <= 95,
+        consumable_capacity=random.randint(1, 100) <= 95,
+        binding_conditions=random.randint(1, 100) <= 80,
+    )
+    return Consuming(Instance(node(), claims, [ANY, GPU], slices, taken, features), shares)
+
+
+def _random_partitions(random: Random, pool: str) -> list[ResourceSlice]:
+    sets = {f"set{at}": {"units": random.choice([3, 4, 6]), "lanes": 4} for at in range(random.choice([1, 2]))}
+    devices = []
+    for number in range(random.randint(2, 6)):
+        set_ = random.choice(sorted(sets))
+        drawn = drawing(set_, units=random.choice([1, 2, 3]), lanes=random.choice([0, 1, 2]))
+        if random.randint(1, 100) <= 15:
+            drawn["consumesCounters"] += drawing(random.choice(sorted(sets)), units=1)["consumesCounters"]
+            drawn["consumesCounters"] = list({one["counterSet"]: one for one in drawn["consumesCounters"]}.values())
+        more = shareable(units=4) if random.randint(1, 100) <= 20 else {}
+        devices.append(device(f"g{number}", index=number, **{ROOT: random.choice("pq")}) | drawn | more)
+    cut = random.randint(0, len(devices))
+    count = 3 if random.randint(1, 100) <= 95 else 4
+    elsewhere = random.choice(["n", "n", "other"])
+    return [
+        counters("a-counters", pool, DRIVER, count, **sets),
+        slice_("b-devices", devices[:cut], pool, DRIVER, count, nodeName="n"),
+        slice_("c-devices", devices[cut:], pool, DRIVER, count, nodeName=elsewhere),
+    ]
+
+
+_POLICIES: list[dict[str, Any]] = [
+    {},
+    {"default": "1", "validRange": {"min": "1", "step": "2", "max": "5"}},
+    {"default": "2", "validValues": ["2", "4"]},
+    {"default": "500m", "validRange": {"min": "500m", "step": "500m"}},
+]
+
+
+def _random_shareable(random: Random, pool: str) -> list[ResourceSlice]:
+    devices = []
+    for number in range(random.randint(1, 4)):
+        policy = random.choice(_POLICIES)
+        more = shareable({"units": policy} if policy else None, units=random.choice([4, 6]))
+        if random.randint(1, 100) <= 25:
+            more["capacity"]["ports"] = {"value": "2", "requestPolicy": {"default": "1", "validValues": ["1", "2"]}}
+        more["allowMultipleAllocations"] = random.randint(1, 100) <= 80
+        if random.randint(1, 100) <= 20:
+            more |= {"bindingConditions": ["ready"], "bindsToNode": random.choice([True, False])}
+        devices.append(device(f"x{number}", index=number, **{ROOT: random.choice("pq")}) | more)
+    return [slice_("nics", devices, pool, random.choice([DRIVER, "nic.example.org"]), nodeName="n")]
+
+
+def _random_asking(random: Random, name: str) -> ResourceClaim:
+    def one(privileged: bool) -> dict[str, Any]:
+        count = None if random.randint(1, 100) <= 10 else random.choice([1, 1, 2, 3])
+        fields: dict[str, Any] = {"cls": random.choice(["any", "any", "gpu"])}
+        if random.randint(1, 100) <= 45:
+            fields["capacity"] = {"requests": {"units": random.choice(["1", "1500m", "2", "3"])}}
+        if privileged and random.randint(1, 100) <= 10:
+            fields["adminAccess"] = True
+        selectors = random.choice([[], [], [f'device.driver == "{DRIVER}"'], ["device.allowMultipleAllocations"]])
+        return spec(count, *selectors, **fields)
+
+    requests = []
+    for number in range(random.choice([1, 2, 2])):
+        if random.randint(1, 100) <= 30:
+            requests.append(alternatives(f"r{number}", a=one(False), b=one(False)))
+        else:
+            requests.append({"name": f"r{number}", "exactly": one(True)})
+    kinds = random.choice([[], [], ["matchAttribute"], ["distinctAttribute"]])
+    return claim(name, *requests, constraints=[{kind: ROOT} for kind in kinds])

@@ -10,8 +10,10 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dray.allocator import Allocated, DeviceId, Failed, Index, Outcome, Unallocatable, allocate
+from dray.allocator import Allocated, Failed, Index, Outcome, Unallocatable, allocate
 from dray.allocator.content import Content
+from dray.api.allocations import DeviceId
+from dray.api.reasons.devices import InputCode, InputProblem
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from tests.allocator.building import (
     ANY,
@@ -139,12 +141,19 @@ def test_many_nodes_are_answered_as_each_would_be_alone(instance: Instance, rand
 
 
 def _placed(part: ResourceSlice, random: Random) -> ResourceSlice:
-    """The slice on a node of its own, on all nodes, or on those of a zone."""
+    """The slice on a node of its own, on all nodes, on those of a zone, or with a place for each device."""
     zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
     tree = msgspec.to_builtins(part)
-    for name in ("nodeName", "allNodes", "nodeSelector"):
-        tree["spec"].pop(name, None)
-    tree["spec"] |= random.choice([{"nodeName": "n0"}, {"nodeName": "n1"}, {"allNodes": True}, {"nodeSelector": zone}])
+    kinds = [{"nodeName": "n0"}, {"nodeName": "n1"}, {"allNodes": True}, {"nodeSelector": zone}]
+    for placed in (tree["spec"], *tree["spec"]["devices"]):
+        for name in ("nodeName", "allNodes", "nodeSelector", "perDeviceNodeSelection"):
+            placed.pop(name, None)
+    if random.randrange(3):
+        tree["spec"] |= random.choice(kinds)
+    else:
+        tree["spec"]["perDeviceNodeSelection"] = True
+        for each in tree["spec"]["devices"]:
+            each |= random.choice(kinds)
     return msgspec.convert(tree, ResourceSlice)
 
 
@@ -245,7 +254,7 @@ def test_slices_nodes_and_classes_can_go() -> None:
     assert list(fits.names(fits.failing)) == ["n0", "n2"]
     outcome = index.allocate("n2", [wish])
     assert isinstance(outcome, Failed)
-    assert 'device class "gpu" not found' in outcome.error
+    assert (outcome.problem.code, outcome.problem.subject) == (InputCode.CLASS_NOT_FOUND, "gpu")
 
 
 def test_a_number_that_a_node_leaves_is_used_again() -> None:
@@ -305,7 +314,7 @@ def test_news_that_change_nothing_cost_nothing() -> None:
 
 def test_an_unknown_node_is_an_error_of_that_node_only() -> None:
     outcome = Index().allocate("nowhere", [ONE])
-    assert outcome == Failed("node nowhere is not known", node_only=True)
+    assert outcome == Failed(InputProblem(InputCode.UNKNOWN_NODE, subject="nowhere", node_only=True))
 
 
 def test_old_plans_and_old_changes_are_forgotten_without_harm() -> None:

@@ -4,16 +4,18 @@ from typing import Any
 
 import pytest
 
-from dray.allocator import Allocated, Failed, Outcome, Unallocatable, allocate
+from dray.allocator import Allocated, Failed, Features, Outcome, Unallocatable, allocate
 from dray.allocator.content import content_of
-from dray.allocator.layout import Layout, PoolState, View
-from dray.allocator.pools import group, reaches, view
+from dray.allocator.layout import Layout, View
+from dray.allocator.pools import reaches, view
+from dray.api.pools import by_pool
+from dray.api.reasons.devices import InputCode, InputProblem, PoolState
 from dray.api.types.resource import ResourceSlice
-from tests.allocator.building import ANY, claim, device, node, request, slice_
+from tests.allocator.building import ANY, claim, counters, device, drawing, node, request, slice_
 
 
 def seen(*slices: ResourceSlice) -> View:
-    return view(node("n"), group(slices), content_of, Layout)
+    return view(node("n"), by_pool(slices), content_of, Layout, Features())
 
 
 def states(*slices: ResourceSlice) -> list[PoolState]:
@@ -67,21 +69,20 @@ def test_a_pool_that_is_replaced_elsewhere_is_ignored() -> None:
 def test_a_name_used_twice_makes_a_pool_invalid() -> None:
     part = slice_("s", [device("d"), device("d")])
     assert states(part) == [PoolState.INVALID]
-    assert ask(part) == Failed("invalid resource pools were encountered", node_only=True)
+    assert ask(part) == Failed(InputProblem(InputCode.INVALID_POOLS, node_only=True))
     assert isinstance(ask(part, slice_("t", [device("e")], pool="q")), Allocated)
 
 
 @pytest.mark.parametrize(
-    ("doubtful", "state"),
+    ("doubtful", "code"),
     [
-        (slice_("s", [device("d")], count=2), "being updated"),
-        (slice_("s", [device("d"), device("d")]), "invalid"),
+        (slice_("s", [device("d")], count=2), InputCode.POOL_INCOMPLETE),
+        (slice_("s", [device("d"), device("d")]), InputCode.POOL_INVALID),
     ],
 )
-def test_all_devices_cannot_be_had_while_a_pool_is_in_doubt(doubtful: ResourceSlice, state: str) -> None:
+def test_all_devices_cannot_be_had_while_a_pool_is_in_doubt(doubtful: ResourceSlice, code: InputCode) -> None:
     outcome = ask(doubtful, slice_("t", [device("e")], pool="a"), count=None)
-    words = f"asks for all devices, but resource pool gpu.example.com/p is currently {state}"
-    assert outcome == Failed(f"claim ns/a, request r: {words}", node_only=True)
+    assert outcome == Failed(InputProblem(code, "ns/a", "r", pool="gpu.example.com/p", node_only=True))
 
 
 def test_devices_may_choose_their_nodes_one_by_one() -> None:
@@ -96,17 +97,17 @@ def test_devices_may_choose_their_nodes_one_by_one() -> None:
     assert outcome.results[0]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["n"]
 
 
-def test_devices_that_draw_from_shared_counters_are_passed_over() -> None:
-    counting = device("c") | {"consumesCounters": [{"counterSet": "s", "counters": {"memory": {"value": "1"}}}]}
-    outcome = ask(slice_("s", [counting, device("d")]))
-    assert isinstance(outcome, Allocated)
-    assert outcome.devices[0][0].device == "d"
+def test_a_counter_that_nobody_publishes_makes_a_pool_invalid() -> None:
+    part = slice_("s", [device("c") | drawing("s", memory=1), device("d")])
+    assert states(part) == [PoolState.INVALID]
+    assert states(counters("a", s={"other": 1}), slice_("s", [device("c") | drawing("s", memory=1)], count=2)) == [
+        PoolState.INVALID
+    ]
 
 
-def test_devices_that_need_binding_conditions_are_passed_over() -> None:
-    outcome = ask(slice_("s", [device("b") | {"bindingConditions": ["ready"]}, device("d")]))
-    assert isinstance(outcome, Allocated)
-    assert outcome.devices[0][0].device == "d"
+def test_a_counter_set_that_stands_twice_makes_a_pool_invalid() -> None:
+    slices = [counters(name, count=3, s={"memory": 1}) for name in "ab"]
+    assert states(*slices, slice_("c", [device("d")], count=3)) == [PoolState.INVALID]
 
 
 def test_a_slice_reaches_one_node_all_nodes_or_those_selected() -> None:

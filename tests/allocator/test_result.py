@@ -3,6 +3,7 @@
 from typing import Any
 
 from dray.allocator import Allocated, Failed, allocate
+from dray.api.reasons.devices import InputCode, InputProblem
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from tests.allocator.building import alternatives, claim, class_, device, node, request, slice_, spec
 
@@ -97,7 +98,7 @@ def test_a_selector_with_several_terms_cannot_be_written_down() -> None:
     term = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
     wide = slice_("s", [device("d")], nodeSelector={"nodeSelectorTerms": [term, term]})
     outcome = allocate(node("n", zone="a"), [claim("a", request("r"))], CLASSES, [wide])
-    assert outcome == Failed("create NodeSelector: unsupported ResourceSlice.NodeSelector with 2 terms")
+    assert outcome == Failed(InputProblem(InputCode.NODE_SELECTOR_TERMS, number=2))
 
 
 def test_a_claim_that_asks_for_nothing_gets_nothing() -> None:

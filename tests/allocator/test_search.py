@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench._plain_search import Answer, TooSlow, plain_search
-from dray.allocator import Allocated, DeviceId, Failed, Features, GaveUp, Outcome, Unallocatable, allocate, verify
+from dray.allocator import Allocated, Failed, Features, GaveUp, Outcome, Unallocatable, allocate, verify
+from dray.api.allocations import DeviceId
+from dray.api.reasons.wording import input_problem
+from dray.api.types.resource import ResourceSlice
 from tests.allocator.building import (
     ANY,
     ROOT,
@@ -41,8 +45,8 @@ def as_answer(outcome: Outcome) -> Answer:
                     for result in results
                 )
             )
-        case Failed(error=error):
-            return Answer(error=error)
+        case Failed(problem=problem):
+            return Answer(error=input_problem(problem))
         case Unallocatable():
             return Answer()
     raise AssertionError(outcome)
@@ -55,6 +59,7 @@ def first_answer(instance: Instance) -> Answer | None:
         return None
 
 
+@pytest.mark.wording
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(instances)
 def test_the_first_answer_of_a_plain_search_is_found(instance: Instance) -> None:
@@ -63,6 +68,7 @@ def test_the_first_answer_of_a_plain_search_is_found(instance: Instance) -> None
         assert as_answer(allocate(*instance)) == expected
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize("start", range(0, 1200, 300))
 def test_seeded_instances_agree_with_a_plain_search(start: int) -> None:
     for seed in range(start, start + 300):
@@ -72,6 +78,7 @@ def test_seeded_instances_agree_with_a_plain_search(start: int) -> None:
             assert as_answer(allocate(*instance)) == expected, seed
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize("limit", [2, 3, 5])
 def test_a_limit_on_results_cuts_the_search_where_the_reference_does(
     limit: int, monkeypatch: pytest.MonkeyPatch
@@ -131,13 +138,14 @@ def test_admin_access_reaches_devices_in_use_but_not_twice_in_a_claim() -> None:
     assert names(serve(devices, both)) == [["d0", "d1"]]
 
 
+@pytest.mark.wording
 def test_an_error_counts_only_when_its_device_is_visited() -> None:
     broken = [device("d0", index=0), device("d1")]
     picky = claim("a", request("r", 1, index_below(1)))
     assert names(serve(broken, picky)) == [["d0"]]
     outcome = serve(broken, picky, taken=(("gpu.example.com", "p", "d0"),))
     assert isinstance(outcome, Failed)
-    assert "on device gpu.example.com/p/d1: CEL runtime error: no such key: index" in outcome.error
+    assert "on device gpu.example.com/p/d1: CEL runtime error: no such key: index" in input_problem(outcome.problem)
 
 
 def test_a_deadline_that_has_passed_is_an_outcome_that_says_how_far_it_got() -> None:
@@ -145,7 +153,8 @@ def test_a_deadline_that_has_passed_is_an_outcome_that_says_how_far_it_got() -> 
     hard = claim("a", request("r", 2), request("s", 2), match=(ROOT,))
     outcome = allocate(node(), [hard], [ANY], [slice_("s", devices)], (), Features(), time.monotonic() - 1)
     assert isinstance(outcome, GaveUp)
-    assert "claim ns/a, request r (request 1 of 2)" in outcome.progress
+    assert (outcome.progress.claim, outcome.progress.request) == ("ns/a", "r")
+    assert (outcome.progress.number, outcome.progress.requests) == (1, 2)
 
 
 def test_results_beyond_the_limit_are_left_to_smaller_alternatives() -> None:
@@ -161,3 +170,32 @@ def test_many_claims_do_not_exhaust_the_stack() -> None:
     devices = [device(f"d{at}", **{ROOT: "p"}) for at in range(100)]
     many = [claim(f"c{at}", request("r", 1), match=(ROOT,)) for at in range(100)]
     assert len(names(serve(devices, *many))) == 100
+
+
+def random_lists(random: Random) -> Instance:
+    """An instance in which some attributes are lists."""
+    instance = random_instance(random)
+    slices = []
+    for part in instance.slices:
+        tree = msgspec.to_builtins(part)
+        for offered in tree["spec"].get("devices") or ():
+            held = offered.get("attributes", {}).get(ROOT)
+            if held and random.randint(1, 100) <= 60:
+                offered["attributes"][ROOT] = {"strings": random.sample("pqrs", random.choice([1, 2, 3]))}
+        slices.append(msgspec.convert(tree, ResourceSlice))
+    features = msgspec.structs.replace(instance.features, list_type_attributes=random.randint(1, 100) <= 85)
+    return instance._replace(slices=slices, features=features)
+
+
+@pytest.mark.parametrize("start", range(0, 900, 300))
+def test_lists_agree_and_differ_as_a_plain_search_says(start: int) -> None:
+    for seed in range(start, start + 300):
+        instance = random_lists(Random(seed))
+        expected = first_answer(instance)
+        if expected is not None:
+            outcome = allocate(*instance)
+            assert as_answer(outcome) == expected, seed
+            if isinstance(outcome, Allocated):
+                assert verify(outcome.results, *instance) == [], seed
+            elif isinstance(outcome, Unallocatable):
+                assert outcome.explain().node == "n", seed

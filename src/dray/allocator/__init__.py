@@ -8,41 +8,28 @@ of Kubernetes v1.37 gives or would give if it had the time: the first in the ord
 devices. `Index` gives the same answers from state that is kept warm, and tells which of many nodes fit. `verify` checks
 an allocation without knowing how it was found. See docs/allocator.md for how and why, with examples.
 
-Objects come in as the structs of `dray.api.types`; what is to be written goes out as JSON trees.
+Objects come in as the structs of `dray.api.types`; what is to be written goes out as JSON trees. Why something cannot be
+is told in the codes of `dray.api.reasons.devices`.
 """
 
 from dray.allocator.allocation import allocate
-from dray.allocator.identity import DeviceId, Features
+from dray.allocator.identity import Features
 from dray.allocator.index import Fits, Index
 from dray.allocator.outcome import Allocated, Failed, GaveUp, Outcome, Unallocatable
-from dray.allocator.reasons import (
-    AlternativeReasons,
-    Conflict,
-    ConstraintReasons,
-    PoolReasons,
-    Reasons,
-    RequestReasons,
-    Step,
-)
 from dray.allocator.verify import verify
+from dray.allocator.work import LeftOver, Work
 
 __all__ = [
     "Allocated",
-    "AlternativeReasons",
-    "Conflict",
-    "ConstraintReasons",
-    "DeviceId",
     "Failed",
     "Features",
     "Fits",
     "GaveUp",
     "Index",
+    "LeftOver",
     "Outcome",
-    "PoolReasons",
-    "Reasons",
-    "RequestReasons",
-    "Step",
     "Unallocatable",
+    "Work",
     "allocate",
     "verify",
 ]

@@ -6,25 +6,31 @@ same `decide`. Left out: writing the outcome anywhere.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from dray.allocator.bits import first
+from dray.allocator.capacity import nanos
 from dray.allocator.content import content_of
 from dray.allocator.diagnosis import diagnose
+from dray.allocator.faults import INVALID_POOLS, Fault
 from dray.allocator.feasibility import Grant
-from dray.allocator.identity import DeviceId, Features
+from dray.allocator.identity import Features
 from dray.allocator.layout import Layout, View
 from dray.allocator.outcome import Failed, GaveUp, Outcome, Unallocatable
+from dray.allocator.packing import NOTHING_SPENT, Usage
 from dray.allocator.plan import Plan, plan
-from dray.allocator.pools import group, view
+from dray.allocator.pools import view
 from dray.allocator.problem import Problem, pose
-from dray.allocator.result import ResultError, allocated
+from dray.allocator.result import UnsupportedTerms, allocated
 from dray.allocator.search import Solution, Stuck, search
-from dray.allocator.trouble import INVALID_POOLS, Trouble
+from dray.allocator.work import Work
+from dray.api.allocations import DeviceId, Share, consumed
+from dray.api.pools import by_pool
+from dray.api.reasons.devices import InputCode, InputProblem, TimedOut, TimeoutCode
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.cel import Interrupted
+from dray.cel import Interrupt, Interrupted, at
 
 
 def allocate(
@@ -35,78 +41,117 @@ def allocate(
     taken: Collection[tuple[str, str, str]] = (),
     features: Features = Features(),  # noqa: B008 (frozen)
     deadline: float | None = None,
+    shares: Iterable[Share] = (),
 ) -> Outcome:
     """Serve all claims together on a node.
 
-    `taken` are the devices in use, as (driver, pool, device); `deadline` is a reading of `time.monotonic()`. The answer
-    is the first in the reference's order; the same input always gives the same answer.
+    `taken` are the devices in use, as (driver, pool, device), and `shares` those parts of devices that are;
+    `deadline` is a reading of `time.monotonic()`. The answer is the first in the reference's order; the same input
+    always gives the same answer, but for the identities of new shares.
     """
     by_name = {class_.metadata.name: class_ for class_ in classes}
     asked = plan([claim.spec.devices for claim in claims], by_name.get, features)
-    seen = view(node, group(slices), content_of, Layout)
+    seen = view(node, by_pool(slices), content_of, partial(Layout, features=features), features)
     names = [claim_name(claim) for claim in claims]
     try:
         problem = pose(asked, seen.layout, features, deadline)
     except Interrupted:
         return INTERRUPTED
-    if isinstance(problem, Trouble):
+    if isinstance(problem, Fault):
         return problem.failed(seen, names)
-    bits = 0
-    for device in taken:
-        place = seen.places.get(DeviceId(*device))
-        if place is not None:
-            bits |= 1 << place
-    return conclude(decide(problem, bits, deadline), problem, bits, seen, names)
+    usage = used(seen, {DeviceId(*device) for device in taken}, shares)
+    return conclude(decide(problem, usage, expiry(deadline)), problem, usage, seen, names)
 
 
-INTERRUPTED = GaveUp("timed out while selectors were evaluated")
+def used(seen: View, taken: Collection[DeviceId], shares: Iterable[Share]) -> Usage:
+    """What devices and shares in use leave on a node."""
+    layout, held = seen.layout, consumed(shares)
+    bits = sum(1 << place for device in taken if (place := seen.places.get(device)) is not None)
+    parts = [
+        (1 << place, {name: nanos(much) for name, much in amounts.items()})
+        for device, amounts in held.items()
+        if (place := seen.places.get(device)) is not None
+    ]
+    drawn = [
+        (number, device)
+        for number, slices in enumerate(seen.elsewhere)
+        for slice_ in slices
+        for device in slice_.spec.devices
+        if (id_ := DeviceId(slice_.spec.driver, slice_.spec.pool.name, device.name)) in taken or id_ in held
+    ]
+    return layout.packing.usage(bits, parts, drawn)
 
-Decision = Solution | Trouble | Stuck | None
+
+INTERRUPTED = GaveUp(TimedOut(TimeoutCode.SELECTORS))
+
+Decision = Solution | Fault | Stuck | None
 
 
-def decide(problem: Problem, taken: int, deadline: float | None) -> Decision:
+def decide(problem: Problem, usage: Usage, interrupt: Interrupt) -> Decision:
     """The first event of the search, with a short cut for the most common question."""
     simple = problem.simple
     if simple is not None:
-        free = simple.devices if simple.admin else simple.devices & ~taken
+        free = simple.devices if simple.admin else simple.devices & ~usage.taken
+        if free & problem.layout.packing.packed:
+            free = problem.layout.packing.room(usage).fitting(simple.takes, free, NOTHING_SPENT)
         if free.bit_count() >= simple.wanted:
             return Solution((Grant(0, first(free, simple.wanted)),))
         event: Decision = None
     else:
-        event = search(problem, taken, expiry(deadline))
+        event = search(problem, usage, interrupt)
     if event is None and problem.layout.invalid:
         return INVALID_POOLS
     return event
 
 
-def conclude(decision: Decision, problem: Problem, taken: int, seen: View, names: Sequence[str]) -> Outcome:
+class Searching(Work):
+    """The search for the answer to one question."""
+
+    def __init__(self, problem: Problem, usage: Usage) -> None:
+        self._problem = problem
+        self._usage = usage
+        self.decision: Decision = Stuck(0, 0)
+
+    def run(self, interrupt: Interrupt) -> bool:
+        self.decision = decide(self._problem, self._usage, interrupt)
+        return not isinstance(self.decision, Stuck)
+
+    def found(self) -> Decision:
+        return self.decision
+
+    def accept(self, found: Decision) -> None:
+        self.decision = found
+
+
+def conclude(decision: Decision, problem: Problem, usage: Usage, seen: View, names: Sequence[str]) -> Outcome:
     """Put a decision into the names of one node and its claims."""
     match decision:
         case Solution(grants):
             try:
                 return allocated(problem.plan, seen, grants)
-            except ResultError as error:
-                return Failed(f"create NodeSelector: {error}")
-        case Trouble():
+            except UnsupportedTerms as error:
+                return Failed(InputProblem(InputCode.NODE_SELECTOR_TERMS, number=error.terms))
+        case Fault():
             return decision.failed(seen, names)
         case Stuck(item, got):
             return GaveUp(progress(problem.plan, item, got, names))
         case _:
-            return Unallocatable(lambda: diagnose(problem, taken, seen, names))
+            return Unallocatable(lambda: diagnose(problem, usage, seen, names))
 
 
-def progress(asked: Plan, item: int, got: int, names: Sequence[str]) -> str:
+def progress(asked: Plan, item: int, got: int, names: Sequence[str]) -> TimedOut:
     """How far a search had come when its time was up."""
     request = asked.requests[item]
-    place = f"request {item + 1} of {len(asked.requests)}"
-    return f"timed out at claim {names[request.claim]}, request {request.name} ({place}), with {got} of its devices"
+    return TimedOut(
+        TimeoutCode.SEARCH, names[request.claim], request.name, item + 1, requests=len(asked.requests), got=got
+    )
 
 
-def expiry(deadline: float | None) -> Callable[[], bool]:
+def expiry(deadline: float | None) -> Interrupt:
     """Whether a reading of the monotonic clock has passed."""
     if deadline is None:
         return lambda: False
-    return lambda: time.monotonic() > deadline
+    return at(deadline)
 
 
 def claim_name(claim: ResourceClaim) -> str:

@@ -40,6 +40,14 @@ def positions(bits: int) -> Iterator[int]:
         bits ^= bit
 
 
+def union(sets: Iterable[int]) -> int:
+    """All members of all sets."""
+    found = 0
+    for each in sets:
+        found |= each
+    return found
+
+
 def first(bits: int, count: int) -> int:
     """The `count` lowest members; all of them when there are fewer."""
     rest = bits

@@ -7,26 +7,43 @@ Left out: which pools and nodes the devices belong to (`layout`, `pools`).
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
 from dray.allocator.bits import position, positions
+from dray.allocator.capacity import Consumption, consumption, nanos
 from dray.allocator.taints import intolerable
+from dray.allocator.work import Deferred, Work
+from dray.api.quantity import Quantity
 from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, ResourceSlice
-from dray.cel import DeviceView, EvaluationError, Interrupted, compile_selector
+from dray.cel import CelError, DeviceView, Interrupt, Interrupted, NoSuchKey, Selector, compile_selector
+from dray.cel import at as until
 
 Value = tuple[str, object]
 
+QUICK_LENGTH = 256  # of a selector: to compile it takes 10 ms at most
+QUICK_COST = 4_000  # estimated, of a selector: to evaluate it takes a few milliseconds at most
+Requests = tuple[tuple[str, str], ...]
+"""What a request asks of capacities, by name."""
+
+
+class SelectorFailure(Enum):
+    """How a selector failed."""
+
+    COMPILE = "compile"
+    RUNTIME = "runtime"
+    MISSING_KEY = "missing key"
+
 
 class SelectorError(NamedTuple):
-    """Selector number `selector` could not be evaluated."""
+    """Selector number `selector` could not be evaluated; `text` is what CEL says."""
 
     selector: int
     text: str
-    compile: bool
+    failure: SelectorFailure
 
 
 class Match(NamedTuple):
@@ -37,16 +54,64 @@ class Match(NamedTuple):
     causes: dict[int, SelectorError]
 
 
-class _Progress:
-    """How far some selectors have come: devices still to be judged, and what is known of the others."""
+class _Judging(Work):
+    """Judges devices by one selector, one after the other: `left` are still to be judged.
 
-    __slots__ = ("causes", "failed", "left", "matched")
+    The selector may take long where it is long to compile, or where the devices can make its evaluation expensive.
+    """
 
-    def __init__(self, left: int, errors: int, causes: dict[int, SelectorError]) -> None:
-        self.left = left
+    def __init__(self, content: Content, selectors: tuple[str, ...], before: Match) -> None:
+        self._content = content
+        self._expression = selectors[-1]
+        self._number = len(selectors) - 1
+        self.left = before.devices
         self.matched = 0
-        self.failed = errors
-        self.causes = causes
+        self.failed = before.errors
+        self.causes = dict(before.causes)
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether it may take milliseconds to judge a device."""
+        return len(self._expression) > QUICK_LENGTH or compile_selector(self._expression).max_cost > QUICK_COST
+
+    def run(self, interrupt: Interrupt | None) -> bool:
+        selector = compile_selector(self._expression)
+        for at in positions(self.left):
+            try:
+                self._judge(selector, at, interrupt)
+            except Interrupted:
+                return False
+            self.left &= ~(1 << at)
+            if self.left and interrupt is not None and interrupt():
+                return False
+        return True
+
+    def _judge(self, selector: Selector, at: int, interrupt: Interrupt | None) -> None:
+        failure = SelectorFailure.COMPILE
+        try:
+            if selector.error is not None:
+                raise selector.error
+            failure = SelectorFailure.RUNTIME
+            if selector.matches(self._content.view(at), interrupt=interrupt):
+                self.matched |= 1 << at
+        except Interrupted:
+            raise
+        except CelError as error:
+            if isinstance(error, NoSuchKey):
+                failure = SelectorFailure.MISSING_KEY
+            self.failed |= 1 << at
+            self.causes[at] = SelectorError(self._number, str(error), failure)
+
+    def found(self) -> tuple[int, int, int, dict[int, SelectorError]]:
+        return self.left, self.matched, self.failed, self.causes
+
+    def accept(self, found: tuple[int, int, int, dict[int, SelectorError]]) -> None:
+        self.left, self.matched, self.failed, self.causes = found
+
+    @property
+    def match(self) -> Match:
+        """What was found, once all are judged."""
+        return Match(self.matched, self.failed, self.causes)
 
 
 class Content:
@@ -55,6 +120,8 @@ class Content:
     __slots__ = (
         "__weakref__",
         "_begun",
+        "_defers",
+        "_eligible",
         "_kept",
         "_matched_before",
         "_matches",
@@ -62,26 +129,55 @@ class Content:
         "_tolerated",
         "_values",
         "_views",
+        "binding",
+        "capacities",
         "devices",
+        "draws",
         "driver",
         "everything",
+        "shareable",
     )
 
-    def __init__(self, driver: str, devices: Sequence[Device], before: Content | None = None) -> None:
-        """`before` is what a slice held until now: most devices are as they were, and so is what is true of them."""
+    def __init__(
+        self, driver: str, devices: Sequence[Device], before: Content | None = None, *, defers: bool = False
+    ) -> None:
+        """`before` is what a slice held until now: most devices are as they were, and so is what is true of them.
+
+        With `defers`, whoever asks with a deadline is answered with `Deferred` where selectors may take long.
+        """
+        self._defers = defers
         self.driver = driver
         self.devices = tuple(devices)
         self.everything = (1 << len(devices)) - 1
+        self.shareable = self._where(lambda device: bool(device.allowMultipleAllocations))
+        self.binding = self._where(lambda device: bool(device.bindingConditions))
+        self.draws = {at: drawn_by(device) for at, device in enumerate(devices) if device.consumesCounters}
+        self.capacities = {
+            at: {name: nanos(Quantity.parse(capacity.value)) for name, capacity in devices[at].capacity.items()}
+            for at in positions(self.shareable)
+        }  # of shareable devices
+        self._eligible: dict[tuple[Requests, bool], dict[int, Consumption]] = {}
         self._places: dict[str, int] | None = None
         self._views: list[DeviceView | None] = [None] * len(devices)
         self._matches: dict[tuple[str, ...], Match] = {}
-        self._begun: dict[tuple[str, ...], _Progress] = {}  # selectors that were interrupted
+        self._begun: dict[tuple[str, ...], _Judging] = {}  # selectors that were interrupted
         self._kept: list[tuple[int, int]] = []  # positions now and before of devices that are as they were
         self._matched_before: dict[tuple[str, ...], Match] = {}
-        self._values: dict[str, dict[Value, int]] = {}
+        self._values: dict[tuple[str, bool], dict[Value, int]] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
         if before is not None and before.driver == driver:
             self._keep(before)
+
+    def __reduce__(self) -> tuple[type[Content], tuple[str, tuple[Device, ...]]]:
+        return Content, (self.driver, self.devices)  # what is true of them can be found out again
+
+    def _where(self, holds: Callable[[Device], bool]) -> int:
+        return sum(1 << at for at, device in enumerate(self.devices) if holds(device))
+
+    @property
+    def counting(self) -> int:
+        """The devices that draw from counters which they share with others."""
+        return sum(1 << at for at in self.draws)
 
     def _keep(self, before: Content) -> None:
         self._matched_before = before._matches
@@ -110,46 +206,31 @@ class Content:
     def _evaluate(self, selectors: tuple[str, ...], deadline: float | None) -> Match:
         if not selectors:
             return Match(self.everything, 0, {})
-        progress = self._begun.get(selectors)
-        if progress is None:
-            progress = self._begun[selectors] = self._begin(selectors, deadline)
-        selector = compile_selector(selectors[-1])
-        for at in positions(progress.left):
-            bit = 1 << at
-            cause = None
-            if selector.error is not None:
-                cause = SelectorError(len(selectors) - 1, str(selector.error), compile=True)
-            else:
-                try:
-                    if selector.matches(self._view(at), deadline=deadline):
-                        progress.matched |= bit
-                except Interrupted:
-                    raise
-                except EvaluationError as error:
-                    cause = SelectorError(len(selectors) - 1, str(error), compile=False)
-            if cause is not None:
-                progress.failed |= bit
-                progress.causes[at] = cause
-            progress.left &= ~bit
-            if deadline is not None and progress.left and time.monotonic() > deadline:
-                raise Interrupted
+        judging = self._begun.get(selectors)
+        if judging is None:
+            judging = self._begun[selectors] = self._begin(selectors, deadline)
+        may_defer = self._defers and deadline is not None
+        if judging.is_elsewhere or (judging.left and may_defer and judging.is_costly):
+            raise Deferred(judging)
+        if not judging.run(None if deadline is None else until(deadline)):
+            raise Interrupted
         del self._begun[selectors]
-        return Match(progress.matched, progress.failed, progress.causes)
+        return judging.match
 
-    def _begin(self, selectors: tuple[str, ...], deadline: float | None) -> _Progress:
+    def _begin(self, selectors: tuple[str, ...], deadline: float | None) -> _Judging:
         """The devices that pass the selectors before the last, but for those that were judged in an earlier content."""
-        passed, errors, causes = self.match(selectors[:-1], deadline)
-        progress = _Progress(passed, errors, dict(causes))
+        judging = _Judging(self, selectors, self.match(selectors[:-1], deadline))
         if (then := self._matched_before.get(selectors)) is not None:
             for at, earlier in self._kept:
-                progress.matched |= (then.devices >> earlier & 1) << at
-                progress.failed |= (then.errors >> earlier & 1) << at
+                judging.matched |= (then.devices >> earlier & 1) << at
+                judging.failed |= (then.errors >> earlier & 1) << at
                 if earlier in then.causes:
-                    progress.causes[at] = then.causes[earlier]
-                progress.left &= ~(1 << at)
-        return progress
+                    judging.causes[at] = then.causes[earlier]
+                judging.left &= ~(1 << at)
+        return judging
 
-    def _view(self, at: int) -> DeviceView:
+    def view(self, at: int) -> DeviceView:
+        """The device at a position, as selectors see it."""
         view = self._views[at]
         if view is None:
             device = self.devices[at]
@@ -157,23 +238,45 @@ class Content:
             view = self._views[at] = DeviceView(self.driver, device.attributes, device.capacity, shared)
         return view
 
-    def values(self, attribute: str) -> dict[Value, int]:
-        """The devices that have the fully qualified attribute, by its value."""
-        found = self._values.get(attribute)
+    def values(self, attribute: str, lists: bool = False) -> dict[Value, int]:
+        """The devices that have the fully qualified attribute, by its value; with `lists`, by each value in it."""
+        found = self._values.get((attribute, lists))
         if found is None:
-            found = self._values[attribute] = {}
+            found = self._values[attribute, lists] = {}
             for at, device in enumerate(self.devices):
-                value = self._value(device, attribute)
-                if value is not None:
+                for value in self._held(device, attribute, lists):
                     found[value] = found.get(value, 0) | 1 << at
         return found
 
-    def _value(self, device: Device, attribute: str) -> Value | None:
+    def _held(self, device: Device, attribute: str, lists: bool) -> tuple[Value, ...]:
         held = device.attributes.get(attribute)
         if held is None:
             domain, _, name = attribute.partition("/")
             held = device.attributes.get(name) if name and domain == self.driver else None
-        return None if held is None else comparable(held, device.name)
+        if held is None:
+            return ()
+        return (lists and listed(held)) or (comparable(held, device.name),)
+
+    def eligible(self, requests: Requests, fractional: bool) -> dict[int, Consumption]:
+        """The devices, by position, that can serve a request for capacity when nobody uses them, and what it takes."""
+        found = self._eligible.get((requests, fractional))
+        if found is None:
+            asked = dict(requests)
+            consumed = ((at, self._consumption(at, asked, fractional)) for at in range(len(self.devices)))
+            found = self._eligible[requests, fractional] = {at: much for at, much in consumed if much is not None}
+        return found
+
+    def _consumption(self, at: int, asked: dict[str, str], fractional: bool) -> Consumption | None:
+        device = self.devices[at]
+        plain = not asked and not self.shareable >> at & 1  # nothing is taken of it but the whole
+        if plain and not any(capacity.requestPolicy for capacity in device.capacity.values()):
+            return {}
+        return consumption(device, asked, fractional)
+
+    def having(self, names: Iterable[str]) -> int:
+        """The devices that have all capacities of these names, however much."""
+        wanted = set(names)
+        return self._where(lambda device: wanted <= device.capacity.keys()) if wanted else self.everything
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
         """The devices without a taint that forbids allocation to someone with these tolerations."""
@@ -196,6 +299,28 @@ def comparable(attribute: DeviceAttribute, owner: str) -> Value:
         if value is not None:
             return kind, value
     return "only", owner
+
+
+def listed(attribute: DeviceAttribute) -> tuple[Value, ...]:
+    """The values in an attribute that is a list, each as `comparable` gives it; nothing where it is none."""
+    for kind, values in (
+        ("string", attribute.strings),
+        ("int", attribute.ints),
+        ("bool", attribute.bools),
+        ("version", attribute.versions),
+    ):
+        if values:
+            return tuple((kind, value) for value in values)
+    return ()
+
+
+def drawn_by(device: Device) -> tuple[tuple[str, str, int], ...]:
+    """What a device draws, as (counter set, counter, amount)."""
+    return tuple(
+        (drawn.counterSet, name, nanos(Quantity.parse(counter.value)))
+        for drawn in device.consumesCounters
+        for name, counter in drawn.counters.items()
+    )
 
 
 def content_of(slice_: ResourceSlice) -> Content:

@@ -1,46 +1,54 @@
 """Counts where devices were lost and which requests stand in each other's way.
 
 Runs only when somebody asks why, after the search has found nothing, and never takes long: a smallest conflict is looked
-for within a fixed number of steps and left out where that is not enough. Left out: wording (`reasons`).
+for within a fixed number of steps and left out where that is not enough. Left out: words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
+from dray.allocator.bits import members, position
+from dray.allocator.capacity import from_nanos
 from dray.allocator.content import Value
-from dray.allocator.feasibility import Demand, Expired
+from dray.allocator.feasibility import Demand, Expired, Option, Standing
 from dray.allocator.foresight import Foresight, beginning
-from dray.allocator.layout import PoolState, View
+from dray.allocator.identity import GATE_OF, RESULTS_LIMIT
+from dray.allocator.layout import View
+from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, Takes, Usage
 from dray.allocator.plan import Alternative
 from dray.allocator.problem import Choice, Problem
-from dray.allocator.reasons import (
+from dray.api.reasons.devices import (
     AlternativeReasons,
-    Conflict,
     ConstraintReasons,
+    DeviceStep,
+    LackingAmount,
     PoolReasons,
+    PoolState,
     Reasons,
+    RequestConflict,
     RequestReasons,
-    Step,
+    StepCode,
 )
 
+LACKING_TOLD = 4  # amounts that a step names; there may be thousands
 PATIENCE = 5000  # questions to the oracle before the search for a smallest conflict ends
 
 
-def diagnose(problem: Problem, taken: int, view: View, claims: Sequence[str]) -> Reasons:
+def diagnose(problem: Problem, usage: Usage, view: View, claims: Sequence[str]) -> Reasons:
     """Why the claims of these names cannot be served on the node of the view."""
-    return _Diagnosis(problem, taken, view, claims).reasons()
+    return _Diagnosis(problem, usage, view, claims).reasons()
 
 
 class _Diagnosis:
-    def __init__(self, problem: Problem, taken: int, view: View, claims: Sequence[str]) -> None:
+    def __init__(self, problem: Problem, usage: Usage, view: View, claims: Sequence[str]) -> None:
         self.problem = problem
-        self.taken = taken
+        self.taken = usage.taken
         self.view = view
         self.claims = claims
         self.asked = 0
-        self.foresight = Foresight(problem, taken, self._impatient)
+        self.foresight = Foresight(problem, usage, self._impatient)
 
     def _impatient(self) -> bool:
         self.asked += 1
@@ -53,13 +61,13 @@ class _Diagnosis:
             node=self.view.node,
             requests=requests,
             constraints=tuple(
-                found for number in range(len(self.problem.rules)) if (found := self._constraint(number)) is not None
+                found
+                for number in self._countable(range(len(self.problem.rules)))
+                if (found := self._constraint(number)) is not None
             ),
             conflict=self._conflict(),
             pools=tuple(
-                PoolReasons(str(name), shape.state.value)
-                for name, shape in pools
-                if shape.state is not PoolState.USABLE
+                PoolReasons(str(name), shape.state) for name, shape in pools if shape.state is not PoolState.USABLE
             ),
         )
 
@@ -77,33 +85,95 @@ class _Diagnosis:
         )
         return RequestReasons(self.claims[request.claim], request.name, alternatives)
 
-    def _steps(self, alternative: Alternative, choice: Choice) -> list[Step]:
+    def _steps(self, alternative: Alternative, choice: Choice) -> list[DeviceStep]:
         layout = self.problem.layout
-        steps = [Step("published", layout.visible.bit_count())]
+        steps = [DeviceStep(StepCode.PUBLISHED, layout.visible.bit_count())]
         of_class = alternative.selectors[: alternative.of_class]
-        steps.append(Step(f"match class {alternative.class_name}", layout.match(of_class).devices.bit_count()))
+        in_class = layout.match(of_class).devices.bit_count()
+        steps.append(DeviceStep(StepCode.CLASS, in_class, alternative.class_name))
         for number in range(alternative.of_class, len(alternative.selectors)):
             passed = layout.match(alternative.selectors[: number + 1]).devices
-            steps.append(Step(f"match selector #{number - alternative.of_class}", passed.bit_count()))
-        steps.append(Step("tolerated", choice.devices.bit_count()))
+            selector = number - alternative.of_class
+            steps.append(DeviceStep(StepCode.SELECTOR, passed.bit_count(), number=selector))
+        supported, gate = self._supported(layout.match(alternative.selectors).devices)
+        if gate:
+            steps.append(DeviceStep(StepCode.SUPPORTED, supported.bit_count(), gate))
+        steps.append(DeviceStep(StepCode.TOLERATED, choice.usable.bit_count()))
+        untaken = choice.usable if choice.admin else choice.usable & ~self.taken
+        steps.append(DeviceStep(StepCode.FREE, untaken.bit_count()))
+        within = self.foresight.room.fitting(COUNTERS_ONLY, untaken, NOTHING_SPENT)
+        if untaken & layout.packing.counted:
+            lacking = self._lacking(COUNTERS_ONLY, untaken & ~within)
+            steps.append(DeviceStep(StepCode.COUNTERS, self._together(choice, within), lacking=lacking))
         free = self._free(choice)
-        steps.append(Step("free", free.bit_count()))
-        for number in choice.constraints:
+        if alternative.capacity or within & layout.shareable:
+            left = min(steps[-1].devices, free.bit_count())
+            lacking = self._lacking(choice.takes, within & ~free)
+            steps.append(DeviceStep(StepCode.CAPACITY, left, lacking=lacking))
+        for number in self._countable(choice.constraints):
             step = self._agreement(number, free)
             if step not in steps:
                 steps.append(step)
         return steps
 
-    def _agreement(self, number: int, free: int) -> Step:
+    def _lacking(self, takes: Takes, devices: int) -> tuple[LackingAmount, ...]:
+        """What ran out for the first of these devices."""
+        packing, room = self.problem.layout.packing, self.foresight.room
+        names = {number: (set_, name) for (_, set_, name), number in packing.counters.items()}
+        names |= {number: ("", name) for (_, name), number in packing.capacities.items()}
+        found: list[LackingAmount] = []
+        for bit in members(devices):
+            needed = packing.draws.get(bit, ()) if takes is COUNTERS_ONLY else takes.capacity.get(bit, ())
+            for number, much in needed:
+                if much > room.left[number] and len(found) < LACKING_TOLD:
+                    set_, name = names[number]
+                    left = str(from_nanos(max(0, room.left[number])))
+                    id_ = str(self.view.id_of(position(bit)))
+                    found.append(LackingAmount(id_, name, str(from_nanos(much)), left, set_))
+        return tuple(found)
+
+    def _together(self, choice: Choice, devices: int) -> int:
+        """How many devices are left, or how many of them fit into the counters together where that is too few."""
+        for few in range(min(choice.wanted, RESULTS_LIMIT), 0, -1):
+            demand = Demand(0, 0, (Option(0, few, devices, (), COUNTERS_ONLY),))
+            try:
+                served = self.foresight.oracle.solve([demand], Standing(()))
+            except Expired:
+                break
+            if served is not None:
+                return devices.bit_count() if few == choice.wanted else few
+        return devices.bit_count()
+
+    def _countable(self, numbers: Iterable[int]) -> list[int]:
+        """The constraints that counting values says something about: not how lists differ from each other."""
+        return [
+            number
+            for number in numbers
+            if not (self.problem.rules[number].loose and self.problem.rules[number].distinct)
+        ]
+
+    def _agreement(self, number: int, free: int) -> DeviceStep:
         rule = self.problem.rules[number]
         attribute = self.problem.plan.constraints[number].attribute
         if rule.distinct:
-            return Step(f"differ in {attribute}", sum(1 for value in rule.values if value & free))
+            return DeviceStep(StepCode.DISTINCT, sum(1 for value in rule.values if value & free), attribute)
         best = max(((value & free).bit_count() for value in rule.values), default=0)
-        return Step(f"share a value of {attribute}", best)
+        return DeviceStep(StepCode.MATCHING, best, attribute)
 
     def _free(self, choice: Choice) -> int:
-        return choice.devices if choice.admin else choice.devices & ~self.taken
+        free = choice.devices if choice.admin else choice.devices & ~self.taken
+        return self.foresight.room.fitting(choice.takes, free, NOTHING_SPENT)
+
+    def _supported(self, matching: int) -> tuple[int, str]:
+        """The devices that need no gate that is off; and the gate, where there are others."""
+        layout = self.problem.layout
+        for feature, unsupported in (
+            ("binding_conditions", layout.binding),
+            ("partitionable_devices", layout.counting),
+        ):
+            if matching & unsupported and not getattr(layout.features, feature):
+                return matching & ~unsupported, GATE_OF[feature]
+        return matching, ""
 
     def _constraint(self, number: int) -> ConstraintReasons | None:
         """A constraint over several devices that no value can meet, whoever gets them."""
@@ -141,7 +211,7 @@ class _Diagnosis:
             best=most,
         )
 
-    def _conflict(self) -> Conflict | None:
+    def _conflict(self) -> RequestConflict | None:
         demands = []
         for number in range(len(self.problem.items)):
             demand = self.foresight.demand(number, beginning(self.problem))
@@ -171,7 +241,7 @@ class _Diagnosis:
     def _servable(self, demands: list[Demand]) -> bool:
         return self.foresight.serve(demands, beginning(self.problem)) is not None
 
-    def _describe(self, numbers: tuple[int, ...]) -> Conflict:
+    def _describe(self, numbers: tuple[int, ...]) -> RequestConflict:
         needed = devices = 0
         for number in numbers:
             choices = self.problem.items[number].choices
@@ -180,7 +250,7 @@ class _Diagnosis:
                 devices |= self._free(choice)
         requests = [self.problem.plan.requests[number] for number in numbers]
         names = tuple((self.claims[request.claim], request.name) for request in requests)
-        return Conflict(names, needed, devices.bit_count())
+        return RequestConflict(names, needed, devices.bit_count())
 
 
 def _text(value: Value) -> str:

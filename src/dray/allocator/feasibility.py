@@ -2,28 +2,35 @@
 
 With every alternative and every shared value decided, serving demands is a matching. So only these are branched on, the
 one with the fewest possibilities first, after cheap conditions have struck out what cannot be: too few devices, no
-common value, a matching of the least that is asked, a packing of groups into values. Parts that share no device are
-solved apart, and states that failed are remembered up to the names of equal values. Packing is NP-hard, hence the
-deadline. Left out: order; any answer will do here (`search`).
+common value, a matching of the least that is asked, a packing of groups into values, more than all counters have. Devices
+that consume counters or capacity are taken one by one where the lowest that fit do not serve everybody. Parts that share
+nothing are solved apart, and states that failed are remembered up to the names of equal values. Packing is NP-hard, hence
+the deadline. Left out: order; any answer will do here (`search`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
 from dray.allocator.bipartite import Shortage, Wish, assign
-from dray.allocator.bits import split
+from dray.allocator.bits import lowest, members, split, union
+from dray.allocator.packing import NOTHING_SPENT, Room, Spent, Takes
 from dray.allocator.problem import Rule
 
 
 class Option(NamedTuple):
-    """One alternative of a demand: so many out of these devices, under these constraints."""
+    """One alternative of a demand: so many out of these devices, under these constraints.
+
+    `takes` is what it consumes of them; None for a demand that only visits devices.
+    """
 
     choice: int
     wanted: int
     devices: int
     rules: tuple[int, ...]
+    takes: Takes | None = None
 
 
 class Demand(NamedTuple):
@@ -44,6 +51,23 @@ class Grant(NamedTuple):
 Witness = dict[int, Grant]
 
 
+class Standing(NamedTuple):
+    """What is decided beside the demands.
+
+    `pins` holds, for each rule, the devices that share the value already chosen (0: none chosen yet), or for a rule of
+    distinct values the devices it now excludes. `spent` is what has been consumed.
+    """
+
+    pins: Sequence[int]
+    spent: Spent = NOTHING_SPENT
+
+    def pinned(self, number: int, value: int) -> Standing:
+        """The same with a value chosen for a rule."""
+        after = [*self.pins]
+        after[number] = value
+        return self._replace(pins=after)
+
+
 class Expired(Exception):
     """The deadline has passed."""
 
@@ -51,54 +75,111 @@ class Expired(Exception):
 class Oracle:
     """Answers whether demands can be served, for one problem. `pulse` is called often and may raise `Expired`."""
 
-    def __init__(self, rules: Sequence[Rule], pulse: Callable[[], None]) -> None:
+    def __init__(self, rules: Sequence[Rule], room: Room, pulse: Callable[[], None]) -> None:
         self.rules = rules
+        self.room = room
+        self.shareable = room.packing.shareable
+        self.packed = room.packing.packed
         self.pulse = pulse
         self._failed: set[object] = set()
 
     def solve(
-        self, demands: Sequence[Demand], pins: Sequence[int], budgets: dict[int, int] | None = None
+        self, demands: Sequence[Demand], standing: Standing, budgets: dict[int, int] | None = None
     ) -> Witness | None:
-        """A grant for every demand, or None.
-
-        `pins` holds, for each rule, the devices that share the value already chosen (0: none chosen yet), or for a
-        rule of distinct values the devices it now excludes. `budgets` limits the devices of some claims.
-        """
+        """A grant for every demand, or None. `budgets` limits the devices of some claims."""
         self.pulse()
         if len(demands) == 1 and len(demands[0].options) == 1 and not demands[0].options[0].rules:
-            return _alone(demands[0])
-        narrowed = self._narrow(list(demands), pins, budgets or {})
+            option = demands[0].options[0]
+            if option.wanted < 2 or not option.devices & self.packed:
+                return _alone(demands[0])
+        narrowed = self._narrow(list(demands), standing.pins, budgets or {})
         if narrowed is None:
             return None
         witness: Witness = {}
-        for part in _parts(narrowed, budgets or {}):
-            found = self._solve_part(part, pins, budgets or {})
+        for part in self._parts(narrowed, budgets or {}):
+            found = self._solve_part(part, standing, budgets or {})
             if found is None:
                 return None
             witness |= found
         return witness
 
-    def _solve_part(self, demands: list[Demand], pins: Sequence[int], budgets: dict[int, int]) -> Witness | None:
-        wishes = [_least(demand) for demand in demands]
-        given = assign(wishes)
+    def _solve_part(self, demands: list[Demand], standing: Standing, budgets: dict[int, int]) -> Witness | None:
+        given = assign([self._exclusive(_least(demand)) for demand in demands])
         if isinstance(given, Shortage):
             return None
-        open_rules = self._open_rules(demands, pins)
+        open_rules = self._open_rules(demands, standing.pins)
         undecided = [demand for demand in demands if len(demand.options) > 1]
+        packed = any(_least(demand).devices & self.packed for demand in demands)
         if not open_rules and not undecided:
-            return {
-                demand.item: Grant(demand.options[0].choice, devices)
-                for demand, devices in zip(demands, given, strict=True)
-            }
-        if self._overpacked(demands, open_rules, pins):
+            if not packed:
+                return _granted(demands, given)
+            if (found := self._greedy(demands, standing)) is not None:
+                return found
+        if self._overpacked(demands, open_rules, standing.pins):
             return None
-        key = self._key(demands, open_rules, pins, budgets)
+        if packed and self._too_much(demands, undecided, standing):
+            return None
+        key = self._key(demands, open_rules, standing, budgets)
         if key in self._failed:
             return None
-        found = self._branch(demands, open_rules, undecided, pins, budgets)
+        found = self._branch(demands, open_rules, undecided, standing, budgets)
         if found is None:
             self._failed.add(key)
         return found
+
+    def _too_much(self, demands: Sequence[Demand], undecided: Sequence[Demand], standing: Standing) -> bool:
+        """Whether demands take more than there is, whichever devices they get."""
+        if self.room.short([_least(demand) for demand in demands], standing.spent):
+            return True
+        options = [demand.options[0] for demand in demands]
+        wishes = [(one.wanted, one.devices, one.takes) for one in options if one.takes is not None]
+        return not undecided and len(wishes) == len(options) and self.room.overfull(wishes, standing.spent)
+
+    def _exclusive(self, wish: Wish) -> Wish:
+        """What a wish needs of devices that serve nobody else: any share of the others may do."""
+        shared = wish.devices & self.shareable
+        if not shared:
+            return wish
+        return Wish(max(0, wish.wanted - shared.bit_count()), wish.devices ^ shared)
+
+    def _greedy(self, demands: Sequence[Demand], standing: Standing) -> Witness | None:
+        """The lowest devices that fit, demand by demand; None where that does not serve all."""
+        witness: Witness = {}
+        used, spent = 0, standing.spent
+        for demand in demands:
+            option = demand.options[0]
+            devices, chosen = option.devices & ~used, 0
+            for _ in range(option.wanted):
+                devices = self.room.fitting(option.takes, devices, spent)
+                if not devices:
+                    return None
+                bit = lowest(devices)
+                devices ^= bit
+                chosen |= bit
+                spent = self.room.take(option.takes, bit, spent)
+            used |= chosen & ~self.shareable
+            witness[demand.item] = Grant(option.choice, chosen)
+        return witness
+
+    def _parts(self, demands: Sequence[Demand], budgets: Container[int]) -> list[list[Demand]]:
+        """Demands that share no device, counter, rule or budget, even through others, apart from each other."""
+        parts: list[tuple[int, set[int], list[Demand]]] = []
+        for demand in demands:
+            devices = self.room.packing.related(_least(demand).devices)
+            rules = {number for option in demand.options for number in option.rules}
+            if demand.claim in budgets:
+                rules.add(-1 - demand.claim)
+            joined = [demand]
+            apart = []
+            for part in parts:
+                if part[0] & devices or part[1] & rules:
+                    devices |= part[0]
+                    rules |= part[1]
+                    joined = part[2] + joined
+                else:
+                    apart.append(part)
+            parts = [*apart, (devices, rules, joined)]
+        return [sorted(part, key=lambda demand: demand.item) for _, _, part in parts]
 
     # Narrowing: strike out what cannot be part of any answer.
 
@@ -165,7 +246,11 @@ class Oracle:
                 groups.setdefault(self.rules[number].values, []).append(_group(demands, number))
             elif self._indistinct(demands, number, pins):
                 return True
-        return any(_cannot_pack(values, _disjoint(asked)) for values, asked in groups.items() if len(asked) > 1)
+        return any(
+            _cannot_pack(values, _disjoint(asked))
+            for values, asked in groups.items()
+            if len(asked) > 1 and not any(group.devices & self.shareable for group in asked)
+        )
 
     def _indistinct(self, demands: Sequence[Demand], number: int, pins: Sequence[int]) -> bool:
         """Whether there are too few values for devices that must all differ."""
@@ -189,7 +274,7 @@ class Oracle:
         demands: list[Demand],
         open_rules: Sequence[int],
         undecided: Sequence[Demand],
-        pins: Sequence[int],
+        standing: Standing,
         budgets: dict[int, int],
     ) -> Witness | None:
         by_rule = _by_rule(demands)
@@ -200,76 +285,98 @@ class Oracle:
         ]
         choosing = [(len(demand.options), demand.item) for demand in undecided]
         if agreeing and (not choosing or min(agreeing) <= min(choosing)):
-            return self._branch_on_value(demands, min(agreeing)[1], pins, budgets)
+            return self._branch_on_value(demands, min(agreeing)[1], standing, budgets)
         if choosing:
-            return self._branch_on_option(demands, min(choosing)[1], pins, budgets)
-        return self._branch_on_device(demands, open_rules, pins, budgets)
+            return self._branch_on_option(demands, min(choosing)[1], standing, budgets)
+        return self._branch_on_device(demands, open_rules, standing, budgets)
 
     def _branch_on_value(
-        self, demands: list[Demand], number: int, pins: Sequence[int], budgets: dict[int, int]
+        self, demands: list[Demand], number: int, standing: Standing, budgets: dict[int, int]
     ) -> Witness | None:
         tried = set()
         kinds = self._kinds(demands, number)
         group = _group(demands, number)
         for value in self._values(number, _by_rule(demands)[number]):
-            if _crowded(demands, group, value):
+            if not group.devices & value & self.shareable and _crowded(demands, group, value):
                 continue
             profile = self._profile(value, kinds)
             if profile in tried:
                 continue
             tried.add(profile)
-            found = self.solve(demands, _pinned(pins, number, value), budgets)
+            found = self.solve(demands, standing.pinned(number, value), budgets)
             if found is not None:
                 return found
         return None
 
     def _branch_on_option(
-        self, demands: list[Demand], item: int, pins: Sequence[int], budgets: dict[int, int]
+        self, demands: list[Demand], item: int, standing: Standing, budgets: dict[int, int]
     ) -> Witness | None:
         place = next(place for place, demand in enumerate(demands) if demand.item == item)
         for option in demands[place].options:
             decided = [*demands]
             decided[place] = demands[place]._replace(options=(option,))
-            found = self.solve(decided, pins, budgets)
+            found = self.solve(decided, standing, budgets)
             if found is not None:
                 return found
         return None
 
     def _branch_on_device(
-        self, demands: list[Demand], open_rules: Sequence[int], pins: Sequence[int], budgets: dict[int, int]
+        self, demands: list[Demand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
     ) -> Witness | None:
-        """Values that must all differ: no matching settles that beside other demands, so try device by device."""
-        covered = [demand for demand in demands if set(open_rules) & set(demand.options[0].rules)]
-        demand = min(covered, key=lambda demand: demand.options[0].devices.bit_count())
+        """Values that must all differ, and devices that consume: no matching settles that, so try device by device."""
+        demand = min(self._covered(demands, open_rules), key=_difficulty)
         option = demand.options[0]
         tried = 0
-        for kind in split(option.devices, self._distinctions(demands)):
+        for kind in split(option.devices, self._distinctions(demands, standing)):
             bit = kind & -kind
-            rest = [_without(other, bit) for other in demands if other.item != demand.item]
+            after = self._after(option, bit, standing)
+            rest = [self._beside(other, bit, after.spent) for other in demands if other.item != demand.item]
             if option.wanted > 1:
                 left = option._replace(wanted=option.wanted - 1, devices=option.devices & ~(bit | tried))
-                rest.append(demand._replace(options=(left,)))
-            after = [*pins]
-            for number in option.rules:
-                if self.rules[number].distinct:
-                    after[number] |= self.rules[number].peers(bit)
-            found = self.solve(rest, after, budgets)
+                rest.append(self._beside(demand._replace(options=(left,)), 0, after.spent))
+            found = self.solve(rest, after, budgets) if rest else {}
             if found is not None:
                 own = found.get(demand.item, Grant(option.choice, 0))
                 return found | {demand.item: Grant(option.choice, own.devices | bit)}
             tried |= kind
         return None
 
+    def _covered(self, demands: Sequence[Demand], open_rules: Sequence[int]) -> list[Demand]:
+        """The demands that a matching cannot settle."""
+        return [
+            demand
+            for demand in demands
+            if set(open_rules) & set(demand.options[0].rules) or demand.options[0].devices & self.packed
+        ]
+
+    def _after(self, option: Option, bit: int, standing: Standing) -> Standing:
+        """What is decided once a device is taken."""
+        pins = [*standing.pins]
+        for number in option.rules:
+            if self.rules[number].distinct:
+                pins[number] |= self.rules[number].peers(bit)
+        return Standing(pins, self.room.take(option.takes, bit, standing.spent))
+
+    def _beside(self, demand: Demand, bit: int, spent: Spent) -> Demand:
+        """What is left for a demand when another takes a device."""
+        gone = bit & ~self.shareable
+        options = tuple(
+            option._replace(devices=self.room.fitting(option.takes, option.devices & ~gone, spent))
+            for option in demand.options
+        )
+        return demand._replace(options=options)
+
     # Sameness: two states that differ in names only need not both be tried.
 
-    def _distinctions(self, demands: Sequence[Demand]) -> list[int]:
+    def _distinctions(self, demands: Sequence[Demand], standing: Standing) -> list[int]:
         numbers = {number for demand in demands for option in demand.options for number in option.rules}
         sets = [option.devices for demand in demands for option in demand.options]
+        sets += self.room.alike(union(sets), _takers(demands), standing.spent)
         return sets + [value for number in numbers for value in self.rules[number].values]
 
     def _profile(self, value: int, sets: Sequence[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """What a value has to offer: how many devices of which kind, apart from the value itself."""
-        offered = value & _union(sets)
+        offered = value & union(sets)
         return tuple(
             sorted(
                 (group.bit_count(), tuple(place for place, each in enumerate(sets) if group & each))
@@ -285,10 +392,21 @@ class Oracle:
         for other in sorted(others):
             if self.rules[other].values != own:
                 sets |= dict.fromkeys(self.rules[other].values)
-        return list(sets)
+        return [*sets, *self.room.kinds(union([*sets]))]
+
+    def _key_of_shares(self, demands: Sequence[Demand], devices: int, standing: Standing) -> object:
+        """Equal for states that differ only in which of the devices with the same left has been given to whom."""
+        options = [(demand.item, option) for demand in demands for option in demand.options]
+        takers = _takers(demands)
+        offers = Counter(
+            (self.room.offer(bit, takers, standing.spent), tuple(bool(option.devices & bit) for _, option in options))
+            for bit in members(devices)
+        )
+        shape = tuple((item, option.choice, option.wanted) for item, option in options)
+        return shape, frozenset(offers.items())
 
     def _key(
-        self, demands: Sequence[Demand], open_rules: Sequence[int], pins: Sequence[int], budgets: dict[int, int]
+        self, demands: Sequence[Demand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
     ) -> object:
         """Equal for states that are the same up to renaming the values of one attribute."""
         sets = list(dict.fromkeys(option.devices for demand in demands for option in demand.options))
@@ -303,6 +421,11 @@ class Oracle:
             for demand in demands
         )
         rooms = tuple(sorted(budgets.items()))
+        everything = union(sets)
+        if not everything & (~self.shareable | self.room.packing.counted) and not any(
+            option.rules or option.takes is None for demand in demands for option in demand.options
+        ):
+            return self._key_of_shares(demands, everything, standing), rooms
         partitions = {self.rules[number].values for number in open_rules}
         if len(partitions) == 1 and not any(self.rules[number].distinct for number in open_rules):
             number = open_rules[0]
@@ -310,8 +433,25 @@ class Oracle:
             values = self.rules[number].values
             profiles = tuple(sorted(self._profile(value, kinds) for value in values))
             rest = self._profile(~sum(values), kinds)
-            return shape, rooms, profiles, rest
-        return shape, rooms, tuple(sets), tuple(pins)
+            return shape, rooms, profiles, rest, standing.spent
+        return shape, rooms, tuple(sets), tuple(standing.pins), standing.spent
+
+
+def _takers(demands: Sequence[Demand]) -> list[Takes]:
+    return [option.takes for demand in demands for option in demand.options if option.takes is not None]
+
+
+def _difficulty(demand: Demand) -> tuple[int, int]:
+    """The fewer devices can serve a demand, and the more it takes of them, the earlier it is tried."""
+    option = demand.options[0]
+    amounts = option.takes.capacity.get(lowest(option.devices), ()) if option.takes is not None else ()
+    return option.devices.bit_count(), -sum(much for _, much in amounts)
+
+
+def _granted(demands: Sequence[Demand], given: Sequence[int]) -> Witness:
+    return {
+        demand.item: Grant(demand.options[0].choice, devices) for demand, devices in zip(demands, given, strict=True)
+    }
 
 
 def _alone(demand: Demand) -> Witness | None:
@@ -369,34 +509,6 @@ def _least(demand: Demand) -> Wish:
     return Wish(min(option.wanted for option in demand.options), devices)
 
 
-def _union(sets: Sequence[int]) -> int:
-    devices = 0
-    for each in sets:
-        devices |= each
-    return devices
-
-
-def _parts(demands: Sequence[Demand], budgets: Container[int]) -> list[list[Demand]]:
-    """Demands that share no device, rule or budget, even through others, apart from each other."""
-    parts: list[tuple[int, set[int], list[Demand]]] = []
-    for demand in demands:
-        devices = _least(demand).devices
-        rules = {number for option in demand.options for number in option.rules}
-        if demand.claim in budgets:
-            rules.add(-1 - demand.claim)
-        joined = [demand]
-        apart = []
-        for part in parts:
-            if part[0] & devices or part[1] & rules:
-                devices |= part[0]
-                rules |= part[1]
-                joined = part[2] + joined
-            else:
-                apart.append(part)
-        parts = [*apart, (devices, rules, joined)]
-    return [sorted(part, key=lambda demand: demand.item) for _, _, part in parts]
-
-
 def _crowded(demands: Sequence[Demand], group: _Group, value: int) -> bool:
     """Whether a value has no room for a group beside the demands that can only be served by that value."""
     need, devices = group.need, group.devices & value
@@ -420,7 +532,7 @@ def _group(demands: Sequence[Demand], number: int) -> _Group:
     bound = [demand for demand in demands if _bound(demand, number)]
     wishes = [_least(demand) for demand in bound]
     items = frozenset(demand.item for demand in bound)
-    return _Group(sum(wish.wanted for wish in wishes), _union([wish.devices for wish in wishes]), items)
+    return _Group(sum(wish.wanted for wish in wishes), union([wish.devices for wish in wishes]), items)
 
 
 def _disjoint(groups: Sequence[_Group]) -> list[_Group]:
@@ -436,7 +548,7 @@ def _cannot_pack(values: Sequence[int], groups: Sequence[_Group]) -> bool:
     """For each size: a value with n usable devices has room for n // size groups of that size or more."""
     for size in sorted({group.need for group in groups}):
         large = [group.devices for group in groups if group.need >= size]
-        usable = _union(large)
+        usable = union(large)
         places = 0
         homes: list[tuple[int, int]] = []
         for value in values:
@@ -449,14 +561,3 @@ def _cannot_pack(values: Sequence[int], groups: Sequence[_Group]) -> bool:
         if isinstance(assign(wishes), Shortage):
             return True
     return False
-
-
-def _pinned(pins: Sequence[int], number: int, value: int) -> list[int]:
-    after = [*pins]
-    after[number] = value
-    return after
-
-
-def _without(demand: Demand, bit: int) -> Demand:
-    options = tuple(option._replace(devices=option.devices & ~bit) for option in demand.options)
-    return demand._replace(options=options)

@@ -11,15 +11,19 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from dray.allocator.bits import above, lowest, members
-from dray.allocator.feasibility import Demand, Expired, Option, Oracle, Witness
+from dray.allocator.feasibility import Demand, Expired, Option, Oracle, Standing, Witness
 from dray.allocator.identity import RESULTS_LIMIT
+from dray.allocator.packing import NOTHING_SPENT, Spent, Usage
 from dray.allocator.problem import Choice, Item, Problem, Rule
 
 DECIDING = -1
 
 
 class State(NamedTuple):
-    """What has been decided so far. `used` holds devices of any claim, `own` those of the current one."""
+    """What has been decided so far. `used` holds devices of any claim, `own` those of the current one.
+
+    Shareable devices are in neither: what was taken of them is in `spent`.
+    """
 
     item: int
     choice: int  # DECIDING: the alternative is still open
@@ -29,6 +33,7 @@ class State(NamedTuple):
     own: int
     listed: int
     pins: tuple[int, ...]
+    spent: Spent = NOTHING_SPENT
 
 
 def beginning(problem: Problem) -> State:
@@ -51,23 +56,22 @@ def _first_refused(rule: Rule, pin: int, matching: int) -> int:
     upto = 0
     for bit in members(matching):
         upto |= bit
-        admitted = rule.holders & ~pin if rule.distinct else pin or rule.holders
-        if not bit & admitted:
+        if not bit & rule.admitted(pin):
             return upto
-        if rule.distinct or not pin:
-            pin |= rule.peers(bit)
+        pin = rule.pinned(pin, bit)
     return 0
 
 
 class Foresight:
     """Looks ahead from states of one search."""
 
-    def __init__(self, problem: Problem, taken: int, expired: Callable[[], bool]) -> None:
+    def __init__(self, problem: Problem, usage: Usage, expired: Callable[[], bool]) -> None:
         self.problem = problem
         self.items = problem.items
-        self.taken = taken
+        self.taken = usage.taken
         self.expired = expired
-        self.oracle = Oracle(problem.rules, self.pulse)
+        self.room = problem.layout.packing.room(usage)
+        self.oracle = Oracle(problem.rules, self.room, self.pulse)
 
     def pulse(self) -> None:
         """Stop everything once the deadline has passed."""
@@ -107,7 +111,7 @@ class Foresight:
                 yield Option(place, 1, choice.errors & free, ()), state.pins
             if choice.every and choice.wanted <= RESULTS_LIMIT:
                 for rule in choice.constraints:
-                    yield from self._refusals(number, place, rule, choice.devices & free, state)
+                    yield from self._refusals(number, place, rule, choice.usable & free, state)
 
     def _refusals(self, number: int, place: int, rule_number: int, usable: int, state: State) -> Iterator[Trigger]:
         """Ways in which a constraint can forbid one of all devices: by themselves, or after what others chose."""
@@ -116,11 +120,11 @@ class Foresight:
         upto = _first_refused(rule, pin, matching)
         if upto and not upto & ~usable:
             yield Option(place, upto.bit_count(), upto, ()), state.pins
-        settled = pin and not rule.distinct
+        settled = pin and not rule.distinct and not rule.loose
         first = lowest(matching)
         if settled or not first & usable or not self._covered_before(number, rule_number, state):
             return
-        if rule.distinct:
+        if rule.distinct or rule.loose:
             yield Option(place, 1, first, ()), state.pins
             return
         for value in rule.values:
@@ -153,15 +157,16 @@ class Foresight:
         if number == state.item and state.choice != DECIDING:
             choice = item.choices[state.choice]
             free = available(choice, current, self.taken, state) & above(state.last)
-            rest = choice.wanted - state.got
-            return (Option(state.choice, rest, choice.devices & free, choice.constraints),)
+            return (self._option(state.choice, choice, choice.wanted - state.got, free, state),)
         return tuple(
-            Option(
-                place, choice.wanted, choice.devices & available(choice, current, self.taken, state), choice.constraints
-            )
+            self._option(place, choice, choice.wanted, available(choice, current, self.taken, state), state)
             for place, choice in enumerate(item.choices)
             if choice.wanted <= RESULTS_LIMIT and (choice.wanted or not choice.every)
         )
+
+    def _option(self, place: int, choice: Choice, wanted: int, free: int, state: State) -> Option:
+        devices = self.room.fitting(choice.takes, choice.devices & free, state.spent)
+        return Option(place, wanted, devices, choice.firm, choice.takes)
 
     def serve(self, demands: list[Demand], state: State) -> Witness | None:
         """A way to serve these demands beside what is decided already."""
@@ -172,8 +177,8 @@ class Foresight:
         claims = {demand.claim for demand in demands}
         privileged = {demand.claim for demand in demands if self.items[demand.item].choices[0].admin}
         if not privileged or len(claims) == 1:
-            return self.oracle.solve(demands, state.pins, budgets)
+            return self.oracle.solve(demands, Standing(state.pins, state.spent), budgets)
         apart = [[demand for demand in demands if demand.claim == claim] for claim in privileged]
         apart.append([demand for demand in demands if not self.items[demand.item].choices[0].admin])
-        solved = all(self.oracle.solve(part, state.pins, budgets) is not None for part in apart)
+        solved = all(self.oracle.solve(part, Standing(state.pins, state.spent), budgets) is not None for part in apart)
         return {} if solved else None

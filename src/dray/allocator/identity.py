@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 
@@ -11,32 +10,38 @@ RESULTS_LIMIT = 32  # devices that one claim's allocation may list (AllocationRe
 ALTERNATIVES_LIMIT = 8  # alternatives of one request; the best of them scores this much
 
 
-class DeviceId(NamedTuple):
-    """A device as the whole cluster knows it."""
-
-    driver: str
-    pool: str
-    device: str
-
-    def __str__(self) -> str:
-        return f"{self.driver}/{self.pool}/{self.device}"
-
-
 class Features(msgspec.Struct, frozen=True):
     """What a cluster has switched on; devices and requests that need more are passed over or refused.
 
-    The gates are DRAAdminAccess, DRAPrioritizedList and DRADeviceTaints.
+    Each is a feature gate of Kubernetes and has the default that it has there (`GATE_OF`).
     """
 
     admin_access: bool = True
     prioritized_list: bool = True
     device_taints: bool = True
+    partitionable_devices: bool = True
+    consumable_capacity: bool = True
+    fractional_capacity_range: bool = True
+    binding_conditions: bool = True
+    optional_node_operations: bool = False
+    list_type_attributes: bool = False
+    compatibility_groups: bool = False
 
     @classmethod
     def from_gates(cls, enabled: Callable[[str], bool]) -> Features:
         """The features of a cluster whose gates answer `enabled(name)`."""
-        return cls(
-            admin_access=enabled("DRAAdminAccess"),
-            prioritized_list=enabled("DRAPrioritizedList"),
-            device_taints=enabled("DRADeviceTaints"),
-        )
+        return cls(**{feature: enabled(gate) for feature, gate in GATE_OF.items()})
+
+
+GATE_OF = {
+    "admin_access": "DRAAdminAccess",
+    "prioritized_list": "DRAPrioritizedList",
+    "device_taints": "DRADeviceTaints",
+    "partitionable_devices": "DRAPartitionableDevices",
+    "consumable_capacity": "DRAConsumableCapacity",
+    "fractional_capacity_range": "DRAFractionalCapacityRange",
+    "binding_conditions": "DRADeviceBindingConditions",
+    "optional_node_operations": "DRAOptionalNodeOperations",
+    "list_type_attributes": "DRAListTypeAttributes",
+    "compatibility_groups": "DRADeviceCompatibilityGroups",
+}

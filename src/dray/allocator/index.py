@@ -14,23 +14,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from dray.allocator.allocation import INTERRUPTED, Decision, claim_name, conclude, decide
+from dray.allocator.allocation import INTERRUPTED, Decision, Searching, claim_name, conclude, decide, expiry
 from dray.allocator.bits import lowest, position, positions
 from dray.allocator.content import Content
-from dray.allocator.identity import DeviceId, Features
+from dray.allocator.faults import Fault
+from dray.allocator.identity import Features
 from dray.allocator.inventory import Change, Inventory, Sight
-from dray.allocator.layout import Layout, PoolState
+from dray.allocator.layout import Layout
 from dray.allocator.outcome import Failed, Outcome, score
+from dray.allocator.packing import Usage
 from dray.allocator.plan import Plan, plan
 from dray.allocator.problem import Problem, pose
 from dray.allocator.search import Solution, Stuck
-from dray.allocator.trouble import Trouble
+from dray.allocator.work import Deferred, LeftOver, Work
+from dray.api.allocations import DeviceId, Share
+from dray.api.reasons.devices import InputCode, InputProblem, PoolState
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.cel import Interrupted
 
 PLANS_KEPT = 256  # different specs in flight at a time; the one not asked about for longest is forgotten first
 DECISIONS_KEPT = 16384  # for one plan; forgotten all at once
+SEARCHES_KEPT = 256  # for one plan, that are not over
 LAYOUTS_KEPT = 64  # for one plan, before those are looked for that no node has any more
 SHARE_SECONDS = 0.02  # for one node at least, where many share the time: less is not enough for a slow selector
 LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
@@ -116,8 +121,10 @@ class _Entry:
         self.stale = -1
         self.apart = 0
         self.answer: Fits | None = None  # the last one given
-        self.problems: dict[Layout, Problem | Trouble] = {}
-        self.decisions: dict[tuple[Layout, int], Decision] = {}
+        self.problems: dict[Layout, Problem | Fault] = {}
+        self.decisions: dict[tuple[Layout, Usage], Decision] = {}
+        self.searches: dict[tuple[Layout, Usage], Searching] = {}  # those that are not over
+        self.is_hard = False  # a search was not over in time: the next ones are not begun by an index that defers
         self.groups: dict[int, _Group] = {}
         self.by_key: dict[tuple[object, ...], _Group] = {}
         self._touches: dict[Content, bool] = {}
@@ -133,6 +140,12 @@ class _Entry:
         self.decisions = {key: known for key, known in self.decisions.items() if key[0] in seen}
         self._touches = {content: known for content, known in self._touches.items() if content in contents}
         self._room = max(LAYOUTS_KEPT, 2 * len(self.problems))
+
+    def keep_search(self, key: tuple[Layout, Usage], searching: Searching) -> None:
+        """Keep a search that is not over."""
+        if len(self.searches) >= SEARCHES_KEPT:
+            del self.searches[next(iter(self.searches))]
+        self.searches[key] = searching
 
     def touches(self, content: Content, deadline: float | None) -> bool:
         """Whether any device of a content can matter to the plan."""
@@ -175,9 +188,13 @@ class Index:
     Order of feeding does not matter. `take` and `release` are idempotent.
     """
 
-    def __init__(self, features: Features = Features()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, features: Features = Features(), *, defers: bool = False) -> None:  # noqa: B008 (frozen)
+        """One that `defers` does not compute for long where a deadline is given; `left_over` tells what is to be done."""
         self.features = features
-        self._inventory = Inventory()
+        self.defers = defers
+        self._left_over: dict[Work, None] = {}
+        self._is_hurried = False
+        self._inventory = Inventory(features, defers=defers)
         self._classes: dict[str, DeviceClass] = {}
         self._entries: dict[Question, _Entry] = {}
         self._forgotten = 0  # changes already dropped from the front of the log
@@ -214,18 +231,23 @@ class Index:
         if self._classes.pop(name, None) is not None:
             self._entries.clear()
 
-    def take(self, devices: Iterable[tuple[str, str, str]]) -> None:
-        """Mark devices as in use; they need not be published yet."""
-        self._inventory.take(devices)
+    def take(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
+        """Mark devices and shares as in use; they need not be published yet."""
+        self._inventory.take(devices, shares)
 
-    def release(self, devices: Iterable[tuple[str, str, str]]) -> None:
-        """Mark devices as free."""
-        self._inventory.release(devices)
+    def release(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
+        """Mark devices and shares as free."""
+        self._inventory.release(devices, shares)
 
     @property
     def taken(self) -> frozenset[DeviceId]:
-        """All devices in use."""
+        """All devices in use as a whole."""
         return self._inventory.taken
+
+    @property
+    def shares(self) -> frozenset[Share]:
+        """All shares in use."""
+        return self._inventory.shares
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -245,18 +267,19 @@ class Index:
         """Serve all claims together on a node. Takes nothing: call `take` with what is kept."""
         number = self._inventory.number(node)
         if number is None:
-            return Failed(f"node {node} is not known", node_only=True)
+            return Failed(InputProblem(InputCode.UNKNOWN_NODE, subject=node, node_only=True))
         sight = self._inventory.sight(number)
         entry = self._entry(claims)
         try:
             problem = self._problem(entry, sight.view.layout, deadline)
-        except Interrupted:
+        except Interrupted as interrupted:
+            self._leave_over(interrupted)
             return INTERRUPTED
         names = [claim_name(claim) for claim in claims]
-        if isinstance(problem, Trouble):
+        if isinstance(problem, Fault):
             return problem.failed(sight.view, names)
-        taken = sight.taken()
-        return conclude(self._decision(entry, problem, taken, deadline), problem, taken, sight.view, names)
+        usage = sight.usage()
+        return conclude(self._decision(entry, problem, usage, deadline), problem, usage, sight.view, names)
 
     def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None, among: int | None = None) -> Fits:
         """Which nodes, of the set `among` or of all, can serve all claims together.
@@ -303,18 +326,22 @@ class Index:
                     group = self._group(entry, sight, share)
                     settled = group.nodes
                     is_settled = self._settle(entry, group, sight, share)
-            except Interrupted:
+            except Interrupted as interrupted:
+                self._leave_over(interrupted)
                 is_settled = False
             entry.stale = entry.stale & ~settled if is_settled else entry.stale | settled
             entry.failing &= ~entry.apart
             waiting &= ~settled
+            if waiting and self.defers and deadline is not None and time.monotonic() > deadline:
+                self._is_hurried = True
+                return
 
     def _apart(self, parts: Sequence[_Entry], sight: Sight, deadline: float | None) -> bool:
         """Whether no two claims can want the same devices of a node, nor any of them run into an error there."""
         if any(pool.state is not PoolState.USABLE for pool in sight.view.layout.pools):
             return False
-        for stock in sight.stocks:
-            if sum(part.touches(stock.content, deadline) for part in parts) > 1:
+        for contents in sight.together():
+            if sum(any(part.touches(content, deadline) for content in contents) for part in parts) > 1:
                 return False
         problems = (self._problem(part, sight.view.layout, deadline) for part in parts)
         return all(isinstance(problem, Problem) and not problem.alarming for problem in problems)
@@ -324,7 +351,7 @@ class Index:
         decision: Decision | Problem
         decision = self._problem(entry, sight.view.layout, deadline)
         if isinstance(decision, Problem):
-            decision = self._decision(entry, decision, sight.taken(), deadline)
+            decision = self._decision(entry, decision, sight.usage(), deadline)
         entry.fitting &= ~group.nodes
         entry.failing &= ~group.nodes
         group.score = 0
@@ -332,7 +359,7 @@ class Index:
             case Solution():
                 entry.fitting |= group.nodes
                 group.score = _score(entry.plan, decision)
-            case Trouble():
+            case Fault():
                 entry.failing |= group.nodes
         return not isinstance(decision, Stuck)
 
@@ -341,10 +368,7 @@ class Index:
         if group is None:
             key: tuple[object, ...] = (sight,)
             if all(pool.state is PoolState.USABLE for pool in sight.view.layout.pools):
-                parts = zip(sight.stocks, sight.view.layout.parts, strict=True)
-                key = tuple(
-                    (stock, part.visible) for stock, (_, part) in parts if entry.touches(stock.content, deadline)
-                )
+                key = sight.concern(lambda content: entry.touches(content, deadline))
             group = entry.by_key.get(key)
             if group is None:
                 group = entry.by_key[key] = _Group(key)
@@ -365,7 +389,7 @@ class Index:
         self._entries[key] = entry
         return entry
 
-    def _problem(self, entry: _Entry, layout: Layout, deadline: float | None) -> Problem | Trouble:
+    def _problem(self, entry: _Entry, layout: Layout, deadline: float | None) -> Problem | Fault:
         problem = entry.problems.get(layout)
         if problem is None:
             problem = pose(entry.plan, layout, self.features, deadline)
@@ -373,18 +397,37 @@ class Index:
             entry.problems[layout] = problem
         return problem
 
-    def _decision(self, entry: _Entry, problem: Problem, taken: int, deadline: float | None) -> Decision:
+    def _decision(self, entry: _Entry, problem: Problem, usage: Usage, deadline: float | None) -> Decision:
         if problem.simple is not None:
-            return decide(problem, taken, deadline)
-        key = (problem.layout, taken & problem.relevant)
+            return decide(problem, usage, expiry(None))
+        key = (problem.layout, usage._replace(taken=usage.taken & problem.relevant))
         if key in entry.decisions:
             return entry.decisions[key]
-        decision = decide(problem, taken, deadline)
-        if not isinstance(decision, Stuck):
-            if len(entry.decisions) >= DECISIONS_KEPT:
-                entry.decisions.clear()
-            entry.decisions[key] = decision
-        return decision
+        searching = entry.searches.pop(key, None) or Searching(problem, usage)
+        if not searching.is_elsewhere and not (entry.is_hard and deadline is not None):
+            searching.run(expiry(deadline))
+        if searching.is_elsewhere or isinstance(searching.decision, Stuck):
+            if self.defers and deadline is not None:
+                entry.is_hard = True
+                entry.keep_search(key, searching)
+                self._left_over[searching] = None
+            return searching.decision
+        if len(entry.decisions) >= DECISIONS_KEPT:
+            entry.decisions.clear()
+        entry.decisions[key] = searching.decision
+        return searching.decision
+
+    def _leave_over(self, interrupted: Interrupted) -> None:
+        if isinstance(interrupted, Deferred):
+            self._left_over[interrupted.work] = None
+        else:
+            self._is_hurried = True
+
+    def left_over(self) -> LeftOver:
+        """What kept questions since the last call from being answered, by an index that defers."""
+        found = LeftOver(tuple(self._left_over), self._is_hurried)
+        self._left_over, self._is_hurried = {}, False
+        return found
 
     def _catch_up(self, entry: _Entry) -> None:
         """Let a plan take note of what happened; once the log is long, let all of them, and start a new one."""

@@ -7,15 +7,19 @@ change is logged as (content, nodes that see it) for whoever keeps answers. Left
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from dray.allocator.bits import positions
+from dray.allocator.bits import position, positions
+from dray.allocator.capacity import amount
 from dray.allocator.content import Content, key_of
-from dray.allocator.identity import DeviceId
-from dray.allocator.layout import Layout, PoolName, PoolShape, View
+from dray.allocator.identity import Features
+from dray.allocator.layout import Layout, PoolShape, View
+from dray.allocator.packing import Usage
 from dray.allocator.pools import view
+from dray.api.allocations import DeviceId, Share
+from dray.api.pools import PoolName
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
 
@@ -30,25 +34,33 @@ class Change(NamedTuple):
 class Stock:
     """A slice with the devices of it that are in use, and the nodes known to see it."""
 
-    __slots__ = ("content", "nodes", "slice", "taken")
+    __slots__ = ("changes", "content", "nodes", "shares", "slice", "taken")
 
     def __init__(self, slice_: ResourceSlice, content: Content) -> None:
         self.slice = slice_
         self.content = content
         self.taken = 0
+        self.shares: dict[int, dict[str, int]] = {}  # of each device by position, what is consumed of each capacity
         self.nodes = 0
+        self.changes = 0
+
+    def drawing(self) -> list[int]:
+        """The devices in use that draw on counters."""
+        return [at for at in self.content.draws if self.taken >> at & 1 or at in self.shares]
 
 
 class Sight:
     """A node with its view, and the stock behind each part of the view."""
 
-    __slots__ = ("looked", "node", "number", "stocks")
+    __slots__ = ("_used", "elsewhere", "looked", "node", "number", "stocks")
 
     def __init__(self, node: Node, number: int) -> None:
         self.node = node
         self.number = number
         self.looked: View | None = None  # None: must look again
         self.stocks: tuple[Stock, ...] = ()
+        self.elsewhere: tuple[tuple[int, Stock], ...] = ()  # out of reach, but drawing on the counters of a pool
+        self._used: tuple[tuple[int, ...], Usage] | None = None  # as of these changes
 
     @property
     def view(self) -> View:
@@ -57,12 +69,55 @@ class Sight:
             raise LookupError(f"node {self.node.metadata.name} must look again")
         return self.looked
 
-    def taken(self) -> int:
-        """The devices in use, by their numbers in the view."""
+    def forget(self) -> None:
+        """What the node sees is out of date."""
+        self.looked, self._used = None, None
+        self.stocks, self.elsewhere = (), ()
+
+    def usage(self) -> Usage:
+        """What is in use, by the numbers of the view."""
+        layout = self.view.layout
+        if not layout.packing.size:
+            return self._count(layout)
+        changes = tuple([stock.changes for stock in self.stocks] + [stock.changes for _, stock in self.elsewhere])
+        if self._used is None or self._used[0] != changes:
+            self._used = changes, self._count(layout)
+        return self._used[1]
+
+    def _count(self, layout: Layout) -> Usage:
         bits = 0
-        for (offset, _), stock in zip(self.view.layout.parts, self.stocks, strict=True):
+        shares: list[tuple[int, dict[str, int]]] = []
+        for (offset, _), stock in zip(layout.parts, self.stocks, strict=True):
             bits |= stock.taken << offset
-        return bits
+            if stock.shares:
+                shares += [(1 << offset + at, consumed) for at, consumed in stock.shares.items()]
+        if not layout.packing.size and not shares:
+            return Usage(bits)
+        drawn = [(pool, stock.content.devices[at]) for pool, stock in self.elsewhere for at in stock.drawing()]
+        return layout.packing.usage(bits, shares, drawn)
+
+    def together(self) -> Iterable[list[Content]]:
+        """The contents that have to do with each other: slices of a pool with counters, and else each by itself."""
+        stocks = iter(self.stocks)
+        for pool in self.view.layout.pools:
+            contents = [next(stocks).content for _ in pool.parts]
+            if pool.counters:
+                yield contents
+            else:
+                yield from ([content] for content in contents)
+
+    def concern(self, touches: Callable[[Content], bool]) -> tuple[object, ...]:
+        """What decides about those contents: equal for two nodes on which the answer must be the same."""
+        found: list[object] = []
+        stocks = iter(self.stocks)
+        for number, pool in enumerate(self.view.layout.pools):
+            own = [(next(stocks), part.visible) for part in pool.parts]
+            touched = [(stock, visible) for stock, visible in own if touches(stock.content)]
+            if touched and pool.counters:
+                touched = own
+                found += [stock for at, stock in self.elsewhere if at == number]
+            found += touched
+        return tuple(found)
 
 
 class _Pool:
@@ -78,12 +133,15 @@ class _Pool:
 class Inventory:
     """Everything published, everything in use, and how each node sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: Features, *, defers: bool = False) -> None:
+        self.features = features
+        self._defers = defers
         self.log: list[Change] = []
         self.sights: list[Sight | None] = []
         self.everyone = 0
         self._numbers: dict[str, int] = {}
         self._taken: set[DeviceId] = set()
+        self._shares: dict[DeviceId, dict[str, Share]] = {}
         self._vacant: list[int] = []
         self._pools: dict[PoolName, _Pool] = {}
         self._pool_of: dict[str, PoolName] = {}
@@ -104,9 +162,12 @@ class Inventory:
         if name != pool:
             self.remove_slice(slice_.metadata.name)
         stock = Stock(slice_, self._content(slice_, known.content if known is not None else None))
-        for device in slice_.spec.devices:
-            if DeviceId(name.driver, name.pool, device.name) in self._taken:
-                stock.taken |= stock.content.bit(device.name)
+        for at, device in enumerate(slice_.spec.devices):
+            id_ = DeviceId(name.driver, name.pool, device.name)
+            if id_ in self._taken:
+                stock.taken |= 1 << at
+            if id_ in self._shares:
+                stock.shares[at] = self._consumed(id_)
         self._pools.setdefault(name, _Pool()).stocks[slice_.metadata.name] = stock
         self._pool_of[slice_.metadata.name] = name
         self._republish(name)
@@ -123,12 +184,12 @@ class Inventory:
         pool = self._pools[name]
         before, was_shared = pool.owners, name in self._shared
         places = [stock.slice.spec for stock in pool.stocks.values()]
-        pool.owners = {spec.nodeName for spec in places if spec.nodeName and not spec.sharedCounters}
+        pool.owners = {spec.nodeName for spec in places if spec.nodeName}
         for owner in before - pool.owners:
             del self._local[owner][name]
         for owner in pool.owners - before:
             self._local.setdefault(owner, {})[name] = None
-        if any(not spec.nodeName or spec.sharedCounters for spec in places):
+        if any(not spec.nodeName for spec in places):
             self._shared[name] = None
         else:
             self._shared.pop(name, None)
@@ -175,35 +236,68 @@ class Inventory:
 
     # Devices in use.
 
-    def take(self, devices: Iterable[tuple[str, str, str]]) -> None:
-        """Mark devices as in use, whether published or not; marking twice is the same as once."""
+    def take(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
+        """Mark devices and shares as in use, whether published or not; marking twice is the same as once."""
         for device in devices:
             id_ = DeviceId(*device)
             self._taken.add(id_)
             for stock, bit in self._stocks(id_):
                 stock.taken |= bit
+        for share in shares:
+            self._shares.setdefault(share.device, {})[share.share] = share
+            self._consume(share.device)
 
-    def release(self, devices: Iterable[tuple[str, str, str]]) -> None:
-        """Mark devices as free again."""
+    def release(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
+        """Mark devices and shares as free again."""
         for device in devices:
             id_ = DeviceId(*device)
             self._taken.discard(id_)
             for stock, bit in self._stocks(id_):
                 stock.taken &= ~bit
+        for share in shares:
+            held = self._shares.get(share.device, {})
+            held.pop(share.share, None)
+            if not held:
+                self._shares.pop(share.device, None)
+            self._consume(share.device)
+
+    def _consume(self, id_: DeviceId) -> None:
+        """Note what is consumed of a device now."""
+        for stock, bit in self._stocks(id_):
+            if id_ in self._shares:
+                stock.shares[position(bit)] = self._consumed(id_)
+            else:
+                stock.shares.pop(position(bit), None)
+
+    def _consumed(self, id_: DeviceId) -> dict[str, int]:
+        together: dict[str, int] = {}
+        for share in self._shares[id_].values():
+            for name, much in share.consumed:
+                together[name] = together.get(name, 0) + amount(much)
+        return together
 
     def _stocks(self, id_: DeviceId) -> Iterable[tuple[Stock, int]]:
+        """Where a device is published. Those that look at it, or at others that share its counters, get news."""
         pool = self._pools.get(PoolName(id_.driver, id_.pool))
         for stock in pool.stocks.values() if pool is not None else ():
             bit = stock.content.bit(id_.device)
             if bit:
-                if stock.nodes:
-                    self.log.append(Change(stock.content, stock.nodes))
+                counted = pool is not None and position(bit) in stock.content.draws
+                for other in pool.stocks.values() if counted and pool is not None else (stock,):
+                    if other.nodes:
+                        self.log.append(Change(other.content, other.nodes))
+                stock.changes += 1
                 yield stock, bit
 
     @property
     def taken(self) -> frozenset[DeviceId]:
-        """All devices in use."""
+        """All devices in use as a whole."""
         return frozenset(self._taken)
+
+    @property
+    def shares(self) -> frozenset[Share]:
+        """All shares in use."""
+        return frozenset(share for held in self._shares.values() for share in held.values())
 
     # Views.
 
@@ -219,8 +313,11 @@ class Inventory:
     def _look(self, sight: Sight) -> None:
         own = self._local.get(sight.node.metadata.name, {})
         pools = {name: [stock.slice for stock in self._ordered(name)] for name in {**own, **self._shared}}
-        sight.looked = view(sight.node, pools, lambda slice_: self._stock(slice_).content, self._layout)
+        sight.looked = view(sight.node, pools, lambda slice_: self._stock(slice_).content, self._layout, self.features)
         sight.stocks = tuple(self._stock(slice_) for slice_ in sight.looked.slices)
+        sight.elsewhere = tuple(
+            (pool, self._stock(slice_)) for pool, slices in enumerate(sight.looked.elsewhere) for slice_ in slices
+        )
         for stock in sight.stocks:
             stock.nodes |= 1 << sight.number
 
@@ -238,7 +335,7 @@ class Inventory:
             if sight is not None:
                 for stock in sight.stocks:
                     stock.nodes &= ~(1 << number)
-                sight.looked, sight.stocks = None, ()
+                sight.forget()
         if nodes:
             self.log.append(Change(None, nodes))
 
@@ -246,11 +343,11 @@ class Inventory:
         key = key_of(slice_)
         found = self._contents.get(key)
         if found is None:
-            found = self._contents[key] = Content(slice_.spec.driver, slice_.spec.devices, before)
+            found = self._contents[key] = Content(slice_.spec.driver, slice_.spec.devices, before, defers=self._defers)
         return found
 
     def _layout(self, pools: tuple[PoolShape, ...]) -> Layout:
         found = self._layouts.get(pools)
         if found is None:
-            found = self._layouts[pools] = Layout(pools)
+            found = self._layouts[pools] = Layout(pools, self.features)
         return found

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
-from dray.allocator.content import Content, Match, Value
-from dray.allocator.identity import DeviceId
+from dray.allocator.capacity import Consumption, nanos
+from dray.allocator.content import Content, Match, Requests, Value
+from dray.allocator.identity import Features
+from dray.allocator.packing import Amounts, Packing, Takes
+from dray.api.allocations import DeviceId
+from dray.api.pools import PoolName
+from dray.api.reasons.devices import PoolState
 from dray.api.types.resource import Device, DeviceToleration, ResourceSlice
-
-
-class PoolState(Enum):
-    """Whether devices of a pool may be used."""
-
-    USABLE = "usable"
-    INCOMPLETE = "being updated"
-    INVALID = "invalid"
 
 
 class Part(NamedTuple):
@@ -38,13 +34,16 @@ class PoolShape(NamedTuple):
 
     state: PoolState
     parts: tuple[Part, ...] = ()
+    counters: tuple[tuple[str, str, int], ...] = ()  # counter set, counter, value
+    binding: bool = False  # whether devices need conditions to come true before a pod is bound
 
 
 class Layout:
     """The pools of a node as numbered devices; answers the questions of `Content` for all of them at once."""
 
-    def __init__(self, pools: Sequence[PoolShape]) -> None:
+    def __init__(self, pools: Sequence[PoolShape], features: Features = Features()) -> None:  # noqa: B008 (frozen)
         self.pools = tuple(pools)
+        self.features = features
         self.parts: list[tuple[int, Part]] = []
         self.ends: list[int] = []
         size = 0
@@ -85,7 +84,7 @@ class Layout:
         if found is None:
             found = self._values[attribute] = {}
             for offset, part in self.parts:
-                for value, bits in part.content.values(attribute).items():
+                for value, bits in part.content.values(attribute, self.features.list_type_attributes).items():
                     kind, _ = value
                     own = ("only", (offset, value)) if kind == "only" else value
                     found[own] = found.get(own, 0) | bits << offset
@@ -107,42 +106,74 @@ class Layout:
     @cached_property
     def counting(self) -> int:
         """The devices that draw from counters which they share with others."""
-        return sum(
-            1 << offset + at
-            for offset, part in self.parts
-            for at, device in enumerate(part.content.devices)
-            if device.consumesCounters
-        )
+        return sum(part.content.counting << offset for offset, part in self.parts)
 
     @cached_property
     def binding(self) -> int:
         """The devices that need conditions to come true before a pod may be bound."""
-        return sum(
-            1 << offset + at
-            for offset, part in self.parts
-            for at, device in enumerate(part.content.devices)
-            if device.bindingConditions
-        )
+        return sum(part.content.binding << offset for offset, part in self.parts)
 
+    @cached_property
+    def shareable(self) -> int:
+        """The devices of which several claims may have shares."""
+        if not self.features.consumable_capacity:
+            return 0
+        return sum(part.content.shareable << offset for offset, part in self.parts)
 
-class PoolName(NamedTuple):
-    """A pool as the cluster knows it."""
+    @cached_property
+    def packing(self) -> Packing:
+        """What devices consume."""
+        return Packing(self.pools, self.shareable, self.features)
 
-    driver: str
-    pool: str
+    def eligible(self, requests: Requests) -> int:
+        """The devices that can serve a request for capacity when nobody uses them."""
+        if not self.features.consumable_capacity:
+            return -1
+        return sum(1 << offset + at for offset, part in self.parts for at in self._consumed(part, requests))
 
-    def __str__(self) -> str:
-        return f"{self.driver}/{self.pool}"
+    def having(self, requests: Requests) -> int:
+        """The devices that have every capacity that is asked for, however much."""
+        if not self.features.consumable_capacity or not requests:
+            return -1
+        names = [name for name, _ in requests]
+        return sum(part.content.having(names) << offset for offset, part in self.parts)
+
+    def takes(self, requests: Requests) -> Takes:
+        """What an alternative takes of each shareable device when it asks for these capacities."""
+        capacities = self.packing.capacities
+        found: dict[int, Amounts] = {}
+        for offset, part in self.parts:
+            for at, consumed in self._consumed(part, requests).items():
+                bit = 1 << offset + at
+                if bit & self.shareable:
+                    found[bit] = tuple((capacities[bit, name], nanos(much)) for name, much in consumed.items())
+        return Takes(found)
+
+    def consumed(self, at: int, requests: Requests) -> Consumption:
+        """What a request takes of the capacity of device number `at`, which is shareable and eligible."""
+        offset, part = self.parts[bisect_right(self.offsets, at) - 1]
+        return self._consumed(part, requests)[at - offset]
+
+    def _consumed(self, part: Part, requests: Requests) -> dict[int, Consumption]:
+        return part.content.eligible(requests, self.features.fractional_capacity_range)
 
 
 class View:
     """One node's layout with the names that go into results and messages."""
 
-    def __init__(self, node: str, layout: Layout, pools: Sequence[PoolName], slices: Sequence[ResourceSlice]) -> None:
+    def __init__(
+        self,
+        node: str,
+        layout: Layout,
+        pools: Sequence[PoolName],
+        slices: Sequence[ResourceSlice],
+        elsewhere: Sequence[tuple[ResourceSlice, ...]],
+    ) -> None:
         self.node = node
         self.layout = layout
         self.pools = tuple(pools)
         self.slices = tuple(slices)  # one for each part of the layout
+        self.elsewhere = tuple(elsewhere)  # for each pool, slices out of reach that draw on its counters
 
     def id_of(self, at: int) -> DeviceId:
         """The identity of device number `at`."""

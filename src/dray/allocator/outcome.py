@@ -1,7 +1,7 @@
 """What comes out of an allocation: one of four outcomes.
 
 Allocated, Unallocatable, Failed and GaveUp are the only answers. Each says enough for a scheduler to act and for a
-person to understand. Left out: how they are found (`search`) and worded for people (`reasons`).
+person to understand. Left out: how they are found (`search`) and worded for people (`dray.api.reasons.wording`).
 """
 
 from __future__ import annotations
@@ -11,21 +11,27 @@ from typing import Any
 
 import msgspec
 
-from dray.allocator.identity import ALTERNATIVES_LIMIT, DeviceId
-from dray.allocator.reasons import Reasons
+from dray.allocator.identity import ALTERNATIVES_LIMIT
+from dray.api.allocations import DeviceId, Taken
+from dray.api.reasons.devices import InputProblem, Reasons, TimedOut
 
 
 class Allocated(msgspec.Struct, frozen=True):
     """Every claim got its devices.
 
-    `results` has one AllocationResult a claim as a JSON tree, ready to be written to `status.allocation`; `devices`
-    lists the devices of each claim that are now taken, those with admin access left out; `alternatives` gives, for
-    each claim and each of its requests, the index of the alternative that was chosen (None: the request has none).
+    `results` has one AllocationResult a claim as a JSON tree, ready to be written to `status.allocation`; `taken` tells
+    for each claim which devices and shares it now takes; `alternatives` gives, for each claim and each of its requests,
+    the index of the alternative that was chosen (None: the request has none).
     """
 
     results: tuple[dict[str, Any], ...]
-    devices: tuple[tuple[DeviceId, ...], ...]
+    taken: tuple[Taken, ...]
     alternatives: tuple[tuple[int | None, ...], ...]
+
+    @property
+    def devices(self) -> tuple[tuple[DeviceId, ...], ...]:
+        """For each claim, the devices that are now in use, whole or in part."""
+        return tuple(taken.touched for taken in self.taken)
 
     @property
     def score(self) -> int:
@@ -38,23 +44,22 @@ class Unallocatable(msgspec.Struct, frozen=True, eq=False):
 
     explain: Callable[[], Reasons]
 
-    @property
-    def reason(self) -> str:
-        """One line for an event."""
-        return self.explain().line()
-
 
 class Failed(msgspec.Struct, frozen=True):
-    """The input is wrong, in the words of Kubernetes. `node_only`: another node may still do."""
+    """The input is wrong."""
 
-    error: str
-    node_only: bool = False
+    problem: InputProblem
+
+    @property
+    def node_only(self) -> bool:
+        """Whether another node may still do."""
+        return self.problem.node_only
 
 
 class GaveUp(msgspec.Struct, frozen=True):
     """The deadline passed first; `progress` says how far the search had come."""
 
-    progress: str
+    progress: TimedOut
 
 
 Outcome = Allocated | Unallocatable | Failed | GaveUp

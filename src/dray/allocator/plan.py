@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from dray.allocator.content import Requests
+from dray.allocator.faults import Fault
 from dray.allocator.identity import Features
-from dray.allocator.trouble import Trouble
+from dray.api.reasons.devices import InputCode, InputProblem
 from dray.api.types.resource import (
     DeviceClaim,
     DeviceClass,
@@ -37,7 +39,8 @@ class Alternative(NamedTuple):
     wanted: int
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
-    trouble: Trouble | None
+    capacity: Requests
+    fault: Fault | None
 
 
 class Request(NamedTuple):
@@ -47,7 +50,7 @@ class Request(NamedTuple):
     name: str
     alternatives: tuple[Alternative, ...]
     prioritized: bool
-    trouble: Trouble | None
+    fault: Fault | None
 
 
 class Constraint(NamedTuple):
@@ -57,7 +60,7 @@ class Constraint(NamedTuple):
     attribute: str
     distinct: bool
     requests: frozenset[str]
-    trouble: Trouble | None
+    fault: Fault | None
 
     def covers(self, request: Request, alternative: Alternative) -> bool:
         """A request is covered by its name, and one of its alternatives also by its own."""
@@ -91,11 +94,11 @@ def plan(claims: Sequence[DeviceClaim], classes: Callable[[str], DeviceClass | N
 
 def _constraint(claim: int, place: int, constraint: DeviceConstraint) -> Constraint:
     attribute = constraint.matchAttribute or constraint.distinctAttribute
-    trouble = None
+    fault = None
     if attribute is None:
-        trouble = Trouble(claim, f", constraint #{place}: empty constraint (unsupported constraint type?)")
+        fault = _fault(claim, "", InputCode.EMPTY_CONSTRAINT, number=place)
     distinct = constraint.matchAttribute is None
-    return Constraint(claim, attribute or "", distinct, frozenset(constraint.requests), trouble)
+    return Constraint(claim, attribute or "", distinct, frozenset(constraint.requests), fault)
 
 
 class _Reader:
@@ -105,23 +108,23 @@ class _Reader:
         self.used: dict[str, DeviceClass] = {}
 
     def request(self, claim: int, request: DeviceRequest) -> Request:
-        trouble = self._request_trouble(claim, request)
+        fault = self._request_fault(claim, request)
         specs: tuple[Spec, ...] = request.firstAvailable or ((request.exactly,) if request.exactly else ())
-        alternatives = () if trouble else tuple(self._alternative(claim, request, spec) for spec in specs)
-        return Request(claim, request.name, alternatives, bool(request.firstAvailable), trouble)
+        alternatives = () if fault else tuple(self._alternative(claim, request, spec) for spec in specs)
+        return Request(claim, request.name, alternatives, bool(request.firstAvailable), fault)
 
-    def _request_trouble(self, claim: int, request: DeviceRequest) -> Trouble | None:
-        about = f", request {request.name}: "
+    def _request_fault(self, claim: int, request: DeviceRequest) -> Fault | None:
         if request.firstAvailable and not self.features.prioritized_list:
-            return Trouble(claim, f"{about}has subrequests, but the DRAPrioritizedList feature is disabled")
+            return _fault(claim, request.name, InputCode.SUBREQUESTS_OFF)
         if not request.firstAvailable and request.exactly is None:
-            return Trouble(claim, f"{about}has neither exactly nor firstAvailable (unsupported request type?)")
-        capacity = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+            return _fault(claim, request.name, InputCode.NO_REQUEST_TYPE)
+        if self.features.consumable_capacity:
+            return None
         if request.exactly is not None and request.exactly.capacity is not None:
-            return Trouble(claim, f"{about}{capacity}")
+            return _fault(claim, request.name, InputCode.CAPACITY_OFF)
         for sub in request.firstAvailable:
             if sub.capacity is not None:
-                return Trouble(claim, f", subrequest {sub.name}: {capacity}")
+                return _fault(claim, sub.name, InputCode.SUBREQUEST_CAPACITY_OFF)
         return None
 
     def _alternative(self, claim: int, request: DeviceRequest, spec: Spec) -> Alternative:
@@ -129,7 +132,7 @@ class _Reader:
         if isinstance(spec, DeviceSubRequest):
             name, label = f"{request.name}/{spec.name}", spec.name
         class_ = self.classes(spec.deviceClassName)
-        trouble = self._alternative_trouble(claim, label, spec, class_)
+        fault = self._alternative_fault(claim, label, spec, class_)
         if class_ is not None:
             self.used[spec.deviceClassName] = class_
         of_class = _expressions(class_.spec.selectors) if class_ is not None else ()
@@ -143,29 +146,31 @@ class _Reader:
             wanted=spec.count,
             admin=isinstance(spec, ExactDeviceRequest) and bool(spec.adminAccess),
             tolerations=spec.tolerations,
-            trouble=trouble,
+            capacity=tuple(sorted(spec.capacity.requests.items())) if spec.capacity is not None else (),
+            fault=fault,
         )
 
-    def _alternative_trouble(self, claim: int, label: str, spec: Spec, class_: DeviceClass | None) -> Trouble | None:
-        about = f", request {label}"
+    def _alternative_fault(self, claim: int, label: str, spec: Spec, class_: DeviceClass | None) -> Fault | None:
         for place, selector in enumerate(spec.selectors):
             if selector.cel is None:
-                return Trouble(claim, f"{about}, selector #{place}: CEL expression empty (unsupported selector type?)")
+                return _fault(claim, label, InputCode.EMPTY_SELECTOR, number=place)
         if isinstance(spec, ExactDeviceRequest) and spec.adminAccess is not None and not self.features.admin_access:
-            return Trouble(claim, f"{about}: admin access is requested, but the feature is disabled")
+            return _fault(claim, label, InputCode.ADMIN_ACCESS_OFF)
         name = spec.deviceClassName
         if not name:
-            return Trouble(claim, f"{about}: missing device class name (unsupported request type?)")
+            return _fault(claim, label, InputCode.NO_CLASS_NAME)
         if class_ is None:
-            missing = f'could not retrieve device class {name}: device class "{name}" not found'
-            return Trouble(claim, f"{about}: {missing}")
+            return _fault(claim, label, InputCode.CLASS_NOT_FOUND, subject=name)
         for place, selector in enumerate(class_.spec.selectors):
             if selector.cel is None:
-                text = f"class {name}: selector #{place}: CEL expression empty (unsupported selector type?)"
-                return Trouble(None, text)
+                return Fault(InputProblem(InputCode.CLASS_EMPTY_SELECTOR, subject=name, number=place))
         if spec.allocationMode not in ("ExactCount", "All"):
-            return Trouble(claim, f"{about}: unsupported count mode {spec.allocationMode}")
+            return _fault(claim, label, InputCode.COUNT_MODE, subject=spec.allocationMode)
         return None
+
+
+def _fault(claim: int, request: str, code: InputCode, *, subject: str = "", number: int = 0) -> Fault:
+    return Fault(InputProblem(code, request=request, subject=subject, number=number), claim)
 
 
 def _expressions(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:

@@ -1,17 +1,22 @@
-"""From slices to pools: which generation counts, whether it is whole, and whether it can be trusted.
+"""From slices to pools as one node sees them.
 
-Only slices that reach the node take part, and of those only the newest generation. A pool is complete when as many
-slices exist as each of them says, counting those for other nodes; one that a newer generation is replacing is ignored.
-Left out: which devices match a request; and who keeps slices up to date (`index`).
+Only slices that reach the node take part, and of those only the newest generation; one that a newer generation is
+replacing is ignored. Whether the slices make a pool that can be used is asked of `dray.api.pools`. Left out: which
+devices match a request; and keeping slices up to date (`index`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from dray.allocator.capacity import nanos
 from dray.allocator.content import Content
-from dray.allocator.layout import Layout, Part, PoolName, PoolShape, PoolState, View
+from dray.allocator.identity import Features
+from dray.allocator.layout import Layout, Part, PoolShape, View
+from dray.api.pools import PoolName, newest, problem_of
+from dray.api.quantity import Quantity
+from dray.api.reasons.devices import PoolState
 from dray.api.selectors import node_selector_matches
 from dray.api.types.core import Node
 from dray.api.types.resource import Device, ResourceSlice, ResourceSliceSpec
@@ -21,59 +26,88 @@ LayoutOf = Callable[[tuple[PoolShape, ...]], Layout]
 
 
 class Pool(NamedTuple):
-    """A pool as one node sees it; the slices belong to the parts of the shape."""
+    """A pool as one node sees it; the slices belong to the parts of the shape.
+
+    Devices in the slices `elsewhere` are out of reach, but those in use draw on the same counters.
+    """
 
     name: PoolName
     shape: PoolShape
-    slices: tuple[ResourceSlice, ...]
-
-
-def group(slices: Iterable[ResourceSlice]) -> dict[PoolName, list[ResourceSlice]]:
-    """Slices by pool, in the order of their names."""
-    pools: dict[PoolName, list[ResourceSlice]] = {}
-    for slice_ in sorted(slices, key=lambda slice_: slice_.metadata.name):
-        pools.setdefault(PoolName(slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)
-    return pools
+    slices: tuple[ResourceSlice, ...] = ()
+    elsewhere: tuple[ResourceSlice, ...] = ()
 
 
 def view(
-    node: Node, pools: Mapping[PoolName, Sequence[ResourceSlice]], content_of: ContentOf, layout_of: LayoutOf
+    node: Node,
+    pools: Mapping[PoolName, Sequence[ResourceSlice]],
+    content_of: ContentOf,
+    layout_of: LayoutOf,
+    features: Features,
 ) -> View:
-    """Everything that the node can see, in order."""
-    found = [pool for name in sorted(pools) if (pool := gather(name, pools[name], node, content_of)) is not None]
+    """Everything that the node can see, in order; pools with devices that bind late come last."""
+    gathered = (gather(name, pools[name], node, content_of, features) for name in sorted(pools))
+    found = sorted((pool for pool in gathered if pool is not None), key=lambda pool: pool.shape.binding)
     return View(
         node.metadata.name,
         layout_of(tuple(pool.shape for pool in found)),
         [pool.name for pool in found],
         [slice_ for pool in found for slice_ in pool.slices],
+        [pool.elsewhere for pool in found],
     )
 
 
-def gather(name: PoolName, slices: Sequence[ResourceSlice], node: Node, content_of: ContentOf) -> Pool | None:
+def gather(
+    name: PoolName, slices: Sequence[ResourceSlice], node: Node, content_of: ContentOf, features: Features
+) -> Pool | None:
     """One pool as the node sees it; None where no current slice of it reaches the node."""
-    reaching = [slice_ for slice_ in slices if _reaches(slice_, node)]
-    newest = max((slice_.spec.pool.generation for slice_ in reaching), default=0)
-    reaching = [slice_ for slice_ in reaching if slice_.spec.pool.generation == newest]
+    reaching = newest(slice_ for slice_ in slices if _understood(slice_, features) and _reaches(slice_, node))
     if not reaching:
         return None
-    expected = reaching[0].spec.pool.resourceSliceCount
-    if len(reaching) != expected:
-        if any(slice_.spec.pool.generation > newest for slice_ in slices):
-            return None
-        if sum(slice_.spec.pool.generation == newest for slice_ in slices) != expected:
-            return Pool(name, PoolShape(PoolState.INCOMPLETE), ())
+    pool = reaching[0].spec.pool
+    if len(reaching) != pool.resourceSliceCount and any(one.spec.pool.generation > pool.generation for one in slices):
+        return None
+    every = [one for one in slices if one.spec.pool.generation == pool.generation]
+    problem = problem_of(reaching, every, counters=features.partitionable_devices)
+    if problem is not None:
+        return Pool(name, PoolShape(problem.state))
+    if not features.compatibility_groups and any(_is_grouped(slice_) for slice_ in every):
+        return Pool(name, PoolShape(PoolState.INCOMPLETE))
     offering = tuple(slice_ for slice_ in reaching if not slice_.spec.sharedCounters)
-    names = [device.name for slice_ in offering for device in slice_.spec.devices]
-    if len(names) != len(set(names)):
-        return Pool(name, PoolShape(PoolState.INVALID), ())
     parts = tuple(Part(content_of(slice_), _visible(slice_, node)) for slice_ in offering)
-    return Pool(name, PoolShape(PoolState.USABLE, parts), offering)
+    counters = _counters(reaching)
+    shape = PoolShape(
+        PoolState.USABLE, parts, counters, features.binding_conditions and any(part.content.binding for part in parts)
+    )
+    elsewhere = tuple(one for one in every if one.spec.devices and one not in offering) if counters else ()
+    return Pool(name, shape, offering, elsewhere)
+
+
+def _is_grouped(slice_: ResourceSlice) -> bool:
+    """Whether a slice says which of its devices go together; whoever cannot read that leaves the slice out."""
+    return any(drawn.compatibilityGroups for device in slice_.spec.devices for drawn in device.consumesCounters)
+
+
+def _understood(slice_: ResourceSlice, features: Features) -> bool:
+    spec = slice_.spec
+    return features.partitionable_devices or (spec.perDeviceNodeSelection is None and not spec.sharedCounters)
+
+
+def _counters(slices: Sequence[ResourceSlice]) -> tuple[tuple[str, str, int], ...]:
+    """The counters of a pool, as (counter set, counter, value)."""
+    return tuple(
+        sorted(
+            (set_.name, name, nanos(Quantity.parse(counter.value)))
+            for slice_ in slices
+            for set_ in slice_.spec.sharedCounters
+            for name, counter in set_.counters.items()
+        )
+    )
 
 
 def _reaches(slice_: ResourceSlice, node: Node) -> bool:
     spec = slice_.spec
     if spec.sharedCounters:
-        return True  # counters are needed to use a pool from wherever its devices are
+        return spec.nodeName in (None, "", node.metadata.name)  # counters serve devices wherever those are
     if spec.perDeviceNodeSelection and not (spec.nodeName or spec.allNodes or spec.nodeSelector):
         return any(reaches(device, node) for device in spec.devices)
     return reaches(spec, node)

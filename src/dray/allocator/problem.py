@@ -11,28 +11,36 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from dray.allocator.bits import lowest, position
+from dray.allocator.bits import lowest, position, positions, union
 from dray.allocator.content import SelectorError
+from dray.allocator.faults import Fault, selector_fault
 from dray.allocator.identity import RESULTS_LIMIT, Features
-from dray.allocator.layout import Layout, PoolState
+from dray.allocator.layout import Layout
+from dray.allocator.packing import Takes
 from dray.allocator.plan import Alternative, Constraint, Plan, Request
-from dray.allocator.trouble import Trouble, selector_trouble
+from dray.api.reasons.devices import InputCode, InputProblem, PoolState
+
+_POOL_CODES = {PoolState.INCOMPLETE: InputCode.POOL_INCOMPLETE, PoolState.INVALID: InputCode.POOL_INVALID}
 
 
 class Choice(NamedTuple):
     """An alternative as bit sets.
 
-    `matching` pass the selectors, `devices` may in addition be used, `errors` make a selector fail. `constraints` are
-    the numbers of those that cover the alternative. With `every`, all matching devices are asked for.
+    `matching` pass the selectors, `usable` may in addition be used, `devices` also have the capacity, `errors` make a
+    selector fail. `constraints` are the numbers of those that cover the alternative, `firm` those of them that are not loose. With `every`, all matching devices
+    are asked for. `takes` is what it consumes.
     """
 
     wanted: int
     matching: int
+    usable: int
     devices: int
     errors: int
     admin: bool
     every: bool
     constraints: tuple[int, ...]
+    firm: tuple[int, ...]
+    takes: Takes
 
 
 class Item(NamedTuple):
@@ -43,15 +51,40 @@ class Item(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A constraint as bit sets: the devices that have the attribute, split by its value."""
+    """A constraint as bit sets: the devices that have the attribute, split by its value.
+
+    Where devices have several values at once, the rule is `loose`: sets overlap, devices match that have a value in
+    common with all others, and differ that have none in common with any. Only the search itself knows such rules.
+    """
 
     distinct: bool
     holders: int
     values: tuple[int, ...]
+    loose: bool = False
 
     def peers(self, bit: int) -> int:
         """The devices with the same value as a device that has one."""
         return next(value for value in self.values if value & bit)
+
+    def elements(self, bit: int) -> int:
+        """The values of a device, as a set over their numbers."""
+        return sum(1 << number for number, value in enumerate(self.values) if value & bit)
+
+    def admitted(self, pin: int) -> int:
+        """The devices that the rule lets in after `pin`: see `Standing.pins`, or the values in question where loose."""
+        if self.loose and pin:
+            having = 0
+            for number in positions(pin):
+                having |= self.values[number]
+            return self.holders & ~having if self.distinct else having
+        return self.holders & ~pin if self.distinct else pin or self.holders
+
+    def pinned(self, pin: int, bit: int) -> int:
+        """What is pinned once a device is let in."""
+        if self.loose:
+            own = self.elements(bit)
+            return pin | own if self.distinct or not pin else pin & own
+        return pin | self.peers(bit) if self.distinct or not pin else pin
 
 
 class Problem:
@@ -88,7 +121,9 @@ class Problem:
         if len(self.items) != 1 or len(self.items[0].choices) != 1:
             return None
         choice = self.items[0].choices[0]
-        return None if choice.constraints or choice.errors or choice.every or not choice.wanted else choice
+        if choice.constraints or choice.errors or choice.every or not choice.wanted:
+            return None
+        return None if choice.wanted > 1 and choice.devices & self.layout.packing.counted else choice
 
     @cached_property
     def relevant(self) -> int:
@@ -100,7 +135,7 @@ class Problem:
         return found
 
 
-def pose(plan: Plan, layout: Layout, features: Features, deadline: float | None = None) -> Problem | Trouble:
+def pose(plan: Plan, layout: Layout, features: Features, deadline: float | None = None) -> Problem | Fault:
     """Check the plan against the layout in the reference's order; answers the problem, or the first thing wrong.
 
     Raises `Interrupted` where selectors run past the deadline.
@@ -112,30 +147,30 @@ def pose(plan: Plan, layout: Layout, features: Features, deadline: float | None 
         for request in plan.requests:
             if request.claim == claim:
                 item = reader.item(request)
-                if isinstance(item, Trouble):
+                if isinstance(item, Fault):
                     return item
                 own.append(item)
-        trouble = _too_many(claim, own) or next(
-            (rule.trouble for rule in plan.constraints if rule.claim == claim and rule.trouble), None
+        fault = _too_many(claim, own) or next(
+            (rule.fault for rule in plan.constraints if rule.claim == claim and rule.fault), None
         )
-        if trouble is not None:
-            return trouble
+        if fault is not None:
+            return fault
         items += own
-    return Problem(plan, layout, tuple(items), tuple(_rule(constraint, layout) for constraint in plan.constraints))
+    return Problem(plan, layout, tuple(items), reader.rules)
 
 
-def _too_many(claim: int, items: list[Item]) -> Trouble | None:
+def _too_many(claim: int, items: list[Item]) -> Fault | None:
     least = sum(min(choice.wanted for choice in item.choices) for item in items)
     if least <= RESULTS_LIMIT:
         return None
     counted = any(choice.every for item in items for choice in item.choices)  # how many there are depends on the node
-    text = f": number of requested devices {least} exceeds the claim limit of {RESULTS_LIMIT}"
-    return Trouble(claim, text, node_only=counted)
+    return Fault(InputProblem(InputCode.TOO_MANY_DEVICES, number=least, limit=RESULTS_LIMIT, node_only=counted), claim)
 
 
 def _rule(constraint: Constraint, layout: Layout) -> Rule:
     values = tuple(layout.values(constraint.attribute).values())
-    return Rule(constraint.distinct, sum(values), values)
+    holders = union(values)
+    return Rule(constraint.distinct, holders, values, sum(values) != holders)
 
 
 class _Poser:
@@ -144,73 +179,78 @@ class _Poser:
         self.layout = layout
         self.features = features
         self.deadline = deadline
+        self.rules = tuple(_rule(constraint, layout) for constraint in plan.constraints)
 
-    def item(self, request: Request) -> Item | Trouble:
-        if request.trouble is not None:
-            return request.trouble
+    def item(self, request: Request) -> Item | Fault:
+        if request.fault is not None:
+            return request.fault
         choices = []
         for alternative in request.alternatives:
             choice = self._choice(request, alternative)
-            if isinstance(choice, Trouble):
+            if isinstance(choice, Fault):
                 return choice
             choices.append(choice)
         return Item(request.claim, tuple(choices))
 
-    def _choice(self, request: Request, alternative: Alternative) -> Choice | Trouble:
-        if alternative.trouble is not None:
-            return alternative.trouble
+    def _choice(self, request: Request, alternative: Alternative) -> Choice | Fault:
+        if alternative.fault is not None:
+            return alternative.fault
         layout = self.layout
         match = layout.match(alternative.selectors, self.deadline)
-        matching, errors = match.devices & ~layout.binding, match.errors & ~layout.binding
+        unsupported = 0 if self.features.binding_conditions else layout.binding
+        matching, errors = match.devices & ~unsupported, match.errors & ~unsupported
         every = alternative.mode == "All"
         if every:
-            trouble = self._incomplete(request, alternative, match.causes, errors)
-            if trouble is not None:
-                return trouble
-        usable = matching & ~layout.counting
+            matching &= layout.having(alternative.capacity)
+            fault = self._incomplete(request, alternative, match.causes, errors)
+            if fault is not None:
+                return fault
+        usable = matching if self.features.partitionable_devices else matching & ~layout.counting
         if self.features.device_taints:
             usable &= layout.tolerated(alternative.tolerations)
-        covered = (number for number, rule in enumerate(self.plan.constraints) if rule.covers(request, alternative))
+        covered = [number for number, rule in enumerate(self.plan.constraints) if rule.covers(request, alternative)]
         return Choice(
             wanted=matching.bit_count() if every else alternative.wanted,
             matching=matching,
-            devices=usable,
+            usable=usable,
+            devices=usable & layout.eligible(alternative.capacity),
             errors=0 if every else errors,
             admin=alternative.admin,
             every=every,
             constraints=tuple(covered),
+            firm=tuple(number for number in covered if not self.rules[number].loose),
+            takes=layout.takes(alternative.capacity),
         )
 
     def _incomplete(
         self, request: Request, alternative: Alternative, causes: Mapping[int, SelectorError], errors: int
-    ) -> Trouble | None:
+    ) -> Fault | None:
         """Why "all devices" cannot be counted: a pool in doubt, or a selector that fails, whichever comes first."""
         broken = position(lowest(errors)) if errors else self.layout.size
-        about = f", request {alternative.label}: asks for all devices, but resource pool "
         for number, (pool, end) in enumerate(zip(self.layout.pools, self.layout.ends, strict=True)):
             if pool.state is not PoolState.USABLE:
-                rest = f" is currently {pool.state.value}"
-                return Trouble(request.claim, about, pool=number, rest=rest, node_only=True)
+                problem = InputProblem(_POOL_CODES[pool.state], request=alternative.label, node_only=True)
+                return Fault(problem, request.claim, pool=number)
             if broken < end:
                 break
         else:
             return None
         cause = causes[broken]
-        return selector_trouble(request.claim, alternative.class_name, alternative.of_class, broken, cause)
+        return selector_fault(request.claim, alternative.class_name, alternative.of_class, broken, cause)
 
 
-def cause_of(problem: Problem, item: int, choice: int, bit: int) -> Trouble:
+def cause_of(problem: Problem, item: int, choice: int, bit: int) -> Fault:
     """The error that visiting a device for an alternative brings up."""
     request = problem.plan.requests[item]
     alternative = request.alternatives[choice]
     at = position(bit)
     cause = problem.layout.match(alternative.selectors).causes[at]
-    return selector_trouble(request.claim, alternative.class_name, alternative.of_class, at, cause)
+    return selector_fault(request.claim, alternative.class_name, alternative.of_class, at, cause)
 
 
-def refusal_of(problem: Problem, item: int, choice: int, bit: int) -> Trouble:
+def refusal_of(problem: Problem, item: int, choice: int, bit: int) -> Fault:
     """The error that a device which must be taken, but violates a constraint, brings up."""
     request = problem.plan.requests[item]
-    about = f", request {request.alternatives[choice].label}: cannot add device "
-    rest = " because a claim constraint would not be satisfied"
-    return Trouble(request.claim, about, device=position(bit), rest=rest, node_only=True)
+    label = request.alternatives[choice].label
+    refused = InputProblem(InputCode.CONSTRAINT_REFUSED, request=label, node_only=True)
+    return Fault(refused, request.claim, device=position(bit))

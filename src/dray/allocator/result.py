@@ -5,6 +5,7 @@ A result is a JSON tree, because whoever allocates writes it. Left out: which de
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,20 +13,24 @@ import msgspec
 
 from dray.allocator.bits import positions
 from dray.allocator.feasibility import Grant
-from dray.allocator.identity import DeviceId
 from dray.allocator.layout import View
 from dray.allocator.outcome import Allocated
 from dray.allocator.plan import Alternative, Plan, Request
+from dray.api.allocations import DeviceId, Share, Taken
 from dray.api.types.core import NodeSelector, NodeSelectorRequirement
 from dray.api.types.resource import Device, ResourceSliceSpec
+from dray.api.wire import Tree
 
-Tree = dict[str, Any]
 Chosen = tuple[Request, Alternative, Grant]
 Placed = tuple[Alternative, int, DeviceId]
 
 
-class ResultError(ValueError):
-    """An allocation cannot be written down."""
+class UnsupportedTerms(ValueError):
+    """A slice selects nodes in a way that an allocation cannot repeat: with more than one term."""
+
+    def __init__(self, terms: int) -> None:
+        super().__init__(terms)
+        self.terms = terms
 
 
 def allocated(plan: Plan, view: View, grants: Sequence[Grant]) -> Allocated:
@@ -33,15 +38,29 @@ def allocated(plan: Plan, view: View, grants: Sequence[Grant]) -> Allocated:
     by_claim: list[list[Chosen]] = [[] for _ in plan.claims]
     for request, grant in zip(plan.requests, grants, strict=True):
         by_claim[request.claim].append((request, request.alternatives[grant.choice], grant))
-    results, devices, alternatives = [], [], []
+    results, taken, alternatives = [], [], []
     for claim, chosen in enumerate(by_claim):
         placed = [
             (alternative, at, view.id_of(at)) for _, alternative, grant in chosen for at in positions(grant.devices)
         ]
-        results.append(_result(plan, claim, view, chosen, placed))
-        devices.append(tuple([device for alternative, _, device in placed if not alternative.admin]))
+        result = _result(plan, claim, view, chosen, placed)
+        results.append(result)
+        taken.append(_taken(result, placed, view.layout.shareable))
         alternatives.append(tuple([grant.choice if request.prioritized else None for request, _, grant in chosen]))
-    return Allocated(tuple(results), tuple(devices), tuple(alternatives))
+    return Allocated(tuple(results), tuple(taken), tuple(alternatives))
+
+
+def _taken(result: Tree, placed: Sequence[Placed], shareable: int) -> Taken:
+    """What a result takes: `dray.api.allocations` reads the same from a claim."""
+    if not shareable:
+        return Taken(tuple([device for alternative, _, device in placed if not alternative.admin]))
+    devices, shares = [], []
+    for (alternative, at, device), entry in zip(placed, result["devices"].get("results", ()), strict=True):
+        if not alternative.admin and shareable >> at & 1:
+            shares.append(Share.of(device, entry["shareID"], entry.get("consumedCapacity", {})))
+        elif not alternative.admin:
+            devices.append(device)
+    return Taken(tuple(devices), tuple(shares))
 
 
 def _tree(wire: object) -> Any:
@@ -52,7 +71,7 @@ def _tree(wire: object) -> Any:
 def _result(plan: Plan, claim: int, view: View, chosen: Sequence[Chosen], placed: Sequence[Placed]) -> Tree:
     devices: Tree = {}
     if placed:
-        devices["results"] = [_device(alternative, device) for alternative, _, device in placed]
+        devices["results"] = [_device(alternative, at, device, view) for alternative, at, device in placed]
     if config := _config(plan, claim, chosen):
         devices["config"] = config
     result: Tree = {"devices": devices}
@@ -71,7 +90,8 @@ def _config(plan: Plan, claim: int, chosen: Sequence[Chosen]) -> list[Tree]:
     return config
 
 
-def _device(alternative: Alternative, device: DeviceId) -> Tree:
+def _device(alternative: Alternative, at: int, device: DeviceId, view: View) -> Tree:
+    layout = view.layout
     entry: Tree = {
         "request": alternative.name,
         "driver": device.driver,
@@ -82,6 +102,17 @@ def _device(alternative: Alternative, device: DeviceId) -> Tree:
         entry["adminAccess"] = True
     if alternative.tolerations:
         entry["tolerations"] = _tree(alternative.tolerations)
+    if layout.shareable >> at & 1:
+        entry["shareID"] = str(uuid.uuid4())
+        if consumed := layout.consumed(at, alternative.capacity):
+            entry["consumedCapacity"] = {name: str(much) for name, much in consumed.items()}
+    if layout.binding >> at & 1:
+        conditions = layout.device(at)
+        entry["bindingConditions"] = list(conditions.bindingConditions)
+        if conditions.bindingFailureConditions:
+            entry["bindingFailureConditions"] = list(conditions.bindingFailureConditions)
+    if layout.features.optional_node_operations and (skipped := view.slice_of(at).spec.skipNodeOperations):
+        entry["skipNodeOperations"] = list(skipped)
     return entry
 
 
@@ -120,7 +151,7 @@ def _node_selector(view: View, placed: Iterable[Placed]) -> Tree | None:
         place: ResourceSliceSpec | Device = slice_.spec
         if slice_.spec.perDeviceNodeSelection:
             place = view.layout.device(at)
-        if place.nodeName or view.layout.device(at).bindsToNode:
+        if place.nodeName or (view.layout.features.binding_conditions and view.layout.device(at).bindsToNode):
             return _only(view.node)
         if place.nodeSelector is None or id(place.nodeSelector) in seen:
             continue
@@ -136,7 +167,7 @@ def _only(node: str) -> Tree:
 
 def _merge(selector: NodeSelector, fields: list[Tree], expressions: list[Tree]) -> None:
     if len(selector.nodeSelectorTerms) > 1:
-        raise ResultError(f"unsupported ResourceSlice.NodeSelector with {len(selector.nodeSelectorTerms)} terms")
+        raise UnsupportedTerms(len(selector.nodeSelectorTerms))
     for term in selector.nodeSelectorTerms:
         _add(term.matchFields, fields)
         _add(term.matchExpressions, expressions)

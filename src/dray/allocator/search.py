@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from dray.allocator.bits import above, lowest, members, split
+from dray.allocator.faults import Fault
 from dray.allocator.feasibility import Expired, Grant, Witness
 from dray.allocator.foresight import DECIDING, Foresight, State, available, beginning
 from dray.allocator.identity import RESULTS_LIMIT
+from dray.allocator.packing import COUNTERS_ONLY, Usage
 from dray.allocator.problem import Choice, Problem, cause_of, refusal_of
-from dray.allocator.trouble import Trouble
 
 
 class Solution(NamedTuple):
@@ -35,8 +36,8 @@ class Stuck(NamedTuple):
 
 
 class _Event(Exception):
-    def __init__(self, trouble: Trouble) -> None:
-        self.trouble = trouble
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
 
 
 class _Step(NamedTuple):
@@ -65,24 +66,26 @@ class _Frame:
         return self.step.state.choice == DECIDING
 
 
-def search(problem: Problem, taken: int, expired: Callable[[], bool]) -> Solution | Trouble | Stuck | None:
+def search(problem: Problem, usage: Usage, expired: Callable[[], bool]) -> Solution | Fault | Stuck | None:
     """The first event; None where there is none."""
-    walk = _Walk(problem, taken, expired)
+    walk = _Walk(problem, usage, expired)
     try:
         return walk.run()
     except _Event as event:
-        return event.trouble
+        return event.fault
     except Expired:
         return walk.deepest
 
 
 class _Walk:
-    def __init__(self, problem: Problem, taken: int, expired: Callable[[], bool]) -> None:
+    def __init__(self, problem: Problem, usage: Usage, expired: Callable[[], bool]) -> None:
         self.problem = problem
         self.items = problem.items
         self.rules = problem.rules
-        self.taken = taken
-        self.foresight = Foresight(problem, taken, expired)
+        self.taken = usage.taken
+        self.shareable = problem.layout.shareable
+        self.foresight = Foresight(problem, usage, expired)
+        self.room = self.foresight.room
         self.least_after = _least_after(problem)
         self.deepest = Stuck(0, 0)
         self.hopeless: set[State] = set()
@@ -171,6 +174,7 @@ class _Walk:
                         sets.update(members(choice.matching))  # the first one refused is named, so each is special
             for rule in self.rules:
                 sets.update(rule.values)
+            sets.update(self.room.kinds((1 << self.problem.layout.size) - 1))
             self.kinds = split((1 << self.problem.layout.size) - 1, sets)
         return next(kind for kind in self.kinds if kind & bit)
 
@@ -203,10 +207,13 @@ class _Walk:
         while rest:
             bit = lowest(rest)
             rest ^= bit
-            if not bit & choice.devices & available(choice, True, self.taken, taken.state):
+            free = bit & choice.usable & available(choice, True, self.taken, taken.state)
+            if not free or not self.room.fitting(COUNTERS_ONLY, bit, taken.state.spent):
                 return None
             if not bit & self._allowed(choice, taken.state):
                 raise _Event(refusal_of(self.problem, step.state.item, step.state.choice, bit))
+            if not self.room.fitting(choice.takes, bit & choice.devices, taken.state.spent):
+                return None
             taken = self._take(taken, choice, bit)
         return self._next_item(taken)
 
@@ -214,7 +221,8 @@ class _Walk:
         state = frame.step.state
         choice = self.items[state.item].choices[state.choice]
         free = available(choice, True, self.taken, state) & above(state.last)
-        rest = (choice.devices & self._allowed(choice, state) | choice.errors) & free
+        fitting = self.room.fitting(choice.takes, choice.devices & free & self._allowed(choice, state), state.spent)
+        rest = fitting | choice.errors & free
         while rest := rest & ~frame.failed:
             bit = frame.bit = lowest(rest)
             rest ^= bit
@@ -227,9 +235,7 @@ class _Walk:
         """The devices that the constraints let in beside those chosen already."""
         allowed = -1
         for number in choice.constraints:
-            pin = state.pins[number]
-            rule = self.rules[number]
-            allowed &= (rule.holders & ~pin) if rule.distinct else (pin or rule.holders)
+            allowed &= self.rules[number].admitted(state.pins[number])
         return allowed
 
     def _take(self, step: _Step, choice: Choice, bit: int) -> _Step:
@@ -238,13 +244,23 @@ class _Walk:
         if choice.constraints:
             changed = list(pins)
             for number in choice.constraints:
-                rule = self.rules[number]
-                if rule.distinct or not pins[number]:
-                    changed[number] |= rule.peers(bit)
+                changed[number] = self.rules[number].pinned(pins[number], bit)
             pins = tuple(changed)
         grant = step.done[-1]
+        alone = bit & ~self.shareable
+        spent = self.room.take(choice.takes, bit, state.spent)
         return _Step(
-            state._replace(got=state.got + 1, last=bit, used=state.used | bit, own=state.own | bit, pins=pins),
+            State(
+                state.item,
+                state.choice,
+                state.got + 1,
+                bit,
+                state.used | alone,
+                state.own | alone,
+                state.listed,
+                pins,
+                spent,
+            ),
             (*step.done[:-1], Grant(grant.choice, grant.devices | bit)),
         )
 
@@ -253,7 +269,7 @@ class _Walk:
         item = state.item + 1
         same = item < len(self.items) and self.items[item].claim == self.items[state.item].claim
         own, listed = (state.own, state.listed + state.got) if same else (0, 0)
-        return _Step(State(item, DECIDING, 0, 0, state.used, own, listed, state.pins), step.done)
+        return _Step(State(item, DECIDING, 0, 0, state.used, own, listed, state.pins, state.spent), step.done)
 
 
 def _least_after(problem: Problem) -> list[int]:

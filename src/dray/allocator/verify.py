@@ -7,15 +7,20 @@ wire objects, device by device. Left out: whether a better or an earlier allocat
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
-from dray.allocator.content import comparable, content_of
-from dray.allocator.identity import RESULTS_LIMIT, DeviceId, Features
+from dray.allocator.capacity import consumption
+from dray.allocator.content import comparable, content_of, listed
+from dray.allocator.identity import RESULTS_LIMIT, Features
 from dray.allocator.layout import Layout
-from dray.allocator.pools import group, reaches, view
+from dray.allocator.pools import reaches, view
 from dray.allocator.taints import intolerable
+from dray.api.allocations import DeviceId, Share, consumed
+from dray.api.pools import by_pool
+from dray.api.quantity import ZERO, Quantity
 from dray.api.selectors import node_selector_matches
 from dray.api.types.core import Node, NodeSelector
 from dray.api.types.resource import (
@@ -50,16 +55,20 @@ def verify(
     slices: Iterable[ResourceSlice],
     taken: Collection[tuple[str, str, str]] = (),
     features: Features = Features(),  # noqa: B008 (frozen)
+    shares: Iterable[Share] = (),
 ) -> list[str]:
     """What is wrong with the results, one AllocationResult tree a claim; nothing for a sound allocation."""
     if len(results) != len(claims):
         return [f"{len(results)} results for {len(claims)} claims"]
+    slices = tuple(slices)
     checker = _Checker(node, classes, slices, taken, features)
-    return [
+    found = [msgspec.convert(tree, AllocationResult) for tree in results]
+    complaints = [
         f"claim {claim.metadata.name}: {complaint}"
-        for claim, tree in zip(claims, results, strict=True)
-        for complaint in checker.check(claim, msgspec.convert(tree, AllocationResult))
+        for claim, result in zip(claims, found, strict=True)
+        for complaint in checker.check(claim, result)
     ]
+    return complaints + overcommitted(found, slices, checker.taken, tuple(shares), features)
 
 
 class _Checker:
@@ -71,7 +80,7 @@ class _Checker:
         taken: Collection[tuple[str, str, str]],
         features: Features,
     ) -> None:
-        seen = view(node, group(slices), content_of, Layout)
+        seen = view(node, by_pool(slices), content_of, partial(Layout, features=features), features)
         self.node = node
         self.features = features
         self.classes = {class_.metadata.name: class_ for class_ in classes}
@@ -89,7 +98,8 @@ class _Checker:
         ids = [DeviceId(entry.driver, entry.pool, entry.device) for entry in entries]
         if len(entries) > RESULTS_LIMIT:
             yield f"{len(entries)} results, more than {RESULTS_LIMIT}"
-        if len(ids) != len(set(ids)):
+        alone = [id_ for id_ in ids if id_ not in self.offers or not self._shared(self.offers[id_])]
+        if len(alone) != len(set(alone)):
             yield "a device is listed twice"
         left = list(entries)
         for request in claim.spec.devices.requests or ():
@@ -108,7 +118,10 @@ class _Checker:
             id_ in self.offers and self.offers[id_].slice.spec.nodeName for id_ in ids
         ):
             yield "a device of one node is allocated to all nodes"
-        self.used.update(ids)
+        self.used.update(alone)
+
+    def _shared(self, offer: _Offer) -> bool:
+        return self.features.consumable_capacity and bool(offer.device.allowMultipleAllocations)
 
     def _selected(self, selector: NodeSelector) -> bool:
         return node_selector_matches(selector, self.node.metadata.labels, self.node.metadata.name)
@@ -133,7 +146,12 @@ class _Checker:
                 yield f"request {entry.request}: device {entry.driver}/{entry.pool}/{entry.device} {complaint}"
         wanted = spec.count
         if spec.allocationMode == "All":
-            wanted = sum(1 for offer in self.offers.values() if _matches(offer, selectors))
+            asked = spec.capacity.requests if spec.capacity is not None else {}
+            wanted = sum(
+                1
+                for offer in self.offers.values()
+                if _matches(offer, selectors) and asked.keys() <= offer.device.capacity.keys()
+            )
         if len(entries) != wanted:
             yield f"request {request.name}: {len(entries)} devices instead of {wanted}"
 
@@ -161,6 +179,24 @@ class _Checker:
             yield "has a taint that is not tolerated"
         if entry.tolerations != spec.tolerations:
             yield "does not carry the tolerations of its request"
+        if self.features.binding_conditions and entry.bindingConditions != offer.device.bindingConditions:
+            yield "does not carry its binding conditions"
+        yield from self._capacity(entry, spec, offer)
+
+    def _capacity(self, entry: DeviceRequestAllocationResult, spec: Spec, offer: _Offer) -> Iterator[str]:
+        if not self.features.consumable_capacity:
+            return
+        asked = spec.capacity.requests if spec.capacity is not None else {}
+        consumed_ = consumption(offer.device, asked, self.features.fractional_capacity_range)
+        if consumed_ is None:
+            yield "does not have the capacity"
+        elif not self._shared(offer):
+            if entry.shareID or entry.consumedCapacity:
+                yield "is not shareable"
+        elif not entry.shareID:
+            yield "has no share"
+        elif {name: Quantity.parse(much) for name, much in entry.consumedCapacity.items()} != consumed_:
+            yield "consumes something else than its request"
 
     def _constraint(
         self, number: int, constraint: DeviceConstraint, entries: Sequence[DeviceRequestAllocationResult]
@@ -172,23 +208,26 @@ class _Checker:
             if not named or entry.request in named or entry.request.partition("/")[0] in named
         ]
         attribute = constraint.matchAttribute or constraint.distinctAttribute or ""
-        values = [self._value(entry, attribute) for entry in covered]
-        if None in values:
+        values = [self._values(entry, attribute) for entry in covered]
+        if not all(values):
             yield f"constraint #{number}: a device has no attribute {attribute}"
-        elif constraint.matchAttribute is not None and len(set(values)) > 1:
+        elif constraint.matchAttribute is not None and values and not frozenset.intersection(*values):
             yield f"constraint #{number}: devices differ in {attribute}"
-        elif constraint.matchAttribute is None and len(set(values)) != len(values):
+        elif constraint.matchAttribute is None and sum(map(len, values)) != len(frozenset().union(*values)):
             yield f"constraint #{number}: devices agree in {attribute}"
 
-    def _value(self, entry: DeviceRequestAllocationResult, attribute: str) -> object:
+    def _values(self, entry: DeviceRequestAllocationResult, attribute: str) -> frozenset[object]:
         offer = self.offers.get(DeviceId(entry.driver, entry.pool, entry.device))
         if offer is None:
-            return None
+            return frozenset()
         domain, _, name = attribute.partition("/")
         held = offer.device.attributes.get(attribute)
         if held is None and domain == entry.driver:
             held = offer.device.attributes.get(name)
-        return None if held is None else comparable(held, str(offer.id))
+        if held is None:
+            return frozenset()
+        several = listed(held) if self.features.list_type_attributes else ()
+        return frozenset(several or [comparable(held, str(offer.id))])
 
     def _config(self, claim: ResourceClaim, result: AllocationResult) -> Iterator[str]:
         chosen = {entry.request for entry in result.devices.results}
@@ -204,6 +243,58 @@ class _Checker:
             for name in entry.requests:
                 if entry.source == "FromClass" and name not in chosen:
                     yield f"class configuration for {name}, which was not chosen"
+
+
+def overcommitted(
+    results: Sequence[AllocationResult],
+    slices: Sequence[ResourceSlice],
+    taken: Collection[DeviceId],
+    shares: Sequence[Share],
+    features: Features,
+) -> list[str]:
+    """What new results, together with what is in use, take beyond what counters and capacities have.
+
+    Admin access counts here as in Kubernetes: it takes part while devices are chosen.
+    """
+    entries = [entry for result in results for entry in result.devices.results]
+    new = {DeviceId(entry.driver, entry.pool, entry.device) for entry in entries}
+    own = [
+        Share.of((entry.driver, entry.pool, entry.device), entry.shareID, entry.consumedCapacity)
+        for entry in entries
+        if entry.shareID
+    ]
+    held = consumed((*shares, *own))
+    before = {*taken, *(share.device for share in shares)}
+    drawn: dict[tuple[str, ...], Quantity] = {}
+    fresh: set[tuple[str, ...]] = set()  # the counters that new devices draw on
+    complaints = []
+    for slice_ in slices:
+        pool = (slice_.spec.driver, slice_.spec.pool.name)
+        for device in slice_.spec.devices:
+            id_ = DeviceId(*pool, device.name)
+            for name, much in held.get(id_, {}).items():
+                if id_ in new and name in device.capacity and much > Quantity.parse(device.capacity[name].value):
+                    complaints.append(f"device {id_} has less {name} than is taken of it")
+            for used in device.consumesCounters if id_ in new or id_ in taken or id_ in held else ():
+                for name, counter in used.counters.items():
+                    key = (*pool, used.counterSet, name)
+                    drawn[key] = drawn.get(key, ZERO) + Quantity.parse(counter.value)
+                    if id_ not in before:
+                        fresh.add(key)
+    if features.partitionable_devices:
+        complaints += _overdrawn(slices, {key: drawn[key] for key in fresh})
+    return complaints
+
+
+def _overdrawn(slices: Sequence[ResourceSlice], drawn: dict[tuple[str, ...], Quantity]) -> list[str]:
+    return [
+        f"counter {name} of counter set {set_.name} in pool {slice_.spec.pool.name} is overdrawn"
+        for slice_ in slices
+        for set_ in slice_.spec.sharedCounters
+        for name, counter in set_.counters.items()
+        if (key := (slice_.spec.driver, slice_.spec.pool.name, set_.name, name)) in drawn
+        and drawn[key] > Quantity.parse(counter.value)
+    ]
 
 
 def _matches(offer: _Offer, selectors: Sequence[DeviceSelector]) -> bool:

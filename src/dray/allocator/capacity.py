@@ -1,0 +1,108 @@
+"""What a request consumes of a device's capacity, after the device's policy.
+
+A capacity that is not asked for counts with its default, or whole. One that is asked for is rounded up as the policy
+says. A device whose policy or size does not allow the request is passed over. Left out: how much of the capacity others
+hold (`packing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from dray.api.quantity import Quantity, QuantityFormat
+from dray.api.types.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
+
+Consumption = dict[str, Quantity]
+
+_NANO = 9  # decimal digits; a quantity has no smaller part
+
+
+def nanos(quantity: Quantity) -> int:
+    """A quantity as an exact whole number of its smallest part."""
+    return int(quantity.unscaled * 10 ** (quantity.scale + _NANO))
+
+
+def from_nanos(amount: int) -> Quantity:
+    """The quantity of so many smallest parts, written in powers of two where it is a multiple of a Ki."""
+    whole, rest = divmod(amount, 10**_NANO)
+    if rest:
+        return Quantity(amount, -_NANO)
+    return Quantity(whole, 0, QuantityFormat.BINARY_SI if whole and whole % 1024 == 0 else QuantityFormat.DECIMAL_SI)
+
+
+@lru_cache(maxsize=4096)
+def amount(text: str) -> int:
+    """The same of a quantity as it is written; most are written again and again."""
+    return nanos(Quantity.parse(text))
+
+
+def consumption(device: Device, requests: Mapping[str, str], fractional: bool) -> Consumption | None:
+    """What a request takes of each capacity; None where the device cannot serve it.
+
+    `fractional` is DRAFractionalCapacityRange: steps of a range may be parts of one.
+    """
+    if any(name not in device.capacity for name in requests):
+        return None
+    found: Consumption = {}
+    for name, capacity in device.capacity.items():
+        amount = _consumed(capacity, requests.get(name), fractional)
+        if amount > Quantity.parse(capacity.value) or _violates(amount, capacity.requestPolicy, fractional):
+            return None
+        found[name] = amount
+    return found
+
+
+def _consumed(capacity: DeviceCapacity, requested: str | None, fractional: bool) -> Quantity:
+    policy = capacity.requestPolicy
+    if requested is None:
+        return Quantity.parse(policy.default if policy is not None and policy.default is not None else capacity.value)
+    wanted = Quantity.parse(requested)
+    if policy is not None and policy.validRange is not None and policy.validRange.min is not None:
+        return _stepped(wanted, policy.validRange, fractional)
+    if policy is not None:
+        return next((value for value in map(Quantity.parse, policy.validValues) if wanted <= value), wanted)
+    return wanted
+
+
+def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bool) -> Quantity:
+    """The first step of a range, from its minimum on, that is not less than what is wanted."""
+    least = Quantity.parse(valid.min or "0")
+    if wanted <= least:
+        return least
+    if valid.step is None:
+        return wanted
+    step = Quantity.parse(valid.step)
+    digits = _digits(valid, fractional)
+    size, start = step.scaled(-digits), least.scaled(-digits)
+    units = start + -(-(wanted.scaled(-digits) - start) // size) * size
+    if digits and units % 10**digits == 0:
+        units, digits = units // 10**digits, 0
+    return Quantity(units, -digits, step.format)
+
+
+def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional: bool) -> bool:
+    """Whether a policy does not allow an amount."""
+    if policy is None or (policy.default is not None and amount == Quantity.parse(policy.default)):
+        return False
+    if policy.validRange is not None:
+        return _outside(amount, policy.validRange, fractional)
+    return bool(policy.validValues) and amount not in map(Quantity.parse, policy.validValues)
+
+
+def _outside(amount: Quantity, valid: CapacityRequestPolicyRange, fractional: bool) -> bool:
+    if valid.max is not None and amount > Quantity.parse(valid.max):
+        return True
+    if valid.step is None:
+        return False
+    digits = _digits(valid, fractional)
+    beyond = amount.scaled(-digits) - Quantity.parse(valid.min or "0").scaled(-digits)
+    return beyond % Quantity.parse(valid.step).scaled(-digits) != 0
+
+
+def _digits(valid: CapacityRequestPolicyRange, fractional: bool) -> int:
+    """How many decimal digits the steps of a range have: three where fractions are allowed and needed, else none."""
+    parts = [Quantity.parse(part) for part in (valid.min, valid.max, valid.step) if part is not None]
+    whole = all(nanos(part) % 10**_NANO == 0 for part in parts)
+    exact = all(nanos(part) % 10 ** (_NANO - 3) == 0 for part in parts)
+    return 3 if fractional and exact and not whole else 0
