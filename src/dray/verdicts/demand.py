@@ -1,0 +1,150 @@
+"""What a pod asks of a node in plain numbers: cpu, memory and other counted resources, and host ports.
+
+The numbers are computed once a pod and kept, since quantities are slow to parse and a pod's requests do not change while
+it waits. Left out: comparing them with a node (`node_rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from dray.api.extended_resources import Needs, Served, needs_of, special_claim
+from dray.api.quantity import Quantity
+from dray.api.types.core import Container, Pod, PodSpec
+from dray.api.types.resource import ResourceClaim
+
+CPU = "cpu"
+DEFAULT_CPU = 100  # millicores, what a container without a request counts for in scores, as in Kubernetes
+DEFAULT_MEMORY = 200 * 1024 * 1024
+
+Amounts = dict[str, int]
+Port = tuple[str, str, int]  # protocol, address, number
+
+
+@lru_cache(maxsize=4096)
+def amount(resource: str, text: str) -> int:
+    """A quantity as a whole number: millicores for cpu, units for everything else, rounded up."""
+    quantity = Quantity.parse(text)
+    return quantity.milli() if resource == CPU else -(-quantity.milli() // 1000)
+
+
+def amounts(quantities: Mapping[str, str]) -> Amounts:
+    return {name: amount(name, text) for name, text in quantities.items()}
+
+
+class PodDemand(msgspec.Struct, frozen=True):
+    """What one pod takes from a node."""
+
+    amounts: Amounts
+    scored_cpu: int
+    scored_memory: int
+    ports: frozenset[Port]
+
+    @property
+    def signature(self) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted(self.amounts.items()))
+
+
+class Candidate:
+    """A pod that looks for a node, with what every rule wants to know of it.
+
+    Pods of one template may share their spec; `like` is an earlier candidate from which to take what follows from it.
+    """
+
+    __slots__ = ("demand", "extended", "needs", "pod", "signatures", "spec")
+
+    def __init__(self, pod: Pod, like: Candidate | None = None) -> None:
+        self.pod = pod
+        self.spec: PodSpec = pod.spec
+        self.demand: PodDemand
+        self.signatures: dict[str, Hashable]  # what each filter looks at, once it was asked
+        self.extended: Served = {}  # the resources that devices serve, where no device plugin does
+        self.needs: dict[frozenset[str], Needs]  # what it needs of devices, by the resources that they serve
+        if like is not None and like.spec is pod.spec:
+            self.demand, self.signatures = like.demand, like.signatures
+            self.extended, self.needs = like.extended, like.needs
+        else:
+            self.demand, self.signatures, self.needs = demand_of(pod), {}, {}
+
+    def serve(self, extended: Served) -> None:
+        """Note which resources devices serve now."""
+        if extended != self.extended:
+            self.extended, self.needs, self.signatures = extended, {}, {}
+
+    def special_claim(self, resources: frozenset[str]) -> ResourceClaim:
+        """The claim for some of the resources that devices serve."""
+        if resources not in self.needs:
+            self.needs[resources] = needs_of(self.pod, {name: self.extended[name] for name in resources})
+        return special_claim(self.pod, self.needs[resources])
+
+
+def demand_of(pod: Pod) -> PodDemand:
+    """The larger of what runs together and what runs first, and the overhead."""
+    spec = pod.spec
+    together: Amounts = {}
+    for container in spec.containers:
+        _add(together, _requests(container))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.initContainers:
+        requests = _requests(container)
+        if container.restartPolicy == "Always":
+            _add(sidecars, requests)
+            requests = dict(sidecars)
+        else:
+            requests = _sum(requests, sidecars)
+        _raise(peak, requests)
+    _add(together, sidecars)
+    _raise(together, peak)
+    if spec.resources is not None:
+        together.update(amounts(spec.resources.requests or spec.resources.limits))
+    _add(together, amounts(spec.overhead))
+    together = {name: value for name, value in together.items() if value}
+    count = len(spec.containers)
+    return PodDemand(
+        together,
+        together.get(CPU) or DEFAULT_CPU * count,
+        together.get("memory") or DEFAULT_MEMORY * count,
+        frozenset(_ports(spec.containers)),
+    )
+
+
+def _requests(container: Container) -> Amounts:
+    resources = container.resources
+    return amounts({**resources.limits, **resources.requests})
+
+
+def _ports(containers: Iterable[Container]) -> Iterable[Port]:
+    for container in containers:
+        for port in container.ports:
+            if port.hostPort:
+                yield port.protocol or "TCP", port.hostIP or "0.0.0.0", port.hostPort
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _sum(a: Mapping[str, int], b: Mapping[str, int]) -> Amounts:
+    total = dict(a)
+    _add(total, b)
+    return total
+
+
+def _raise(total: Amounts, other: Mapping[str, int]) -> None:
+    for name, value in other.items():
+        total[name] = max(total.get(name, 0), value)
+
+
+def ports_collide(wanted: Iterable[Port], used: Iterable[Port]) -> bool:
+    """Whether two sets of host ports cannot live on one node; 0.0.0.0 is every address."""
+    taken = list(used)
+    return any(
+        protocol == p and number == n and ("0.0.0.0" in (address, a) or address == a)
+        for protocol, address, number in wanted
+        for p, a, n in taken
+    )

@@ -1,0 +1,241 @@
+"""DynamicResources as a rule: which nodes can serve the claims of a pod, and why the others cannot.
+
+A claim that has devices keeps the pod to the nodes that can reach them; claims without devices need free ones, all on one
+node. Left out: the search for devices (`dray.allocator`), and which claims a pod may use (`dray.api.claim_access`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import is_not
+
+from dray.allocator import Failed, Fits, Index, Unallocatable
+from dray.api.claim_access import PodClaims, is_within_reach
+from dray.api.extended_resources import ExtendedResources
+from dray.api.reasons.devices import InputProblem, Reasons
+from dray.api.reasons.nodes import NodeCode, NodeReason
+from dray.api.types.core import NodeSelector
+from dray.api.types.resource import AllocationResult, DeviceClass, ResourceClaim
+from dray.verdicts.demand import Candidate
+from dray.verdicts.node_rules import Refusal
+from dray.verdicts.nodes import NodeTable
+
+SELECTORS_KEPT = 256  # different selectors of shared allocations at a time
+_NONE: frozenset[str] = frozenset()
+COMPARED = 100  # nodes among which the nearest one is looked for
+COMPARED_SECONDS = 0.005  # of this thread's time that may go into it, so that a busy machine changes nothing
+
+
+@dataclass(slots=True)
+class Search:
+    """Some nodes that came into question for claims, and which of them can serve them."""
+
+    pending: Sequence[ResourceClaim]
+    asked: int
+    fits: Fits
+
+
+@dataclass(slots=True)
+class DeviceVerdict:
+    """What the rule says of some nodes, with what the scheduler needs to go on."""
+
+    refused: list[Refusal] = field(default_factory=list)
+    elsewhere: list[ResourceClaim] = field(default_factory=list)  # allocated claims that keep the pod from a node
+    searches: list[Search] = field(default_factory=list)
+    wrong: InputProblem | None = None  # wrong input that no other node makes right
+
+    @property
+    def undecided(self) -> int:
+        """The nodes for which there was not enough time."""
+        return sum(search.asked & search.fits.undecided for search in self.searches)
+
+    def search_at(self, position: int) -> Search | None:
+        """The search that a node came into question for."""
+        return next((search for search in self.searches if search.asked >> position & 1), None)
+
+    def pending_at(self, position: int) -> Sequence[ResourceClaim]:
+        """The claims that need devices on a node."""
+        search = self.search_at(position)
+        return search.pending if search is not None else ()
+
+
+class DeviceRule:
+    """The rule about devices."""
+
+    def __init__(self, index: Index, table: NodeTable, *, serves_extended: bool = True) -> None:
+        self.index = index
+        self.extended = ExtendedResources()
+        self._serves_extended = serves_extended
+        self._table = table
+        self._matching = MatchingNodes(table)
+        self._nearest: tuple[tuple[Fits, ...], int, int] = (), 0, 0  # answers, the nodes that they refused, the nearest
+
+    def upsert_class(self, class_: DeviceClass) -> bool:
+        """Note a class; whether other resources than before may be served."""
+        self.index.upsert_class(class_)
+        return self._serves_extended and self.extended.upsert(class_)
+
+    def remove_class(self, name: str) -> bool:
+        self.index.remove_class(name)
+        return self._serves_extended and self.extended.remove(name)
+
+    def judge(
+        self, pod: Candidate, claims: PodClaims, nodes: int, deadline: float | None = None, *, thorough: bool = False
+    ) -> DeviceVerdict:
+        """Which of these nodes cannot serve the claims.
+
+        Unless it is `thorough`, a node that one claim cannot be used on is not asked about the others, and wrong input
+        ends the search.
+        """
+        verdict = DeviceVerdict()
+        left = nodes
+        for claim in claims.allocated:
+            if bad := nodes & ~(0 if claim in claims.lost else self._reachable(claim)):
+                verdict.elsewhere.append(claim)
+                verdict.refused.append((NodeReason(NodeCode.CLAIM_ELSEWHERE, claim.metadata.name), bad))
+                left &= ~bad
+        if claims.left_over is not None:
+            verdict.refused.append((NodeReason(NodeCode.EXTENDED_LEFT_OVER, claims.left_over.metadata.name), nodes))
+            return verdict
+        for reason, bad in self._unknown(pod, nodes):
+            verdict.refused.append((reason, bad))
+            left &= ~bad
+        for resources, asked in self._groups(pod, nodes if thorough else left):
+            pending = [*claims.pending, pod.special_claim(resources)] if resources else claims.pending
+            if pending and (thorough or verdict.wrong is None):
+                self._judge_pending(pending, asked, verdict, deadline, thorough=thorough)
+        return verdict
+
+    def _unknown(self, pod: Candidate, nodes: int) -> Iterator[Refusal]:
+        """The nodes that lack an extended resource which no class serves, where another one of the pod is served."""
+        for name in pod.demand.amounts if pod.extended else ():
+            if "/" in name and name not in pod.extended and (bad := nodes & ~self._table.offering.get(name, 0)):
+                yield NodeReason(NodeCode.EXTENDED_UNKNOWN, name), bad
+
+    def _groups(self, pod: Candidate, nodes: int) -> list[tuple[frozenset[str], int]]:
+        """The nodes by the extended resources of the pod that devices serve there; the others have device plugins."""
+        groups: dict[frozenset[str], int] = {_NONE: nodes}
+        for name in pod.extended:
+            plugins = self._table.offering.get(name, 0)
+            split = [(names | {name}, asked & ~plugins) for names, asked in groups.items()]
+            split += [(names, asked & plugins) for names, asked in groups.items()]
+            groups = dict(split)
+        return [(names, asked) for names, asked in groups.items() if asked]
+
+    def _judge_pending(
+        self,
+        pending: Sequence[ResourceClaim],
+        asked: int,
+        verdict: DeviceVerdict,
+        deadline: float | None,
+        *,
+        thorough: bool,
+    ) -> None:
+        fits = self.index.fits(pending, deadline, asked)
+        verdict.searches.append(Search(pending, asked, fits))
+        if late := asked & fits.undecided:
+            verdict.refused.append((NodeReason(NodeCode.DEVICES_TIMED_OUT), late))
+        if short := asked & ~fits.nodes & ~fits.undecided & ~fits.failing:
+            verdict.refused.append((NodeReason(NodeCode.CANNOT_ALLOCATE), short))
+        for reason, bad in self._wrong(pending, asked & fits.failing & ~fits.undecided):
+            verdict.refused.append((reason, bad))
+            if reason.problem is not None and not reason.problem.node_only:
+                verdict.wrong = verdict.wrong or reason.problem
+                if not thorough:
+                    return
+
+    def _wrong(self, pending: Sequence[ResourceClaim], failing: int) -> Iterator[Refusal]:
+        """The nodes where the input is wrong, with what is wrong."""
+        for info in self._table.named(failing):
+            outcome = self.index.allocate(info.name, pending)
+            problem = outcome.problem if isinstance(outcome, Failed) else None
+            yield NodeReason(NodeCode.DEVICES_WRONG, problem=problem), 1 << info.position
+
+    def _reachable(self, claim: ResourceClaim) -> int:
+        """The nodes from which an allocated claim can be used."""
+        allocation = claim.status.allocation
+        if allocation is None or allocation.nodeSelector is None:
+            return self._table.everyone
+        name = single_node(allocation.nodeSelector)
+        if name is not None:
+            info = self._table.get(name)
+            return 1 << info.position if info is not None and info.node is not None else 0
+        return self._matching.nodes(allocation)
+
+    def nearest(self, verdict: DeviceVerdict) -> Reasons | None:
+        """Why one of the nodes without enough devices has not enough: the one where the pod came farthest.
+
+        Pods that were refused by the same answer have the same nearest node, so it is looked for once. In a large
+        cluster it is the nearest of those that there was time to compare.
+        """
+        short = sum(bad for reason, bad in verdict.refused if reason.code is NodeCode.CANNOT_ALLOCATE)
+        answers = tuple(search.fits for search in verdict.searches)
+        known, refused, position = self._nearest
+        if len(known) != len(answers) or any(map(is_not, known, answers)) or refused != short:
+            position = self._find_nearest(verdict, short)
+            self._nearest = answers, short, position
+        info = self._table.infos[position] if short else None
+        return self.shortage(info.name, verdict.pending_at(position)) if info is not None else None
+
+    def _find_nearest(self, verdict: DeviceVerdict, nodes: int) -> int:
+        best, closest = 0, (-1, -1)
+        ends = time.thread_time() + COMPARED_SECONDS
+        for info in islice(self._table.named(nodes), COMPARED):
+            reasons = self.shortage(info.name, verdict.pending_at(info.position))
+            if reasons is not None and (came := progress(reasons)) > closest:
+                best, closest = info.position, came
+            if time.thread_time() > ends:
+                break
+        return best
+
+    def shortage(self, node: str, pending: Sequence[ResourceClaim], deadline: float | None = None) -> Reasons | None:
+        """Where devices ran out on a node; None where they did not, or there is no time to find out."""
+        outcome = self.index.allocate(node, pending, deadline)
+        return outcome.explain() if isinstance(outcome, Unallocatable) else None
+
+
+def progress(reasons: Reasons) -> tuple[int, int]:
+    """How close a node came: the step at which the first lacking request lost its devices, and what was left."""
+    blamed = reasons.lacking
+    if blamed is None:
+        return 1000, 0
+    return max((a.steps.index(a.lost_at), a.lost_at.devices) for a in blamed.alternatives)
+
+
+class MatchingNodes:
+    """The nodes that match the selectors of shared allocations, kept until a node changes: thousands of pods ask."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._seen = -1
+        self._sets: dict[NodeSelector, int] = {}
+
+    def nodes(self, allocation: AllocationResult) -> int:
+        selector = allocation.nodeSelector
+        assert selector is not None  # without one, every node matches
+        if self._seen != self._table.object_changes.end or len(self._sets) >= SELECTORS_KEPT:
+            self._sets.clear()
+            self._seen = self._table.object_changes.end
+        found = self._sets.get(selector)
+        if found is None:
+            found = self._sets[selector] = sum(
+                1 << info.position
+                for info in self._table
+                if info.node and is_within_reach(allocation, info.name, info.node.metadata.labels)
+            )
+        return found
+
+
+def single_node(selector: NodeSelector) -> str | None:
+    """The node that a selector names, where it is of the form that node-local devices get."""
+    if len(selector.nodeSelectorTerms) != 1:
+        return None
+    term = selector.nodeSelectorTerms[0]
+    if term.matchExpressions or len(term.matchFields) != 1:
+        return None
+    field_ = term.matchFields[0]
+    named = field_.key == "metadata.name" and field_.operator == "In" and len(field_.values) == 1
+    return field_.values[0] if named else None

@@ -1,0 +1,195 @@
+"""The rules that look at one node at a time: whether it accepts a pod, and why not.
+
+A rule judges a pod's *signature*, the part of the pod that it looks at, so that answers can be kept for equal pods.
+Rules that span nodes (affinity between pods, spreading) are in `neighbours`; devices are in `devices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Protocol
+
+from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule
+from dray.api.selectors import node_selector_matches, tolerates, untolerated
+from dray.api.types.core import NodeSelector, Taint
+from dray.verdicts.demand import Candidate, ports_collide
+from dray.verdicts.nodes import NodeInfo, NodeTable
+
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+Judge = Callable[[NodeInfo], bool]
+Refusal = tuple[NodeReason, int]  # a reason, and the set of nodes for which it holds
+
+
+class NodeRule(Protocol):
+    """A rule about one node at a time."""
+
+    name: SchedulingRule
+    by_usage: bool  # whether pods that come and go change the verdict, or only the node object
+
+    def signature(self, pod: Candidate) -> Hashable | None:
+        """What of the spec the verdict depends on; None when the pod does not care."""
+
+    def judge(self, pod: Candidate) -> Judge:
+        """Whether a node accepts a pod of this signature."""
+
+    def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
+        """Why a node refused."""
+
+
+class NodeUnschedulable:
+    name = SchedulingRule.NODE_UNSCHEDULABLE
+    by_usage = False
+
+    def signature(self, pod: Candidate) -> Hashable | None:
+        return any(tolerates(t, UNSCHEDULABLE) for t in pod.spec.tolerations)
+
+    def judge(self, pod: Candidate) -> Judge:
+        tolerated = self.signature(pod)
+        return lambda info: bool(tolerated) or not (info.node and info.node.spec.unschedulable)
+
+    def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
+        yield NodeReason(NodeCode.UNSCHEDULABLE)
+
+
+class NodeName:
+    name = SchedulingRule.NODE_NAME
+    by_usage = False
+
+    def signature(self, pod: Candidate) -> Hashable | None:
+        return pod.spec.nodeName or None
+
+    def judge(self, pod: Candidate) -> Judge:
+        wanted = pod.spec.nodeName
+        return lambda info: info.name == wanted
+
+    def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
+        yield NodeReason(NodeCode.OTHER_NAME, pod.spec.nodeName)
+
+
+class TaintToleration:
+    name = SchedulingRule.TAINT_TOLERATION
+    by_usage = False
+
+    def signature(self, pod: Candidate) -> Hashable | None:
+        return pod.spec.tolerations
+
+    def judge(self, pod: Candidate) -> Judge:
+        return lambda info: self._first(pod, info) is None
+
+    def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
+        taint = self._first(pod, info)
+        if taint is not None:
+            yield NodeReason(NodeCode.TAINT, taint.key, taint.value)
+
+    def _first(self, pod: Candidate, info: NodeInfo) -> Taint | None:
+        taints = info.node.spec.taints if info.node else ()
+        return next(untolerated(taints, pod.spec.tolerations), None) if taints else None
+
+
+class NodeAffinity:
+    name = SchedulingRule.NODE_AFFINITY
+    by_usage = False
+
+    def signature(self, pod: Candidate) -> Hashable | None:
+        required = _required_nodes(pod)
+        if not pod.spec.nodeSelector and required is None:
+            return None
+        return tuple(sorted(pod.spec.nodeSelector.items())), required
+
+    def judge(self, pod: Candidate) -> Judge:
+        wanted = pod.spec.nodeSelector.items()
+        required = _required_nodes(pod)
+
+        def accepts(info: NodeInfo) -> bool:
+            node = info.node
+            return (
+                node is not None
+                and wanted <= node.metadata.labels.items()
+                and (required is None or node_selector_matches(required, node.metadata.labels, node.metadata.name))
+            )
+
+        return accepts
+
+    def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
+        yield NodeReason(NodeCode.NODE_AFFINITY)
+
+
+class NodePorts:
+    name = SchedulingRule.NODE_PORTS
+    by_usage = True
+
+    def signature(self, pod: Candidate) -> Hashable | None:
+        return pod.demand.ports or None
+
+    def judge(self, pod: Candidate) -> Judge:
+        wanted = pod.demand.ports
+        return lambda info: not ports_collide(wanted, info.ports)
+
+    def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
+        yield NodeReason(NodeCode.PORTS)
+
+
+class NodeResourcesFit:
+    name = SchedulingRule.NODE_RESOURCES_FIT
+    by_usage = True
+
+    def signature(self, pod: Candidate) -> Hashable | None:
+        return pod.demand.signature, frozenset(pod.extended)
+
+    def judge(self, pod: Candidate) -> Judge:
+        amounts, extended = pod.demand.amounts.items(), frozenset(pod.extended)
+
+        def accepts(info: NodeInfo) -> bool:
+            if info.free_pods < 1:
+                return False
+            taken, allocatable = info.taken, info.allocatable
+            for name, wanted in amounts:  # no generator, which costs more: this is asked for every pod
+                if wanted > allocatable.get(name, 0) - taken.get(name, 0) and not (
+                    name in extended and not allocatable.get(name)
+                ):
+                    return False
+            return True
+
+        return accepts
+
+    def reasons(self, pod: Candidate, info: NodeInfo) -> Iterable[NodeReason]:
+        if info.free_pods < 1:
+            yield NodeReason(NodeCode.TOO_MANY_PODS, wanted=1, found=info.free_pods)
+        for name, wanted in pod.demand.amounts.items():
+            by_devices = name in pod.extended and not info.allocatable.get(name)
+            if wanted > (free := info.free(name)) and not by_devices:
+                yield NodeReason(NodeCode.INSUFFICIENT, name, wanted=wanted, found=free)
+
+
+def _required_nodes(pod: Candidate) -> NodeSelector | None:
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.nodeAffinity is None:
+        return None
+    return affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+
+
+TAINT_TOLERATION = TaintToleration()
+NODE_AFFINITY = NodeAffinity()
+NODE_RULES: tuple[NodeRule, ...] = (
+    NodeUnschedulable(),
+    NodeName(),
+    TAINT_TOLERATION,
+    NODE_AFFINITY,
+    NodePorts(),
+    NodeResourcesFit(),
+)
+
+Accepting = Callable[[NodeRule, Candidate], int]
+
+
+def looking_at(table: NodeTable) -> Accepting:
+    """Which nodes accept a pod, found by looking at each of them; for a picture that is asked about one pod only."""
+
+    def accepting(rule: NodeRule, pod: Candidate) -> int:
+        if rule.signature(pod) is None:
+            return table.everyone
+        accepts = rule.judge(pod)
+        return sum(1 << info.position for info in table if accepts(info))
+
+    return accepting

@@ -1,0 +1,308 @@
+"""A picture of the nodes and the pods on them, kept as they change.
+
+Each node has a position, the same as in the index of devices; sets of nodes are integers with a bit a position, so that
+rules combine with `&` and five thousand nodes cost little more than five hundred. Whoever caches a set learns from
+`object_changes` and `usage_changes` which nodes to look at again. Pods that were given a node are counted from that
+moment (*assumed*), before the API server has confirmed it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, compress, count, islice
+from math import inf
+
+from dray.api.types.core import Node, Pod
+from dray.verdicts.demand import Amounts, PodDemand, Port, amounts, demand_of
+
+_SIZES = 8  # of pods, for which loads are kept
+NOWHERE = -1  # the position of a node that does not exist (any more) but has pods
+
+
+@dataclass(slots=True, eq=False)
+class PlacedPod:
+    """A pod on a node, with what it takes."""
+
+    pod: Pod
+    demand: PodDemand
+
+
+@dataclass(slots=True, eq=False)
+class NodeInfo:
+    """One node: the object, what it can give, and what is taken."""
+
+    name: str
+    position: int = NOWHERE
+    node: Node | None = None  # None while pods are known on a node that is not
+    allocatable: Amounts = field(default_factory=dict)
+    taken: Amounts = field(default_factory=dict)
+    scored_cpu: int = 0
+    scored_memory: int = 0
+    pods: dict[str, PlacedPod] = field(default_factory=dict)
+    ports: dict[Port, int] = field(default_factory=dict)
+
+    def free(self, resource: str) -> int:
+        """How much of a resource is left."""
+        return self.allocatable.get(resource, 0) - self.taken.get(resource, 0)
+
+    @property
+    def free_pods(self) -> int:
+        """How many more pods the node takes."""
+        return self.allocatable.get("pods", 0) - len(self.pods)
+
+    def put(self, placed: PlacedPod, sign: int) -> None:
+        demand = placed.demand
+        for name, value in demand.amounts.items():
+            self.taken[name] = self.taken.get(name, 0) + sign * value
+        self.scored_cpu += sign * demand.scored_cpu
+        self.scored_memory += sign * demand.scored_memory
+        for port in demand.ports:
+            count = self.ports.get(port, 0) + sign
+            if count:
+                self.ports[port] = count
+            else:
+                self.ports.pop(port, None)
+
+
+class ChangeLog:
+    """Positions in the order in which they changed, so that a cached set catches up with what it missed."""
+
+    def __init__(self) -> None:
+        self._entries: list[int] = []
+        self._start = 0
+
+    @property
+    def end(self) -> int:
+        return self._start + len(self._entries)
+
+    def add(self, position: int, limit: int) -> None:
+        self._entries.append(position)
+        if len(self._entries) > 2 * limit:
+            dropped = len(self._entries) - limit
+            del self._entries[:dropped]
+            self._start += dropped
+
+    def since(self, seen: int) -> set[int] | None:
+        """The positions that changed after `seen`; None when that is too long ago to tell."""
+        if seen < self._start:
+            return None
+        return set(self._entries[seen - self._start :])
+
+
+Size = tuple[int, int]  # millicores and bytes
+
+
+class Load:
+    """How full each node is, by position, side by side in memory: a hundred nodes are compared for every pod.
+
+    Pods that come one after the other are mostly of the same size, so what a pod would leave is kept for a few sizes.
+    """
+
+    def __init__(self) -> None:
+        self._taken = array("d")  # of 1, cpu and memory each making up a half
+        self._of_millicore = array("d")
+        self._of_byte = array("d")
+        self._kept: dict[Size, list[float]] = {}  # by position; empty after the first question
+
+    def left(self, cpu: int, memory: int, positions: Sequence[int]) -> list[float]:
+        """How many per cent of each of these nodes are free with one more pod of this size."""
+        size = cpu, memory
+        kept = self._kept.get(size)
+        if kept is None:  # perhaps the only pod of its size
+            if len(self._kept) == _SIZES:
+                del self._kept[next(iter(self._kept))]
+            self._kept[size] = []
+            return [self._left(size, at) for at in positions]
+        if not kept:
+            kept += [self._left(size, at) for at in range(len(self._taken))]
+        return [*map(kept.__getitem__, positions)]
+
+    def _left(self, size: Size, at: int) -> float:
+        return 100 - 100 * (self._taken[at] + size[0] * self._of_millicore[at] + size[1] * self._of_byte[at])
+
+    def grow(self, nodes: int) -> None:
+        more = nodes - len(self._taken)
+        if more > 0:
+            for numbers in (self._taken, self._of_millicore, self._of_byte):
+                numbers.extend([0.0] * more)
+            self._kept.clear()
+
+    def resize(self, info: NodeInfo) -> None:
+        """The node can give more or less than before."""
+        self._of_millicore[info.position] = 0.5 / (info.allocatable.get("cpu") or inf)
+        self._of_byte[info.position] = 0.5 / (info.allocatable.get("memory") or inf)
+        self.weigh(info)
+
+    def weigh(self, info: NodeInfo) -> None:
+        """Pods came or went."""
+        at = info.position
+        self._taken[at] = info.scored_cpu * self._of_millicore[at] + info.scored_memory * self._of_byte[at]
+        for size, kept in self._kept.items():
+            if kept:
+                kept[at] = self._left(size, at)
+
+
+class Sample:
+    """Nodes that are compared with one another, in the order in which they were met."""
+
+    def __init__(self, table: NodeTable, positions: list[int]) -> None:
+        self.table = table
+        self.positions = positions
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, index: int) -> NodeInfo:
+        info = self.table.infos[self.positions[index]]
+        assert info is not None  # only nodes that exist are compared
+        return info
+
+    @cached_property
+    def infos(self) -> list[NodeInfo]:
+        """The nodes themselves, for rules that must look at them."""
+        return [self[index] for index in range(len(self))]
+
+
+class NodeTable:
+    """All nodes and the pods placed on them."""
+
+    def __init__(self) -> None:
+        self.infos: list[NodeInfo | None] = []  # by position
+        self.load = Load()
+        self.tainted = 0  # bit set of the nodes that have taints
+        self.everyone = 0  # bit set of the nodes that exist
+        self.offering: dict[
+            str, int
+        ] = {}  # extended resource → bit set of the nodes that have some, by a device plugin
+        self.object_changes = ChangeLog()
+        self.usage_changes = ChangeLog()
+        self.refusers: dict[str, tuple[PlacedPod, NodeInfo]] = {}  # placed pods with required anti-affinity
+        self._by_name: dict[str, NodeInfo] = {}
+        self._placed: dict[str, tuple[PlacedPod, NodeInfo]] = {}
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return (info for info in self.infos if info is not None)
+
+    def __len__(self) -> int:
+        return self.everyone.bit_count()
+
+    def get(self, name: str) -> NodeInfo | None:
+        return self._by_name.get(name)
+
+    def node_of(self, uid: str) -> str:
+        """Where a pod was placed, assumed or confirmed; empty when it was not."""
+        entry = self._placed.get(uid)
+        return entry[1].name if entry else ""
+
+    def upsert(self, node: Node, position: int) -> NodeInfo:
+        """Add a node at a position that no other node has, or replace it there."""
+        info = self._info(node.metadata.name)
+        self._offer(info, {})
+        info.node, info.position = node, position
+        self._offer(info, amounts(node.status.allocatable or node.status.capacity))
+        self.infos.extend([None] * (position + 1 - len(self.infos)))
+        self.infos[position] = info
+        self.load.grow(len(self.infos))
+        self.load.resize(info)
+        self.everyone |= 1 << position
+        self.tainted = self.tainted & ~(1 << position) | bool(node.spec.taints) << position
+        self.object_changes.add(position, self._log_limit())
+        return info
+
+    def remove(self, name: str) -> None:
+        info = self._by_name.get(name)
+        if info is None or info.node is None:
+            return
+        self.infos[info.position] = None
+        self.everyone &= ~(1 << info.position)
+        self.tainted &= ~(1 << info.position)
+        self._offer(info, {})
+        self.object_changes.add(info.position, self._log_limit())
+        info.node, info.position = None, NOWHERE
+        self._retire(info)
+
+    def _offer(self, info: NodeInfo, allocatable: Amounts) -> None:
+        """A node has this much to give."""
+        for name in {*info.allocatable, *allocatable} if info.position != NOWHERE else ():
+            if "/" in name:
+                others = self.offering.get(name, 0) & ~(1 << info.position)
+                self.offering[name] = others | bool(allocatable.get(name)) << info.position
+        info.allocatable = allocatable
+
+    def place(self, pod: Pod, node_name: str, demand: PodDemand | None = None) -> None:
+        """Count a pod on a node; placing it again, even elsewhere, replaces the first. `demand` where it is known."""
+        known = self._placed.get(pod.metadata.uid)
+        if known is not None and known[1].name == node_name and known[0].pod.spec is pod.spec:
+            known[0].pod = pod
+            return
+        if known is not None and known[0].pod.spec.containers == pod.spec.containers:
+            demand = known[0].demand
+        self.unplace(pod.metadata.uid)
+        info = self._info(node_name)
+        affinity = pod.spec.affinity
+        refuses = bool(
+            affinity
+            and affinity.podAntiAffinity
+            and affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        )
+        placed = PlacedPod(pod, demand or demand_of(pod))
+        info.pods[pod.metadata.uid] = placed
+        info.put(placed, 1)
+        self._placed[pod.metadata.uid] = (placed, info)
+        if refuses:
+            self.refusers[pod.metadata.uid] = (placed, info)
+        self._used(info)
+
+    def unplace(self, uid: str) -> None:
+        entry = self._placed.pop(uid, None)
+        if entry is None:
+            return
+        placed, info = entry
+        del info.pods[uid]
+        info.put(placed, -1)
+        self.refusers.pop(uid, None)
+        self._used(info)
+        self._retire(info)
+
+    def placed(self) -> Iterable[tuple[PlacedPod, NodeInfo]]:
+        return self._placed.values()
+
+    def named(self, positions: int) -> Iterator[NodeInfo]:
+        """The nodes of a bit set, by position."""
+        return filter(None, compress(self.infos, _selectors(positions)))
+
+    def sample(self, positions: int, start: int, limit: int) -> Sample:
+        """Up to `limit` nodes of a bit set, the first one at `start` or after it, wrapping around at the end."""
+        before = positions & ((1 << start) - 1)
+        from_start = compress(count(start), _selectors(positions >> start))
+        return Sample(self, list(islice(chain(from_start, compress(count(), _selectors(before))), limit)))
+
+    def _info(self, name: str) -> NodeInfo:
+        info = self._by_name.get(name)
+        if info is None:
+            info = self._by_name[name] = NodeInfo(name)
+        return info
+
+    def _used(self, info: NodeInfo) -> None:
+        if info.position != NOWHERE:
+            self.load.weigh(info)
+            self.usage_changes.add(info.position, self._log_limit())
+
+    def _retire(self, info: NodeInfo) -> None:
+        """Forget a node that is gone with its last pod."""
+        if info.node is None and not info.pods:
+            del self._by_name[info.name]
+
+    def _log_limit(self) -> int:
+        return max(1024, 4 * len(self.infos))
+
+
+_DIGITS = bytes.maketrans(b"01", b"\0\1")
+
+
+def _selectors(positions: int) -> bytes:
+    """A bit set as a byte for each position, lowest first: what `compress` walks over without Python's help."""
+    return f"{positions:b}"[::-1].encode().translate(_DIGITS)

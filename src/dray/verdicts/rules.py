@@ -1,0 +1,151 @@
+"""All rules about nodes, composed once: what the scheduler decides by is what explain tells.
+
+The scheduler asks each rule only about the nodes that are left, and brings sets of nodes that it keeps up to date;
+explain is thorough and asks every rule about every node. For each node the scheduler's reasons are therefore the first of
+explain's. Left out: preferences among nodes that fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from functools import partial
+
+from dray.allocator import Failed, GaveUp, Unallocatable
+from dray.api.claim_access import PodClaims
+from dray.api.reasons.devices import Reasons, TimedOut
+from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, SchedulingRule
+from dray.api.types.core import TopologySpreadConstraint
+from dray.api.types.resource import ResourceClaim
+from dray.verdicts.demand import Candidate
+from dray.verdicts.devices import DeviceRule, DeviceVerdict
+from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.node_rules import (
+    NODE_AFFINITY,
+    NODE_RULES,
+    TAINT_TOLERATION,
+    Accepting,
+    NodeRule,
+    Refusal,
+    looking_at,
+)
+from dray.verdicts.nodes import NodeInfo, NodeTable
+
+_AFFINITY, _SPREAD = SchedulingRule.INTER_POD_AFFINITY, SchedulingRule.POD_TOPOLOGY_SPREAD
+_DEVICES = SchedulingRule.DYNAMIC_RESOURCES
+_ORDER = {code: number for number, code in enumerate(NodeCode)}
+
+
+class Judgement:
+    """What the rules say of all nodes: those that are left, and for each reason those that it refuses."""
+
+    __slots__ = ("devices", "nodes", "refused")
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self.refused: dict[NodeReason, int] = {}
+        self.devices = DeviceVerdict()
+
+    @property
+    def rules(self) -> frozenset[SchedulingRule]:
+        """The rules whose verdict must change for the pod to fit."""
+        return frozenset(reason.rule for reason in self.refused)
+
+    def refuse(self, reason: NodeReason, nodes: int) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) | nodes
+        self.nodes &= ~nodes
+
+    def by_node(self, table: NodeTable) -> dict[str, list[NodeReason]]:
+        """The reasons for each node, in the order in which the rules are asked."""
+        said: dict[str, list[NodeReason]] = {info.name: [] for info in table}
+        for reason in sorted(self.refused, key=lambda reason: (_ORDER[reason.code], reason.subject)):
+            for info in table.named(self.refused[reason]):
+                said[info.name].append(reason)
+        return said
+
+
+class Rules:
+    """The rules, on one picture of the cluster."""
+
+    def __init__(
+        self, table: NodeTable, neighbours: Neighbours, devices: DeviceRule, accepting: Accepting | None = None
+    ) -> None:
+        self._table = table
+        self._neighbours = neighbours
+        self._devices = devices
+        self._accepting = accepting or looking_at(table)
+
+    def judge(
+        self,
+        pod: Candidate,
+        claims: PodClaims,
+        deadline: float | None = None,
+        *,
+        disabled: Set[str] = frozenset(),
+        thorough: bool = False,
+    ) -> Judgement:
+        """What each rule says of each node; unless it is `thorough`, of each node that the rules before accept."""
+        everyone = self._table.everyone
+        judgement = Judgement(everyone)
+        pod.serve(self._devices.extended.served(pod.demand.amounts) if _DEVICES not in disabled else {})
+        for rule in NODE_RULES:
+            if rule.name not in disabled:
+                nodes = everyone if thorough else judgement.nodes
+                if refused := nodes & ~self._accepting(rule, pod):
+                    self._refuse(rule, pod, judgement, refused)
+        if _AFFINITY not in disabled:
+            _refuse_once(judgement, self._neighbours.affinity(pod), everyone if thorough else judgement.nodes)
+        if _SPREAD not in disabled:
+            nodes = everyone if thorough else judgement.nodes
+            spreading = self._neighbours.spreading(pod, nodes, partial(self._spread_over, pod))
+            _refuse_once(judgement, spreading, nodes)
+        has_devices = claims.uses or pod.extended or claims.left_over is not None
+        if has_devices and _DEVICES not in disabled:
+            nodes = everyone if thorough else judgement.nodes
+            judgement.devices = self._devices.judge(pod, claims, nodes, deadline, thorough=thorough)
+            for reason, bad in judgement.devices.refused:
+                judgement.refuse(reason, bad)
+        return judgement
+
+    def _refuse(self, rule: NodeRule, pod: Candidate, judgement: Judgement, refused: int) -> None:
+        for info in self._table.named(refused):
+            for reason in rule.reasons(pod, info):
+                judgement.refuse(reason, 1 << info.position)
+
+    def _spread_over(self, pod: Candidate, constraint: TopologySpreadConstraint) -> int:
+        """The nodes whose domains count for a constraint, whether there is room on them or not."""
+        nodes = self._table.everyone
+        if constraint.nodeAffinityPolicy != "Ignore":
+            nodes &= self._accepting(NODE_AFFINITY, pod)
+        if constraint.nodeTaintsPolicy == "Honor":
+            nodes &= self._accepting(TAINT_TOLERATION, pod)
+        return nodes
+
+    def verdicts(self, judgement: Judgement, deadline: float | None = None) -> list[NodeVerdict]:
+        """A judgement node by node, by name, with where devices ran out on each."""
+        said = judgement.by_node(self._table)
+        infos = sorted(self._table, key=lambda info: info.name)
+        found = judgement.devices
+        return [self._verdict(info, said[info.name], found.pending_at(info.position), deadline) for info in infos]
+
+    def _verdict(
+        self, info: NodeInfo, said: list[NodeReason], pending: Sequence[ResourceClaim], deadline: float | None
+    ) -> NodeVerdict:
+        devices: Reasons | None = None
+        progress: TimedOut | None = None
+        if pending:
+            match self._devices.index.allocate(info.name, pending, deadline):
+                case Unallocatable() as outcome:
+                    devices = outcome.explain()
+                case GaveUp(progress):
+                    pass
+                case Failed(problem) if not any(reason.problem for reason in said):
+                    said.append(NodeReason(NodeCode.DEVICES_WRONG, problem=problem))
+        return NodeVerdict(info.name, tuple(said), devices, progress)
+
+
+def _refuse_once(judgement: Judgement, refusals: Iterable[Refusal], nodes: int) -> None:
+    """A rule that has several things to say of a node says the first."""
+    for reason, bad in refusals:
+        if refused := bad & nodes:
+            judgement.refuse(reason, refused)
+            nodes &= ~refused

@@ -1,0 +1,185 @@
+"""Rules about other pods: affinity, anti-affinity and spreading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.api.reasons.nodes import NodeCode
+from dray.verdicts.demand import Candidate
+from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.nodes import NodeTable
+from tests.scheduler.objects import node, pod, put
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+LABELS = {"team": {"kind": "ours"}}
+
+
+@pytest.fixture
+def table() -> NodeTable:
+    """Nodes a and b in zone 1, c in zone 2, d without a zone."""
+    table = NodeTable()
+    for name, zone in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "")):
+        put(table, node(name, {"zone": zone} if zone else {}))
+    return table
+
+
+def term(app: str, key: str = "zone", **more: Any) -> dict[str, Any]:
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **more}
+
+
+def near(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"podAffinity": {REQUIRED: list(terms)}}}
+
+
+def away(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: list(terms)}}}
+
+
+def refused(
+    table: NodeTable, wanted: Any, nodes: int | None = None, eligible: int | None = None
+) -> dict[NodeCode, set[str]]:
+    """The nodes that each reason refuses."""
+    rules = Neighbours(table, lambda namespace: LABELS.get(namespace, {}))
+    asked = table.everyone if nodes is None else nodes
+    counted = asked if eligible is None else eligible
+    found: dict[NodeCode, set[str]] = {}
+    for reason, bad in (
+        *rules.affinity(Candidate(wanted)),
+        *rules.spreading(Candidate(wanted), asked, lambda _: counted),
+    ):
+        if bad & asked:
+            found.setdefault(reason.code, set()).update(info.name for info in table.named(bad & asked))
+    return found
+
+
+def test_a_pod_without_rules_is_refused_nowhere(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    assert refused(table, pod("p")) == {}
+
+
+def test_affinity_keeps_to_the_domain_of_matching_pods(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    assert refused(table, pod("p", **near(term("x")))) == {NodeCode.POD_AFFINITY: {"c", "d"}}
+    assert refused(table, pod("p", **near(term("y")))) == {NodeCode.POD_AFFINITY: {"a", "b", "c", "d"}}
+
+
+def test_the_first_of_a_group_that_wants_its_own_kind_may_go_anywhere_with_a_domain(table: NodeTable) -> None:
+    first = pod("p", labels={"app": "x"}, **near(term("x")))
+    assert refused(table, first) == {NodeCode.POD_AFFINITY: {"d"}}
+
+
+def test_anti_affinity_works_in_both_directions(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}, **away(term("y"))), "a")
+    assert refused(table, pod("p", **away(term("x")))) == {NodeCode.POD_ANTI_AFFINITY: {"a", "b"}}
+    assert refused(table, pod("p", labels={"app": "y"})) == {NodeCode.EXISTING_ANTI_AFFINITY: {"a", "b"}}
+    table.unplace("uid-q")
+    assert refused(table, pod("p", labels={"app": "y"}, **away(term("x")))) == {}
+
+
+def test_terms_mean_the_namespace_of_their_pod_unless_they_say_otherwise(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}, namespace="team"), "a")
+    host = "kubernetes.io/hostname"
+    assert refused(table, pod("p", **away(term("x", host)))) == {}
+    meant: list[dict[str, Any]] = [
+        {"namespaces": ["team"]},
+        {"namespaceSelector": {"matchLabels": {"kind": "ours"}}},
+        {"namespaceSelector": {}},
+    ]
+    for more in meant:
+        assert refused(table, pod("p", **away(term("x", host, **more)))) == {NodeCode.POD_ANTI_AFFINITY: {"a"}}, more
+    theirs = {"namespaceSelector": {"matchLabels": {"kind": "theirs"}}}
+    assert refused(table, pod("p", **away(term("x", host, **theirs)))) == {}
+
+
+def test_a_pod_that_is_wanted_near_matches_all_terms(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    table.place(pod("r", labels={"tier": "web"}), "b")
+    tier = {"labelSelector": {"matchLabels": {"tier": "web"}}, "topologyKey": "zone"}
+    assert refused(table, pod("p", **near(term("x"), tier))) == {NodeCode.POD_AFFINITY: {"a", "b", "c", "d"}}
+    table.place(pod("s", labels={"app": "x", "tier": "web"}), "c")
+    assert refused(table, pod("p", **near(term("x"), tier))) == {NodeCode.POD_AFFINITY: {"a", "b", "d"}}
+
+
+def test_keys_of_a_term_stand_for_the_labels_of_the_pod_itself(table: NodeTable) -> None:
+    table.place(pod("old", labels={"app": "x", "rev": "1"}), "a")
+    for keys, rev, bad in (
+        ({"matchLabelKeys": ["rev"]}, "1", {"a", "b"}),
+        ({"matchLabelKeys": ["rev"]}, "2", set()),
+        ({"matchLabelKeys": ["unset"]}, "2", {"a", "b"}),
+        ({"mismatchLabelKeys": ["rev"]}, "1", set()),
+        ({"mismatchLabelKeys": ["rev"]}, "2", {"a", "b"}),
+    ):
+        found = refused(table, pod("p", labels={"app": "x", "rev": rev}, **away(term("x", **keys))))
+        assert found == ({NodeCode.POD_ANTI_AFFINITY: bad} if bad else {}), (keys, rev)
+
+
+def test_placed_pods_refuse_with_their_own_labels_for_the_keys_that_they_name(table: NodeTable) -> None:
+    table.place(pod("old", labels={"app": "x", "rev": "1"}, **away(term("x", matchLabelKeys=["rev"]))), "a")
+    assert refused(table, pod("p", labels={"app": "x", "rev": "2"})) == {}
+    assert refused(table, pod("p", labels={"app": "x", "rev": "1"})) == {NodeCode.EXISTING_ANTI_AFFINITY: {"a", "b"}}
+
+
+def spread(skew: int = 1, **more: Any) -> dict[str, Any]:
+    constraint = {
+        "maxSkew": skew,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        **more,
+    }
+    return {"labels": {"app": "x", "rev": "2"}, "topologySpreadConstraints": [constraint]}
+
+
+def test_spreading_refuses_crowded_domains_and_nodes_without_a_domain(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    assert refused(table, pod("p", **spread())) == {
+        NodeCode.SPREAD: {"a", "b"},
+        NodeCode.SPREAD_LABEL: {"d"},
+    }
+    assert refused(table, pod("p", **spread(skew=2))) == {NodeCode.SPREAD_LABEL: {"d"}}
+    table.place(pod("r", labels={"app": "x"}), "c")
+    assert refused(table, pod("p", **spread())) == {NodeCode.SPREAD_LABEL: {"d"}}
+
+
+def test_pods_of_other_namespaces_and_pods_that_go_do_not_count_for_spreading(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}, namespace="team"), "a")
+    assert NodeCode.SPREAD not in refused(table, pod("p", **spread()))
+
+
+def test_pods_are_spread_apart_from_those_with_another_value_of_a_key(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x", "rev": "1"}), "a")
+    assert NodeCode.SPREAD in refused(table, pod("p", **spread()))
+    assert NodeCode.SPREAD not in refused(table, pod("p", **spread(matchLabelKeys=["rev"])))
+
+
+def test_too_few_domains_count_as_an_empty_one(table: NodeTable) -> None:
+    for name, where in (("q", "a"), ("r", "c")):
+        table.place(pod(name, labels={"app": "x"}), where)
+    assert NodeCode.SPREAD not in refused(table, pod("p", **spread(minDomains=2)))
+    assert refused(table, pod("p", **spread(minDomains=3)))[NodeCode.SPREAD] == {"a", "b", "c"}
+
+
+def test_a_full_domain_still_counts_when_pods_are_spread(table: NodeTable) -> None:
+    """The empty zone 2 has no room: the pod waits for it instead of crowding zone 1."""
+    table.place(pod("q", labels={"app": "x"}), "a")
+    with_room = 0b0011
+    assert refused(table, pod("p", **spread()), nodes=with_room) == {}
+    assert refused(table, pod("p", **spread()), nodes=with_room, eligible=table.everyone) == {
+        NodeCode.SPREAD: {"a", "b"}
+    }
+
+
+def test_preferences_add_up_over_terms_and_pods(table: NodeTable) -> None:
+    table.place(pod("q", labels={"app": "x"}), "a")
+    table.place(pod("r", labels={"app": "x"}), "c")
+    affinity = {
+        "podAffinity": {PREFERRED: [{"weight": 10, "podAffinityTerm": term("x")}]},
+        "podAntiAffinity": {PREFERRED: [{"weight": 3, "podAffinityTerm": term("x", "kubernetes.io/hostname")}]},
+    }
+    rules = Neighbours(table, lambda _: {})
+    found = rules.preference(Candidate(pod("p", affinity=affinity)))
+    assert [found.get(position, 0) for position in range(4)] == [7, 10, 7, 0]
+    assert rules.preference(Candidate(pod("p"))) == {}
