@@ -1,5 +1,6 @@
 """The backends under test: memory, a SQLite file, a real etcd process."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dray.store import Cache, EtcdLog, Log, MemoryLog, SqliteLog
+from tests.store.damaging import State, write
 from tests.store.etcd_process import Etcd
 
 
@@ -54,3 +56,11 @@ async def open_cache() -> AsyncIterator[Callable[..., Awaitable[Cache]]]:
 @pytest.fixture
 async def cache(log: Log, open_cache: Callable[..., Awaitable[Cache]]) -> Cache:
     return await open_cache(log)
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, State]:
+    """A database that was closed, one that has its write-ahead log beside it, and what is in both."""
+    place = tmp_path_factory.mktemp("written")
+    closed, killed = place / "closed.db", place / "killed.db"
+    return closed, killed, asyncio.run(write(closed, killed))

@@ -1,7 +1,8 @@
 """The database file of the SQLite log: an append-only table of versions, read once and then only written.
 
 One row a version, numbered by revision and position in its commit, so that rows are only ever appended and no index is
-needed: who asks for a key is answered from memory. Here the file is claimed, checked and read; the scribe writes it.
+needed: who asks for a key is answered from memory. Here the file is claimed, made or brought up to date, and read; the
+scribe checks and writes it.
 """
 
 import fcntl
@@ -14,18 +15,42 @@ from pathlib import Path
 
 from dray.store.errors import Unreadable
 from dray.store.log import Version
-from dray.store.scribe import POSITION_BITS, connect, undo_after
+from dray.store.scribe import POSITION_BITS, checksum, connect, page_damage, revision_checksum, undo_after
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MAX_OPS = 1 << POSITION_BITS
 _APPLICATION_ID = 0x64726179  # "dray", in the file's header
 _LEAVING_SECONDS = 10.0  # how long the scribe of a process that is gone may take to write what it was given
 
-_CREATE = """
-CREATE TABLE log (id INTEGER PRIMARY KEY, key TEXT NOT NULL, value BLOB, created INTEGER NOT NULL, deadline REAL);
-CREATE TABLE compacted (revision INTEGER NOT NULL);
-INSERT INTO compacted VALUES (0);
+_MANY_ROWS = 100
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # the other, where the text of an error quotes a damaged file
+
+_CREATE = f"""
+BEGIN;
+CREATE TABLE log (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL, value BLOB, created INTEGER NOT NULL, deadline REAL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE compacted (revision INTEGER NOT NULL, checksum INTEGER NOT NULL);
+INSERT INTO compacted VALUES (0, {revision_checksum(0)});
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+COMMIT;
 """
+_ADD_CHECKSUMS = """
+BEGIN IMMEDIATE;
+ALTER TABLE log ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+UPDATE log SET checksum = checksum(id, key, value, created, deadline);
+ALTER TABLE compacted ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+UPDATE compacted SET checksum = revision_checksum(revision);
+PRAGMA user_version = 2;
+COMMIT;
+"""
+
+
+def remedy(path: Path) -> str:
+    """What to do about a file that cannot be used, as the end of a sentence."""
+    return f"`dray snapshot restore {path} --dir NEW` saves what is whole into a new directory"
 
 
 class Journal:
@@ -40,27 +65,33 @@ class Journal:
         with ExitStack() as undo:
             undo.callback(os.close, self.lock)
             try:
+                _require_content(path)
                 self._database = undo.enter_context(closing(connect(path)))
-                _prepare(self._database, path)
-            except sqlite3.Error as error:
-                raise Unreadable(f"{path} is not a readable database: {error}") from error
+                _bring_up_to_date(self._database, path)
+            except OSError as error:
+                raise Unreadable(f"cannot open {path}: {error.strerror or error}") from error
+            except SQLITE_ERRORS as error:
+                raise Unreadable(f"{path} is not a readable database: {error}; {remedy(path)}") from error
             undo.pop_all()
 
-    def read(self) -> Iterator[tuple[Version, float | None]]:
-        """Every version with the time at which it expires, oldest first."""
+    def read(self) -> Iterator[list[tuple[Version, float | None]]]:
+        """Every version with the time at which it expires, oldest first, many at a time."""
         try:
             rows = self._database.execute("SELECT id, key, value, created, deadline FROM log ORDER BY id")
-            for number, key, value, created, deadline in rows:
-                yield Version(key, value, number >> POSITION_BITS, created), deadline
-        except sqlite3.DatabaseError as error:
-            raise Unreadable(f"{self.path} is damaged: {error}") from error
+            while many := rows.fetchmany(_MANY_ROWS):
+                yield [
+                    (Version(key, value, number >> POSITION_BITS, created), deadline)
+                    for number, key, value, created, deadline in many
+                ]
+        except SQLITE_ERRORS as error:
+            raise Unreadable(f"{self.path} is damaged: {error}; {remedy(self.path)}") from error
 
     def compacted(self) -> int:
         return int(self._database.execute("SELECT revision FROM compacted").fetchone()[0])
 
     def undo_after(self, revision: int) -> None:
-        """Delete what a scribe that is gone wrote without being able to say so. Raises sqlite3.Error."""
-        undo_after(self._database, revision)
+        """Delete what a scribe that is gone wrote without being able to say so. Raises sqlite3.Error or OSError."""
+        undo_after(self._database, self.path, revision)
 
     def close(self) -> None:
         self._database.close()
@@ -69,8 +100,6 @@ class Journal:
 
 def _lock(path: Path) -> int:
     """Keep other processes out. The lock goes with the processes that have it, however they end."""
-    # The file holds secrets: nobody else may read it, nor the files that SQLite puts beside it.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + _LEAVING_SECONDS
     while True:
@@ -98,17 +127,54 @@ def _is_running(owner: str) -> bool:
     return True
 
 
-def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    """Create the tables in an empty file; refuse a file that we do not understand."""
+def _require_content(path: Path) -> None:
+    """Create the database where there is none; refuse what is there instead of one that was. Raises OSError."""
+    try:
+        os.close(os.open(path, os.O_RDWR))
+    except FileNotFoundError:
+        left = [file for ending in (".head", "-wal") if (file := Path(f"{path}{ending}")).exists()]
+        if left:
+            raise Unreadable(
+                f"{path} is missing, although a database was there, as {left[0]} says; put it back, or remove "
+                f"{' and '.join(map(str, left))} to start an empty cluster"
+            ) from None
+        create(path)
+        return
+    if path.stat().st_size == 0:
+        raise Unreadable(
+            f"{path} is empty; put the database back that was there, or remove it to start an empty cluster"
+        )
+
+
+def create(path: Path) -> None:
+    """Make an empty database, whole or not at all."""
+    new = Path(f"{path}.new")
+    new.unlink(missing_ok=True)
+    # The file holds secrets: nobody else may read it, nor the files that SQLite puts beside it.
+    os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    with closing(connect(new)) as database:
+        database.executescript(_CREATE)
+    new.rename(path)
+
+
+def _bring_up_to_date(database: sqlite3.Connection, path: Path) -> None:
+    """Upgrade what an older version wrote; refuse a file that we do not understand."""
     application = database.execute("PRAGMA application_id").fetchone()[0]
     version = database.execute("PRAGMA user_version").fetchone()[0]
-    if application == 0 and not database.execute("SELECT 1 FROM sqlite_master").fetchone():
-        database.executescript(
-            f"BEGIN; {_CREATE} PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
-        )
-    elif application != _APPLICATION_ID:
-        raise Unreadable(f"{path} is a database of another program")
-    elif version > SCHEMA_VERSION:
+    if application != _APPLICATION_ID:
+        raise Unreadable(f"{path} is a database of another program, or its header is damaged")
+    if version > SCHEMA_VERSION:
         raise Unreadable(
             f"{path} was written by a newer dray: it has schema version {version}, this one knows {SCHEMA_VERSION}"
         )
+    if version < SCHEMA_VERSION:
+        _upgrade(database)
+
+
+def _upgrade(database: sqlite3.Connection) -> None:
+    """From version 1, which had no checksums: what is there now is taken for what was written."""
+    if found := page_damage(database):
+        raise sqlite3.DatabaseError(found)
+    database.create_function("checksum", 5, checksum, deterministic=True)
+    database.create_function("revision_checksum", 1, revision_checksum, deterministic=True)
+    database.executescript(_ADD_CHECKSUMS)

@@ -5,10 +5,15 @@ far more time than the writing itself. It needs the standard library alone and i
 hundredths of a second. It ends when the other side does: it writes what it was given, and goes.
 
 The two talk over a socket, one group of commits at a time. Messages are marshalled, as both ends are the same
-interpreter: a `Group` there, an `Answer` back. Left out: what the rows mean, and when to forget which.
+interpreter: an `Answer` at the start, then a `Group` there, an `Answer` back. Left out: what the rows mean, and when to
+forget which.
+
+The scribe checks the whole file before it writes into it, while the other side reads it: every row has a checksum, and
+SQLite checks the pages around the rows.
 """
 
 import marshal
+import os
 import signal
 import socket
 import sqlite3
@@ -19,6 +24,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 Row = tuple[int, str, bytes | None, int, float | None]
 """Number (see `number`), key, value (None: deleted), revision in which the key came into existence, deadline."""
@@ -33,11 +39,23 @@ POSITION_BITS = 16
 LENGTH = struct.Struct("=I")  # before each message
 
 _CHECKPOINT_BYTES = 32 << 20
+_FIXED = struct.Struct("<qqd?")  # of a row: number, created, deadline, whether there is a value
+_ACKNOWLEDGED = struct.Struct("<qI")  # a revision and its checksum
 
 
 def number(revision: int, position: int = 0) -> int:
     """A row's number: by revision and position in the commit, so that rows are only ever appended."""
     return revision << POSITION_BITS | position
+
+
+def checksum(number: int, key: str, value: bytes | None, created: int, deadline: float | None) -> int:
+    """The checksum of a row."""
+    fixed = _FIXED.pack(number, created, -1.0 if deadline is None else deadline, value is None)
+    return crc32(value or b"", crc32(key.encode(), crc32(fixed)))
+
+
+def revision_checksum(revision: int) -> int:
+    return crc32(b"%d" % revision)
 
 
 def connect(path: str | Path) -> sqlite3.Connection:
@@ -51,9 +69,63 @@ def connect(path: str | Path) -> sqlite3.Connection:
     return database
 
 
-def undo_after(database: sqlite3.Connection, revision: int) -> None:
+def undo_after(database: sqlite3.Connection, path: str | Path, revision: int) -> None:
     """Delete what a writer wrote without being able to say so."""
     database.execute("DELETE FROM log WHERE id >= ?", (number(revision + 1),))
+    with closing(Witness(path)) as witness:
+        witness.write(revision)
+
+
+class Witness:
+    """The last revision that was on the disk, in the file PATH.head.
+
+    SQLite takes a write-ahead log that is damaged or missing for one that ends earlier. The witness knows better. It is
+    written after the disk has the revision and needs no synchronization: it may lag behind, and never runs ahead.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._file = os.open(f"{path}.head", os.O_RDWR | os.O_CREAT, 0o600)
+
+    def write(self, revision: int) -> None:
+        os.pwrite(self._file, _ACKNOWLEDGED.pack(revision, revision_checksum(revision)), 0)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def acknowledged(path: str | Path) -> int:
+    """What the witness of that file says, zero if it knows nothing."""
+    try:
+        revision, check = _ACKNOWLEDGED.unpack(Path(f"{path}.head").read_bytes())
+    except (OSError, struct.error):
+        return 0
+    return int(revision) if check == revision_checksum(revision) else 0
+
+
+def page_damage(database: sqlite3.Connection) -> str:
+    """What is wrong with the pages, empty if nothing is."""
+    found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+    return "" if found == "ok" else " ".join(str(found).replace("*** in database main ***", "").split())
+
+
+def damage(database: sqlite3.Connection, witnessed: int) -> str:
+    """What is wrong with the file, empty if nothing is: its pages, each of its rows, and its end."""
+    try:
+        if found := page_damage(database):
+            return found
+        last = 0
+        for number, key, value, created, deadline, check in database.execute("SELECT * FROM log ORDER BY id"):
+            last = number >> POSITION_BITS
+            if checksum(number, key, value, created, deadline) != check:
+                return f"{key!r} at revision {last} does not match its checksum"
+        [(compacted, check)] = database.execute("SELECT * FROM compacted").fetchall()
+        if revision_checksum(compacted) != check:
+            return "the revision of the last compaction does not match its checksum"
+        if max(last, compacted) < witnessed:
+            return f"revision {witnessed} was written, and the last that is there is {max(last, compacted)}"
+    except (sqlite3.Error, TypeError, ValueError, AttributeError, struct.error) as error:  # columns of other types, too
+        return str(error)
+    return ""
 
 
 def message(content: Any) -> bytes:
@@ -65,6 +137,7 @@ class Writer:
     def __init__(self, path: str) -> None:
         self._path = path
         self.database = connect(path)
+        self.witness = Witness(path)
         self._trouble = ""  # with checkpoints; not told yet
         self._checkpoint: threading.Thread | None = None
         self._unsaved = 0  # bytes in the write-ahead log since the last checkpoint
@@ -76,18 +149,22 @@ class Writer:
         database = self.database
         database.execute("BEGIN IMMEDIATE")
         try:
-            database.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
+            checked = [(*row, checksum(*row)) for row in rows]
+            database.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", checked)
             if forgotten:
                 database.executemany(
                     "DELETE FROM log WHERE id >= ? AND id < ? AND key = ?",
                     [(number(revision), number(revision + 1), key) for revision, key in forgotten],
                 )
-                database.execute("UPDATE compacted SET revision = max(revision, ?)", (compacted,))
+                update = "UPDATE compacted SET revision = ?1, checksum = ?2 WHERE revision < ?1"
+                database.execute(update, (compacted, revision_checksum(compacted)))
             database.execute("COMMIT")
         except BaseException:
             if database.in_transaction:
                 database.execute("ROLLBACK")
             raise
+        if rows:
+            self.witness.write(rows[-1][0] >> POSITION_BITS)
         self._unsaved += sum(len(value or b"") + 100 for _, _, value, _, _ in rows)
 
     def save(self) -> None:
@@ -105,6 +182,7 @@ class Writer:
         if self._checkpoint is not None:
             self._checkpoint.join()
         self.database.close()
+        self.witness.close()
 
     def trouble(self) -> str:
         """What went wrong with checkpoints since this was asked last."""
@@ -147,14 +225,28 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
             writer.save()
 
 
+def _begin(writer: Writer, path: str, head: int) -> str:
+    """Check the file, or undo what a predecessor could not acknowledge; what is wrong, empty if nothing is."""
+    if head < 0 and (found := damage(writer.database, acknowledged(path))):
+        return found
+    try:
+        if head >= 0:
+            undo_after(writer.database, path, head)
+        writer.write([], [], 0)  # whether that is possible at all
+    except (sqlite3.Error, OSError) as error:
+        return str(error)
+    return ""
+
+
 def main() -> None:
     """Arguments: the file, and the revision after which to delete everything, -1 for nothing. The socket is stdin."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who ends us all: the other side decides when there is nothing left
     path, head = sys.argv[1], int(sys.argv[2])
     with closing(Writer(path)) as writer, socket.socket(fileno=0) as connection, suppress(ConnectionError):
-        if head >= 0:
-            undo_after(writer.database, head)
-        _serve(connection, writer)
+        answer: Answer = _begin(writer, path, head) or None, ""
+        connection.sendall(message(answer))
+        if answer[0] is None:
+            _serve(connection, writer)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from dray.store import scribe as program
 from dray.store.errors import Closed, Conflict, TooLarge, Unavailable, Unreadable
-from dray.store.journal import MAX_OPS, Journal
+from dray.store.journal import MAX_OPS, Journal, remedy
 from dray.store.log import AWAITED, Op, Version
 from dray.store.memory import MemoryLog
 from dray.store.scribe import LENGTH, Answer, Group, Row, message, number
@@ -74,11 +74,17 @@ class SqliteLog(MemoryLog):
         """Open or create the file. Raises Unreadable."""
         log = cls(await asyncio.to_thread(Journal, Path(path)), clock)
         try:
-            await log._start_scribe(undo_after=-1)
-            await asyncio.to_thread(log._recover)
-        except OSError as error:
-            await log._release()
-            raise Unreadable(f"cannot start the process that writes {path}: {error}") from error
+            # What is read counts only if the scribe, which checks the file meanwhile, finds nothing wrong with it.
+            checked, recovered = await asyncio.gather(
+                log._start_scribe(undo_after=-1), asyncio.to_thread(log._recover), return_exceptions=True
+            )
+            if isinstance(checked, OSError):
+                raise Unreadable(f"cannot start the process that writes {path}: {checked}")
+            if isinstance(checked, str):
+                raise Unreadable(f"{path} is damaged: {checked}; {remedy(Path(path))}")
+            for failure in (checked, recovered):
+                if failure is not None:
+                    raise failure
         except BaseException:
             await log._release()
             raise
@@ -88,10 +94,11 @@ class SqliteLog(MemoryLog):
 
     def _recover(self) -> None:
         state = self._state
-        for version, deadline in self._journal.read():
-            state.publish((version,))
-            if deadline is not None:
-                state.expire_at(version.key, version.revision, deadline)
+        for many in self._journal.read():
+            state.publish([version for version, _ in many])
+            for version, deadline in many:
+                if deadline is not None:
+                    state.expire_at(version.key, version.revision, deadline)
         compacted = self._journal.compacted()
         state.head = state.staged = max(state.head, compacted)
         self._forget(compacted)  # what a crash in the middle of a compaction left behind
@@ -139,7 +146,7 @@ class SqliteLog(MemoryLog):
         """What a scribe had that has no successor: what failed does not come back."""
         try:
             await asyncio.to_thread(self._journal.undo_after, self._state.head)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             logger.error("commits that failed may be in %s: %s", self._journal.path, error)
 
     async def _release(self) -> None:
@@ -232,8 +239,14 @@ class SqliteLog(MemoryLog):
 
     # The scribe is replaced if it ends.
 
-    async def _start_scribe(self, undo_after: int) -> None:
-        self._scribe = await Scribe.start(self._journal, undo_after, self._answered, self._lost)
+    async def _start_scribe(self, undo_after: int) -> str | None:
+        """Returns what the scribe finds wrong with the file, and does not use it then. Raises OSError."""
+        scribe, problem = await Scribe.start(self._journal, undo_after, self._answered, self._lost)
+        if problem is None:
+            self._scribe = scribe
+        else:
+            await scribe.stop()
+        return problem
 
     def _lost(self) -> None:
         if self._scribe is not None:
@@ -248,9 +261,11 @@ class SqliteLog(MemoryLog):
                 return  # nobody waits for a successor
             await asyncio.sleep(_RETRY_SECONDS)
             try:
-                await self._start_scribe(undo_after=self._state.head)
+                problem = await self._start_scribe(undo_after=self._state.head)
             except OSError as error:
-                self._failed(f"the process that writes it cannot be started: {error}")
+                problem = str(error)
+            if problem is not None:
+                self._failed(f"the process that writes it cannot be started: {problem}")
         self._call()
 
 
@@ -268,6 +283,7 @@ class Scribe(asyncio.Protocol):
         self._lost = lost
         self._transport: asyncio.WriteTransport
         self._received = b""
+        self._begun: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._is_stopped = False
 
     @classmethod
@@ -277,12 +293,19 @@ class Scribe(asyncio.Protocol):
         undo_after: int,
         answered: Callable[[Answer], None],
         lost: Callable[[], None],
-    ) -> "Scribe":
-        """Start the process, which first deletes all later than `undo_after`, unless that is -1. Raises OSError."""
+    ) -> tuple["Scribe", str | None]:
+        """Start the process, and learn what keeps it from writing, None if nothing does. Raises OSError.
+
+        It first deletes all later than `undo_after`; if that is -1, it checks the whole file instead.
+        """
         process, connection = await asyncio.to_thread(_spawn, journal, undo_after)
         loop = asyncio.get_running_loop()
         _, scribe = await loop.create_unix_connection(lambda: cls(process, answered, lost), sock=connection)
-        return scribe
+        try:
+            return scribe, (await scribe._begun)[0]
+        except BaseException:
+            await scribe.stop()
+            raise
 
     def send(self, group: Group) -> None:
         self._transport.write(message(group))
@@ -301,10 +324,15 @@ class Scribe(asyncio.Protocol):
         if len(content) and len(content) == LENGTH.unpack_from(self._received)[0]:  # there is one answer at a time
             answer = marshal.loads(content)
             self._received = b""
-            self._answered(answer)
+            if self._begun.done():
+                self._answered(answer)
+            else:
+                self._begun.set_result(answer)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if not self._is_stopped:
+        if not self._begun.done():
+            self._begun.set_exception(OSError("it ended at once"))
+        elif not self._is_stopped:
             self._lost()
 
 

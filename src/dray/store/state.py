@@ -38,13 +38,13 @@ class State:
 
     def check(self, ops: Sequence[Op]) -> list[Version]:
         """What the ops come to, at the next revision; Conflict if an expectation fails."""
-        if len(ops) != 1 or not ops[0].key or ops[0].key[0] == "\0":
+        if len(ops) != 1 or ops[0].key < "\1":
             check_keys(ops)
         revision = self.staged + 1
         versions = []
         for op in ops:
             key, value, expected = op.key, op.value, op.expected
-            current = self._current(key)
+            current = self._current(key) if self._ahead else self._latest.get(key)
             if expected is not None:
                 actual = current.revision if current is not None else 0
                 if actual != expected:

@@ -1,0 +1,96 @@
+"""Copies of a SQLite database that hold the latest state alone, made from one in use, or from what is left of one.
+
+A copy is a database like any other: it can be opened as it is. Revisions go on where those of the original ended, so
+that no client that knew it is told something older as something newer. Left out: history, etcd (which has its own
+snapshots), and what the values mean.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from dray.store.errors import Unreadable
+from dray.store.journal import SCHEMA_VERSION, SQLITE_ERRORS, create, remedy
+from dray.store.salvage import salvage
+from dray.store.scribe import POSITION_BITS, Row, Witness, acknowledged, checksum, connect, damage, revision_checksum
+
+
+class Recovered(Struct, frozen=True):
+    """What a database holds: the latest row of every key, the last revision, and what is lost, a line each.
+
+    `unverified`: how many rows an older version wrote without checksums.
+    """
+
+    rows: tuple[Row, ...]
+    head: int
+    lost: tuple[str, ...] = ()
+    unverified: int = 0
+
+
+def read(path: Path) -> Recovered:
+    """Everything in a database that is whole, in use or not. Raises Unreadable, also if something is damaged."""
+    witnessed = acknowledged(path)  # before the database, which may grow meanwhile
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as database:
+            database.execute("BEGIN")  # one state, whatever is written meanwhile
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version != SCHEMA_VERSION:
+                raise Unreadable(f"{path} has schema version {version}, this dray reads {SCHEMA_VERSION}")
+            if problem := damage(database, witnessed):
+                raise Unreadable(f"{path} is damaged: {problem}; {remedy(path)}")
+            rows = database.execute("SELECT id, key, value, created, deadline FROM log ORDER BY id")
+            (compacted,) = database.execute("SELECT revision FROM compacted").fetchone()
+            return _latest(rows, compacted)
+    except SQLITE_ERRORS as error:
+        raise Unreadable(f"{path} is not a readable database: {error}; {remedy(path)}") from error
+
+
+def recover(path: Path) -> Recovered:
+    """Everything in a database that is not in use, damaged or not, and what is lost. Raises Unreadable."""
+    try:
+        return read(path)
+    except Unreadable as error:
+        reason = str(error)
+    try:
+        found = salvage(path)
+    except OSError as error:
+        raise Unreadable(f"cannot read {path}: {error.strerror or error}") from error
+    if not found.rows:
+        raise Unreadable(f"nothing of {path} can be saved: {reason}")
+    witnessed, last = acknowledged(path), max(found.rows) >> POSITION_BITS
+    ends = [f"revisions {last + 1} to {witnessed}"] if witnessed > last else []
+    latest = _latest((found.rows[number] for number in sorted(found.rows)), witnessed)
+    return Recovered(latest.rows, latest.head, (*found.lost, *ends), found.unverified)
+
+
+def write(path: Path, recovered: Recovered) -> None:
+    """Make a database of it. Raises Unreadable if there is one."""
+    try:
+        if path.exists():
+            raise Unreadable(f"{path} exists; choose a name that does not")
+        create(path)
+        with closing(connect(path)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            rows = ((*row, checksum(*row)) for row in recovered.rows)
+            database.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
+            state = recovered.head, revision_checksum(recovered.head)
+            database.execute("UPDATE compacted SET revision = ?, checksum = ?", state)
+            database.execute("COMMIT")
+        with closing(Witness(path)) as witness:
+            witness.write(recovered.head)
+    except (OSError, sqlite3.Error) as error:
+        raise Unreadable(f"cannot write {path}: {error}") from error
+
+
+def _latest(rows: Iterable[Row], head: int) -> Recovered:
+    """The rows that are neither superseded nor deleted, of rows in order."""
+    latest: dict[str, Row] = {}
+    for row in rows:
+        head = max(head, row[0] >> POSITION_BITS)
+        latest[row[1]] = row
+    alive = sorted(row for row in latest.values() if row[2] is not None)
+    return Recovered(tuple(alive), head)
