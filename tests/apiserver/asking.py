@@ -11,12 +11,14 @@ from typing import Any
 import aiohttp
 
 from dray.api.resources import BY_NAME, Resource
+from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.certificates import Keys
 from dray.apiserver.core import ApiServer
 from dray.apiserver.request import Answer, Options, Request
-from dray.apiserver.serving import HttpServer, Tls, listen
-from dray.apiserver.user import ADMIN, User
+from dray.apiserver.security.certificates import Keys
+from dray.apiserver.security.user import ADMIN, User
+from dray.apiserver.wire.serving import HttpServer, Tls, listen
+from tests import objects
 from tests.waiting import SECONDS
 
 CLAIMS = BY_NAME["resource.k8s.io", "resourceclaims"]
@@ -26,8 +28,6 @@ PODS = BY_NAME["", "pods"]
 NAMESPACES = BY_NAME["", "namespaces"]
 DEPLOYMENTS = BY_NAME["apps", "deployments"]
 
-Tree = dict[str, Any]
-
 
 def claim(name: str, **metadata: Any) -> Tree:
     requests = [{"name": "r0", "exactly": {"deviceClassName": "gpu"}}]
@@ -35,10 +35,7 @@ def claim(name: str, **metadata: Any) -> Tree:
 
 
 def pod(name: str, node: str = "", **metadata: Any) -> Tree:
-    spec: Tree = {"containers": [{"name": "c", "image": "app"}]}
-    if node:
-        spec["nodeName"] = node
-    return {"metadata": {"name": name, **metadata}, "spec": spec}
+    return objects.pod(name, node=node, metadata=metadata)
 
 
 class Asker:
@@ -119,7 +116,7 @@ async def serving(keys: Keys, *, secure: bool = True, **settings: Any) -> AsyncI
     running = await Running.open(Settings(keys, authenticate=secure, **settings))
     sock = listen("127.0.0.1", 0)
     tls = Tls(keys.certificate_file, keys.key_file, keys.authority_file) if secure else None
-    server = HttpServer(running.http, sock, tls)
+    server = HttpServer(running.http, sock, tls, settings.get("limits"))
     await server.start()
     context = ssl.create_default_context(cafile=str(keys.authority_file)) if secure else False
     connector = aiohttp.TCPConnector(ssl=context)

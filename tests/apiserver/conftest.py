@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dray.apiserver.certificates import Keys
 from dray.apiserver.core import ApiServer
-from dray.apiserver.storage import Storage, decode
+from dray.apiserver.read.storage import Storage, decode
+from dray.apiserver.security.certificates import Keys
 from dray.store import Cache, MemoryLog
 from tests.apiserver.asking import Asker, HttpAsker, serving
 

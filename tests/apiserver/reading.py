@@ -6,9 +6,8 @@ from typing import Any
 
 from dray.api.decode import to_object
 from dray.api.resources import BY_KIND, BY_TYPE, Resource
-from dray.api.wire import Wire
-
-Tree = dict[str, Any]
+from dray.api.wire import Tree, Wire
+from tests import objects
 
 
 class Objects:
@@ -44,8 +43,8 @@ class Objects:
             if plural == resource.plural and namespace in ("", where)
         ]
 
-    def revision(self, resource: Resource) -> int:
-        return self._revisions.get(resource.plural, 0)
+    def revision(self, *resources: Resource) -> int:
+        return sum(self._revisions.get(resource.plural, 0) for resource in resources)
 
     def _bump(self, resource: Resource) -> int:
         self._revisions[resource.plural] = self._revisions.get(resource.plural, 0) + 1
@@ -66,14 +65,8 @@ def account(name: str, namespace: str = "default", **fields: Any) -> Tree:
 
 
 def pod(name: str, namespace: str = "default", *, node: str = "", status: Tree | None = None, **spec: Any) -> Tree:
-    containers = [{"name": "c", "image": "app"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"nodeName": node, "containers": containers, **spec},
-        "status": status or {},
-    }
+    tree = objects.pod(name, node=node, metadata={"namespace": namespace}, **spec)
+    return {"apiVersion": "v1", "kind": "Pod", **tree, "status": status or {}}
 
 
 def slice_(name: str, node: str = "", **spec: Any) -> Tree:

@@ -10,7 +10,7 @@ import pytest
 from dray.api.errors import Forbidden, MethodNotAllowed, NotFound, ServiceUnavailable
 from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.request import make_request
-from dray.apiserver.user import ADMIN, User
+from dray.apiserver.security.user import ADMIN, User
 from dray.store import Cache
 from tests.apiserver.asking import CLAIMS, NAMESPACES, PODS, Asker, claim, pod
 

@@ -8,7 +8,7 @@ import random
 import ssl
 from typing import Any
 
-from dray.apiserver.certificates import Keys
+from dray.apiserver.security.certificates import Keys
 from tests.apiserver.asking import claim, pod, serving
 from tests.waiting import within
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import Dray
+from tests.objects import pod
 from tests.waiting import SECONDS, wait_until
 
 kubernetes = pytest.importorskip("kubernetes")
@@ -19,10 +20,6 @@ CLAIM = {
     "metadata": {"name": "a"},
     "spec": {"devices": {"requests": [{"name": "r0", "exactly": {"deviceClassName": "gpu"}}]}},
 }
-
-
-def pod(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "app"}]}}
 
 
 def test_it_lists_watches_creates_and_patches(tmp_path: Path) -> None:

@@ -10,18 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.api.gates import FeatureGates
-from dray.apiserver import security
 from dray.apiserver.admission.pool_status import RequestLimits
-from dray.apiserver.certificates import Keys
+from dray.apiserver.bootstrap import bootstrap
 from dray.apiserver.core import ApiServer
-from dray.apiserver.documents import Documents
-from dray.apiserver.furnishing import furnish
-from dray.apiserver.http import HttpApi, Limits
-from dray.apiserver.logs import NodeLogs
-from dray.apiserver.metrics import Metrics
-from dray.apiserver.paths import Routes
+from dray.apiserver.custom.definitions import Definitions
+from dray.apiserver.custom.establishing import Establishing
+from dray.apiserver.limits import Limits
+from dray.apiserver.read.storage import Storage, decode
+from dray.apiserver.security.certificates import Keys
+from dray.apiserver.security.guards import assemble
 from dray.apiserver.served import served_versions
-from dray.apiserver.storage import Storage, decode
+from dray.apiserver.streaming.serving import Streams
+from dray.apiserver.watchdog import Watchdog
+from dray.apiserver.wire.documents import Documents
+from dray.apiserver.wire.http import HttpApi
+from dray.apiserver.wire.logs import NodeLogs
+from dray.apiserver.wire.metrics import Metrics
+from dray.apiserver.wire.paths import Routes
 from dray.store import Cache, Log, open_log
 
 
@@ -48,9 +53,11 @@ class Running:
         self._log = log
         self._cache = cache
         self.gates = settings.gates
+        self.address = settings.address
         self.root_ca = settings.keys.authority.decode() if settings.keys else ""
         storage = Storage(cache)
-        guards = security.assemble(
+        self.definitions = Definitions(storage)
+        guards = assemble(
             storage,
             settings.keys,
             gates=settings.gates,
@@ -67,28 +74,46 @@ class Running:
             reviews=guards.reviews,
             issue_token=guards.tokens.request if guards.tokens else None,
         )
-        self._logs = NodeLogs(storage, settings.keys if settings.authenticate else None)
+        self.establishing = Establishing(self.api, self.definitions)
+        self._logs = NodeLogs(storage, settings.keys if settings.authenticate else None, settings.limits)
         self.api.log_source = self._logs
         served = served_versions(settings.gates, settings.runtime_config)
-        metrics = Metrics(cache)
+        self._watchdog = Watchdog()
+        metrics = Metrics(cache, self._watchdog)
         self.http = HttpApi(
             self.api,
-            Routes((resource, version) for resource, versions in served.items() for version in versions),
-            Documents(cache, served, metrics, guards.authorizer, settings.address),
+            Routes(
+                ((resource, version) for resource, versions in served.items() for version in versions), self.definitions
+            ),
+            Documents(
+                cache,
+                served,
+                self.definitions,
+                metrics,
+                guards.authorizer,
+                settings.address,
+                settings.limits.ready_seconds,
+            ),
             metrics,
             guards.authenticator if settings.authenticate else None,
             settings.limits,
         )
+        self.http.streams = Streams(self._logs.dial, self._logs.container)
 
     @classmethod
     async def open(cls, settings: Settings) -> Running:
         """Open the store and make sure that the cluster's own objects are there."""
         log = await open_log(settings.store)
+        running: Running | None = None
         try:
             cache = await Cache.open(log, decode)
             running = cls(log, cache, settings)
-            await furnish(running.api.storage, running.root_ca, settings.address)
+            await bootstrap(running.api.storage, running.root_ca, settings.address)
+            running.definitions.start()
+            running.establishing.start()
         except BaseException:
+            if running is not None:
+                running._watchdog.stop()
             await log.close()
             raise
         return running
@@ -99,7 +124,10 @@ class Running:
         self._logs.end()
 
     async def close(self) -> None:
+        self._watchdog.stop()
+        await self.establishing.close()
         await self._logs.aclose()
+        await self.api.close()
         await self._admission.aclose()
         await self._cache.close()
         await self._log.close()

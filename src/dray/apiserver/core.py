@@ -6,28 +6,30 @@ process callers get the same typed objects that the cache holds. Left out: who t
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from dray.api.errors import not_found
 from dray.api.gates import FeatureGates
+from dray.api.pace import Pace
 from dray.api.resources import BY_TYPE
 from dray.api.types.resource import ResourceSlice
-from dray.apiserver import listing
 from dray.apiserver.admission import Chain
-from dray.apiserver.authorization import Attributes, Union
-from dray.apiserver.commits import Commits
-from dray.apiserver.deletion import Deletion
 from dray.apiserver.outages import unavailable
-from dray.apiserver.outside import Outside
-from dray.apiserver.pace import Pace
-from dray.apiserver.paths import WrongMethod
-from dray.apiserver.registry import CREATED_BY_UPDATE, Registry
+from dray.apiserver.priority import RequestPriority
+from dray.apiserver.read import listing
+from dray.apiserver.read.storage import Storage
+from dray.apiserver.read.watching import Change, Watching
 from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, make_request
-from dray.apiserver.storage import Storage
-from dray.apiserver.subresources import IssueToken, Subresources
-from dray.apiserver.user import MASTERS
-from dray.apiserver.watching import Change, Watching
+from dray.apiserver.security.authorization import Attributes, Union
+from dray.apiserver.security.user import MASTERS
+from dray.apiserver.wire.paths import WrongMethod
+from dray.apiserver.write.commits import Commits
+from dray.apiserver.write.deletion import Deletion
+from dray.apiserver.write.registry import CREATED_BY_UPDATE, Registry
+from dray.apiserver.write.subresources import IssueToken, Subresources
 from dray.store import StoreError
 
 Review = Callable[[Request], dict[str, Any]]
@@ -56,7 +58,7 @@ class ApiServer:
         self.authorizer = authorizer
         self.request = make_request  # how callers in the process make what `handle` and `watch` take
         self.log_source: LogSource | None = None
-        self.outside = Outside()
+        self.priority = RequestPriority()
         admission = admission or Chain(())
         commits = Commits(storage.cache, admission)
         self._registry = registry = Registry(storage, commits, admission, self.gates)
@@ -88,14 +90,14 @@ class ApiServer:
         except StoreError as error:
             raise unavailable(error) from error
 
-    async def give_way(self) -> float:
-        """Let requests from outside go first; returns the seconds of work after which this should be asked again."""
-        return await self.outside.give_way()
-
     def watch(self, request: Request) -> AsyncGenerator[list[Change], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""
         self.authorize(request)
         return self._watching.changes(request)
+
+    async def close(self) -> None:
+        """End what writes may have left computing."""
+        await self._registry.close()
 
     def end_watches(self) -> None:
         """End all watches, so that their connections close when the server stops."""
@@ -159,7 +161,9 @@ class ApiServer:
         if request.resource is SLICES:
             found = self.storage.get(SLICES, "", request.name)
             if isinstance(found, ResourceSlice) and found.spec.nodeName:
-                await self._pace.keep((found.spec.nodeName, found.spec.driver))
+                delay = self._pace.delay(time.monotonic(), (found.spec.nodeName, found.spec.driver))
+                if delay > 0:
+                    await asyncio.sleep(delay)
         return await (self._registry.patch if request.verb == "patch" else self._registry.update)(request)
 
     async def _review(self, request: Request) -> Answer:

@@ -17,7 +17,7 @@ from dray.api.wire import Wire
 from dray.store.log import Version
 
 if TYPE_CHECKING:
-    from dray.apiserver.user import User
+    from dray.apiserver.security.user import User
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

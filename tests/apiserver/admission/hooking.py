@@ -9,9 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
-from dray.apiserver.certificates import Keys
+from dray.api.wire import Tree
+from dray.apiserver.security.certificates import Keys
 
-Tree = dict[str, Any]
 Answer = Callable[[Tree], Tree | web.Response]
 RULE = {
     "operations": ["*"],

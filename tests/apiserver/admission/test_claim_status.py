@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Invalid
+from dray.api.wire import Tree
 from dray.apiserver.admission.claim_status import ClaimStatusRights
-from dray.apiserver.authorization import Union
-from dray.apiserver.authorization.bootstrap import policy
-from dray.apiserver.authorization.rbac import Rbac
-from dray.apiserver.user import ADMIN, NODE_NAME, User, service_account_user
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.security.authorization.bootstrap import policy
+from dray.apiserver.security.authorization.rbac import Rbac
+from dray.apiserver.security.user import ADMIN, NODE_NAME, User, service_account_user
 from tests.apiserver.admission.writing import update
 from tests.apiserver.reading import Objects, account_subject, binding, claim, role, rule
 
-Tree = dict[str, Any]
 DRIVER, OTHER = "gpu.example.com", "nic.example.com"
 
 
@@ -53,16 +53,34 @@ async def writes(plugin: ClaimStatusRights, user: User, old: Tree, new: Tree, ve
 async def test_allocations_and_reservations_need_the_right_to_bind(new: Tree) -> None:
     with pytest.raises(Invalid) as caught:
         await writes(rights(), on(), {}, new)
-    assert "status: Forbidden: changing status.allocation or status.reservedFor requires" in caught.value.message
+    changed = "status.allocation or status.reservedFor" if "allocation" in new else "status.reservedFor"
+    assert f"status: Forbidden: changing {changed} requires" in caught.value.message
     assert 'cannot update resource "resourceclaims/binding"' in caught.value.message
     await writes(rights("update", "binding"), on(), {}, new)
     with pytest.raises(Invalid, match='verb="patch"'):
         await writes(rights("update", "binding"), on(), {}, new, verb="patch")
 
 
-async def test_the_right_to_bind_is_one_for_the_whole_cluster() -> None:
+@pytest.mark.parametrize(
+    "new",
+    [
+        {},
+        {"allocation": {**allocated("n"), "reservedForAnyPod": True}},
+        {"allocation": allocated("m"), "reservedFor": RESERVED},
+    ],
+)
+async def test_the_right_to_allocate_is_one_for_the_whole_cluster(new: Tree) -> None:
     with pytest.raises(Invalid, match="at the cluster scope"):
-        await writes(rights("update", "binding", namespace="default"), on(), {}, {"reservedFor": RESERVED})
+        await writes(rights("update", "binding", namespace="default"), on(), {"allocation": allocated("n")}, new)
+
+
+async def test_the_right_to_reserve_may_be_one_for_a_namespace() -> None:
+    free, reserved = ({"allocation": allocated("n"), "reservedFor": listed} for listed in ([], RESERVED))
+    here, elsewhere = (rights("update", "binding", namespace=name) for name in ("default", "other"))
+    for old, new in ((free, reserved), (reserved, free)):
+        await writes(here, on(), old, new)
+        with pytest.raises(Invalid, match='in the namespace "default"'):
+            await writes(elsewhere, on(), old, new)
 
 
 @pytest.mark.parametrize("verb", ["update", "patch"])

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dray.apiserver.certificates import Keys
+from dray.api.wire import Tree
+from dray.apiserver.security.certificates import Keys
 from tests.apiserver.admission.hooking import RULE, Hook, hooking
 from tests.apiserver.asking import HttpAsker, created, pod
 
-Tree = dict[str, Any]
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 CORE = "/api/v1/namespaces/default"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

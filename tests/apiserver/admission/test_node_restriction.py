@@ -10,9 +10,9 @@ from dray.api.types.core import Binding, ObjectReference
 from dray.api.types.policy import Eviction
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
-from dray.apiserver.authorization import Union
-from dray.apiserver.authorization.rbac import Rbac
-from dray.apiserver.user import ADMIN, NODE_NAME, User, node_user, service_account_user
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.security.authorization.rbac import Rbac
+from dray.apiserver.security.user import ADMIN, NODE_NAME, User, node_user, service_account_user
 from tests.apiserver.admission.writing import about, create, delete, update
 from tests.apiserver.reading import Objects, account, account_subject, binding, node, pod, role, rule, slice_
 
@@ -92,15 +92,62 @@ async def test_node_evicts_its_own_pods_only() -> None:
         await evict("missing")
 
 
-async def test_node_creates_mirror_pods_only(plugin: NodeRestriction) -> None:
+def mirror(where: str = "n1", owner: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A pod that a node reports, owned by the node whose uid is `u1`."""
+    tree = pod("p", node=where, **spec)
+    itself = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1", "controller": True}
+    tree["metadata"] |= {"annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner or itself]}
+    return tree
+
+
+async def test_node_creates_mirror_pods_only() -> None:
+    plugin = NodeRestriction(Objects(node("n1", uid="u1")))
     with pytest.raises(Forbidden, match="can only create mirror pods"):
         await create(plugin, pod("p", node="n1"), user=NODE)
-    mirror, elsewhere = pod("p", node="n1"), pod("p", node="n2")
-    for tree in (mirror, elsewhere):
-        tree["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
-    await create(plugin, mirror, user=NODE)
+    await create(plugin, mirror(), user=NODE)
     with pytest.raises(Forbidden, match=r"can only create pods with spec.nodeName set to itself"):
-        await create(plugin, elsewhere, user=NODE)
+        await create(plugin, mirror("n2"), user=NODE)
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"name": "n2"}, "an owner reference set to itself"),
+        ({"kind": "Pod"}, "an owner reference set to itself"),
+        ({"controller": None}, "a controller owner reference set to itself"),
+        ({"blockOwnerDeletion": True}, "must not set blockOwnerDeletion"),
+        ({"uid": "u2"}, "node n1 UID mismatch: expected u1 got u2"),
+    ],
+)
+async def test_mirror_pod_belongs_to_its_node(change: dict[str, Any], refused: str) -> None:
+    plugin = NodeRestriction(Objects(node("n1", uid="u1")))
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1", "controller": True}
+    with pytest.raises(Forbidden, match=refused):
+        await create(plugin, mirror(owner=owner | change), user=NODE)
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ({"serviceAccountName": "robot"}, "serviceaccounts"),
+        ({"volumes": [{"name": "v", "secret": {"secretName": "db"}}]}, "secrets"),
+        ({"imagePullSecrets": [{"name": "db"}]}, "secrets"),
+        ({"volumes": [{"name": "v", "configMap": {"name": "m"}}]}, "configmaps"),
+        ({"resourceClaims": [{"name": "a", "resourceClaimName": "stolen"}]}, "resourceclaims"),
+        ({"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "t"}]}, "resourceclaimtemplates"),
+        ({"schedulingGroup": {"podGroupName": "g"}}, "podgroups"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentvolumeclaims"),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+            "serviceaccounts",
+        ),
+        ({"status": {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "stolen"}]}}, "resourceclaims"),
+    ],
+)
+async def test_mirror_pod_names_no_object(spec: dict[str, Any], named: str) -> None:
+    plugin = NodeRestriction(Objects(node("n1", uid="u1")))
+    with pytest.raises(Forbidden, match=f'node "n1" can not create pods that reference {named}'):
+        await create(plugin, mirror(**spec), user=NODE)
 
 
 async def test_node_binds_nothing(plugin: NodeRestriction) -> None:
@@ -121,7 +168,7 @@ async def test_node_writes_its_own_node_only(plugin: NodeRestriction) -> None:
 
 async def test_node_changes_neither_protected_labels_nor_taints(plugin: NodeRestriction) -> None:
     label = {"node-restriction.kubernetes.io/team": "a"}
-    with pytest.raises(Forbidden, match=r"not allowed to modify labels: node-restriction.kubernetes.io/team"):
+    with pytest.raises(Forbidden, match=r"set the following labels on Create: node-restriction.kubernetes.io/team"):
         await create(plugin, node("n1", labels=label), user=NODE)
     with pytest.raises(Forbidden, match="not allowed to modify labels"):
         await update(plugin, node("n1", labels=label), node("n1"), user=NODE)
@@ -129,6 +176,53 @@ async def test_node_changes_neither_protected_labels_nor_taints(plugin: NodeRest
     tainted = {**node("n1"), "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
     with pytest.raises(Forbidden, match="not allowed to modify taints"):
         await update(plugin, tainted, node("n1"), user=NODE)
+
+
+@pytest.mark.parametrize(
+    ("label", "allowed"),
+    [
+        ("node-role.kubernetes.io/control-plane", False),
+        ("team.node-restriction.kubernetes.io/a", False),
+        ("kubernetes.io/cluster-service", False),
+        ("example.k8s.io/x", False),
+        ("kubernetes.io/hostname", True),
+        ("topology.kubernetes.io/zone", True),
+        ("node.kubernetes.io/instance-type", True),
+        ("gpu.node.kubernetes.io/x", True),
+        ("example.com/x", True),
+        ("zone", True),
+        ("evilkubernetes.io/x", True),
+    ],
+)
+async def test_node_sets_no_labels_that_mean_something_to_the_cluster(
+    plugin: NodeRestriction, label: str, allowed: bool
+) -> None:
+    attempts = (
+        create(plugin, node("n1", labels={label: "a"}), user=NODE),
+        update(plugin, node("n1"), node("n1", labels={label: "a"}), user=NODE),
+        update(plugin, node("n1", labels={label: "a"}), node("n1", labels={label: "b"}), user=NODE),
+        update(plugin, node("n1", labels={label: "a"}), node("n1"), user=NODE, subresource="status"),
+    )
+    for attempt in attempts:
+        if allowed:
+            await attempt
+        else:
+            with pytest.raises(Forbidden, match=f"is not allowed to .*labels.*: {label}"):
+                await attempt
+
+
+async def test_node_does_not_let_itself_be_collected(plugin: NodeRestriction) -> None:
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "1"}
+    orphan = node("n1", ownerReferences=[gone])
+    for attempt in (
+        create(plugin, orphan, user=NODE),
+        update(plugin, node("n1"), orphan, user=NODE),
+        update(plugin, node("n1"), orphan, user=NODE, subresource="status"),
+        update(plugin, orphan, node("n1"), user=NODE),
+    ):
+        with pytest.raises(Forbidden, match='node "n1" is not allowed to modify ownerReferences'):
+            await attempt
+    await update(plugin, orphan, orphan, user=NODE)
 
 
 async def test_node_writes_its_own_lease_only(plugin: NodeRestriction) -> None:
@@ -215,3 +309,10 @@ async def test_driver_can_be_exempted() -> None:
         binding("any", "any", account_subject("gpu", "drivers")),
     )
     await create(plugin, slice_("c"), user=driver("n1"))
+
+
+async def test_a_wildcard_does_not_lift_the_confinement() -> None:
+    """Only the verb by its name does, and whoever holds everything by wildcard cannot hand it on."""
+    everything = (role("root", rule("*", "*", "*")), binding("root", "root", account_subject("gpu", "drivers")))
+    with pytest.raises(Forbidden, match="may not modify cluster resourceslices"):
+        await create(confined(*everything), slice_("c"), user=driver("n1"))

@@ -5,12 +5,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from dray.api.resources import BY_TYPE
+from dray.api.types.core import Node, Pod
 from dray.apiserver.admission import Admission, AdmissionRequest, Chain
 from dray.apiserver.admission.plugins import default_chain
-from dray.apiserver.authorization import Union
-from dray.apiserver.authorization.rbac import Rbac
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.security.authorization.rbac import Rbac
 from tests.apiserver.admission.writing import about
-from tests.apiserver.reading import Objects, pod
+from tests.apiserver.reading import Objects, node, pod
 
 
 def made(disabled: tuple[str, ...] = ()) -> Chain:
@@ -97,3 +99,30 @@ async def test_after_a_conflict_only_writes_are_decided_anew() -> None:
     await chain.aclose()
     assert log == ["validate a", "write a", "close a"]
     await asked.release()
+
+
+class Configured(Recorder):
+    configured_by = (Node,)
+    reads = (Node,)
+
+
+async def test_plugin_is_left_out_while_nothing_tells_it_what_to_do() -> None:
+    log: list[str] = []
+    objects = Objects()
+    chain = Chain([Configured("a", log)], objects)
+
+    async def asked() -> list[str]:
+        request = about("CREATE", pod("p"))
+        log.clear()
+        await chain.admit(request)
+        await chain.validate(request)
+        await request.release()
+        return [*log]
+
+    assert await asked() == []
+    assert chain.reads(Pod, "CREATE") == ()
+    objects.put(node("n"))
+    assert await asked() == ["admit a", "validate a", "release a"]
+    assert chain.reads(Pod, "CREATE") == (BY_TYPE[Node],)
+    objects.remove(Node, "", "n")
+    assert await asked() == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -11,16 +13,16 @@ from dray.api.errors import ApiError, Forbidden
 from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from dray.api.types.core import Binding, ObjectReference, Pod
+from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.admission.conditions import SECONDS
 from dray.apiserver.admission.policies import ValidatingPolicies
-from dray.apiserver.authorization import Union
-from dray.apiserver.authorization.rbac import Rbac
-from dray.apiserver.user import ADMIN, NODE_NAME, User, service_account_user
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.security.authorization.rbac import Rbac
+from dray.apiserver.security.user import ADMIN, NODE_NAME, User, service_account_user
 from tests.apiserver.admission.writing import create, delete, update
 from tests.apiserver.reading import Objects, binding, claim, exactly, namespace, pod, role, rule, slice_, user_subject
 
-Tree = dict[str, Any]
 GROUP = "admissionregistration.k8s.io/v1"
 EVERYTHING = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*", "*/*"]}
 JANE = User("jane", groups=("devs",))
@@ -306,9 +308,34 @@ async def test_an_annotation_that_cannot_be_made_refuses() -> None:
 async def test_an_expression_that_runs_away_is_stopped() -> None:
     numbers = f"{list(range(400))}"
     endless = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, {numbers}.all(d, a + b + c + d >= 0))))"
-    message = await says(create(plugin(policy(endless), bound()), pod("x")))
+    async with aclosing(plugin(policy(endless), bound())) as asked:
+        message = await says(create(asked, pod("x")))
     assert message.endswith(("operation interrupted", "actual cost limit exceeded"))
     assert SECONDS <= 1
+
+
+async def test_what_takes_long_is_evaluated_in_another_process_with_the_same_verdict() -> None:
+    numbers = f"{list(range(25))}"
+    slow = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+    checks = policy(
+        f"{slow} && object.metadata.name == 'good'", f"{slow} && namespaceObject.metadata.name == 'default'"
+    )
+    warning = bound(actions=("Warn",))
+    async with aclosing(plugin(checks, bound(), namespace("default"))) as asked:
+        await create(asked, pod("good"))
+        assert (await says(create(asked, pod("bad")))).startswith("failed expression: [0, 1")
+        assert asked._background.is_ready
+    async with aclosing(plugin(checks, warning, namespace("default"))) as asked:
+        assert len((await create(asked, pod("bad"))).warnings) == 1
+
+
+async def test_an_evaluation_that_takes_long_does_not_hold_the_event_loop() -> None:
+    numbers = f"{list(range(60))}"
+    slow = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+    async with aclosing(plugin(policy(slow, slow), bound())) as asked:
+        began = time.thread_time()
+        await says(create(asked, pod("x")))
+        assert time.thread_time() - began < 0.2
 
 
 # Variables, namespace, user, authorizer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import ApiError
-from dray.apiserver.certificates import Keys
+from dray.apiserver.security.certificates import Keys
 from tests.apiserver.asking import PODS, Asker, HttpAsker, claim, created, pod, serving
 from tests.apiserver.reading import slice_
 

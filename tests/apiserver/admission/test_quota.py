@@ -12,9 +12,9 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import ConfigMap, ResourceQuota
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.quota import Quota
-from dray.apiserver.commits import Commits
-from dray.apiserver.reader import many, one
-from dray.apiserver.storage import Storage, decode, written
+from dray.apiserver.read.reader import many, one
+from dray.apiserver.read.storage import Storage, decode, written
+from dray.apiserver.write.commits import Commits
 from dray.store import Cache, MemoryLog
 from tests.apiserver.admission.writing import about, create, update
 from tests.apiserver.reading import Objects, claim, exactly, pod

@@ -6,9 +6,9 @@ import pytest
 
 from dray.api.errors import Forbidden
 from dray.apiserver.admission.roles import RoleEscalation
-from dray.apiserver.authorization import Union
-from dray.apiserver.authorization.rbac import Rbac
-from dray.apiserver.user import ADMIN, User
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.security.authorization.rbac import Rbac
+from dray.apiserver.security.user import ADMIN, User
 from tests.apiserver.admission.writing import create, update
 from tests.apiserver.reading import Objects, binding, role, rule, user_subject
 
@@ -101,3 +101,71 @@ async def test_aggregation_is_for_cluster_admins() -> None:
 
 async def test_masters_are_not_asked() -> None:
     await create(plugin(), role("r", rule("*", "*", "*")), user=ADMIN)
+
+
+GATHER = "rbac.authorization.k8s.io/aggregate-to-view"
+
+
+def gathering(name: str, label: str = GATHER, **metadata: Any) -> dict[str, Any]:
+    selectors = {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}
+    return role(name, metadata=metadata, aggregationRule=selectors)
+
+
+def clustered(*rules: dict[str, Any]) -> RoleEscalation:
+    """Jane holds these rules in the whole cluster, where view gathers roles, and auditor gathers view."""
+    objects = Objects(
+        role("janes", *rules),
+        binding("janes", "janes", user_subject("jane")),
+        role("root", rule("*", "*", "*")),
+        gathering("view", labels={"to-auditor": "true"}),
+        gathering("auditor", "to-auditor"),
+        role("pods", rule("get", "pods"), metadata={"labels": {GATHER: "true"}}),
+    )
+    rbac = Rbac(objects)
+    return RoleEscalation(Union(rbac), rbac)
+
+
+async def test_a_label_that_lets_a_role_be_gathered_is_a_grant() -> None:
+    root = role("root", rule("*", "*", "*"))
+    labelled = role("root", rule("*", "*", "*"), metadata={"labels": {GATHER: "true"}})
+    patcher = clustered(rule("patch update get", "clusterroles", RBAC))
+    with pytest.raises(Forbidden, match="not currently held"):
+        await update(patcher, root, labelled, user=JANE)
+    await update(patcher, labelled, root, user=JANE)
+    await update(patcher, root, role("root", rule("*", "*", "*"), metadata={"labels": {"a": "b"}}), user=JANE)
+    harmless, gathered = (
+        role("r", rule("get", "pods"), metadata={"labels": labels}) for labels in ({}, {GATHER: "true"})
+    )
+    await update(clustered(rule("get", "pods")), harmless, gathered, user=JANE)
+
+
+async def test_escalate_on_every_role_that_grows_is_the_exception() -> None:
+    root = role("root", rule("*", "*", "*"))
+    labelled = role("root", rule("*", "*", "*"), metadata={"labels": {GATHER: "true"}})
+    with pytest.raises(Forbidden, match="not currently held"):
+        await update(clustered(rule("escalate", "clusterroles", RBAC, "root view")), root, labelled, user=JANE)
+    await update(clustered(rule("escalate", "clusterroles", RBAC, "view auditor")), root, labelled, user=JANE)
+
+
+async def test_what_a_gathering_role_gathers_counts_when_it_is_gathered_itself() -> None:
+    everything = gathering("everything", "", labels={})
+    everything["aggregationRule"] = {"clusterRoleSelectors": [{}]}
+    labelled = {**everything, "metadata": {"name": "everything", "labels": {GATHER: "true"}}}
+    with pytest.raises(Forbidden, match="not currently held"):
+        await update(clustered(rule("get", "pods")), everything, labelled, user=JANE)
+
+
+async def test_taking_an_aggregation_rule_away_needs_everything() -> None:
+    view = gathering("view", labels={"to-auditor": "true"})
+    stripped = role("view", metadata=view["metadata"])
+    with pytest.raises(Forbidden, match="must have cluster-admin privileges to use an aggregationRule"):
+        await update(clustered(rule("get", "pods")), view, stripped, user=JANE)
+    await update(clustered(rule("escalate", "clusterroles", RBAC, "view")), view, stripped, user=JANE)
+
+
+async def test_a_wildcard_does_not_cover_a_verb_that_lifts_a_confinement() -> None:
+    exempt = role("r", rule("publish-for-any-node", "resourceslices", "resource.k8s.io"), namespace="default")
+    names_it = rule("get publish-for-any-node", "resourceslices", "resource.k8s.io")
+    await create(plugin(names_it), exempt, user=JANE)
+    with pytest.raises(Forbidden, match="not currently held"):
+        await create(plugin(rule("*", "resourceslices", "resource.k8s.io")), exempt, user=JANE)

@@ -10,18 +10,17 @@ import pytest
 from aiohttp import web
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError
+from dray.api.wire import Tree
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.webhooks import Unprocessable, ValidatingWebhooks
-from dray.apiserver.authorization import Union
-from dray.apiserver.authorization.rbac import Rbac
-from dray.apiserver.certificates import Keys
-from dray.apiserver.user import User
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.security.authorization.rbac import Rbac
+from dray.apiserver.security.certificates import Keys
+from dray.apiserver.security.user import User
 from tests.apiserver.admission.hooking import RULE, Answer, Hook, hooking
 from tests.apiserver.admission.writing import about, create, delete, update
 from tests.apiserver.reading import Objects, binding, claim, exactly, namespace, pod, role, rule, slice_, user_subject
 from tests.waiting import within
-
-Tree = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +164,7 @@ async def test_server_of_another_authority_is_not_believed(hook: Hook, plugin: M
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        ({"service": {"namespace": "ns", "name": "hook"}}, "refers to service ns/hook, which this server cannot reach"),
+        ({"service": {"namespace": "ns", "name": "hook"}}, 'service "hook" not found'),
         ({"url": "https://127.0.0.1:1/check"}, "Connect call failed"),
         ({"url": "https://127.0.0.1:1/check", "caBundle": "bm8="}, "the CA bundle cannot be read"),
     ],

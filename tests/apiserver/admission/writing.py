@@ -4,10 +4,9 @@ from typing import Any
 
 from dray.api.decode import to_object
 from dray.api.resources import BY_KIND, Resource
+from dray.api.wire import Tree
 from dray.apiserver.admission import AdmissionRequest, Chain, Operation, Plugin
-from dray.apiserver.user import ADMIN, User
-
-Tree = dict[str, Any]
+from dray.apiserver.security.user import ADMIN, User
 
 
 def resource_of(tree: Tree) -> Resource:

@@ -12,7 +12,7 @@ from dray.api.errors import Invalid, forbidden
 from dray.api.types.core import Namespace
 from dray.api.types.resource import DeviceRequest, ResourceClaim, ResourceClaimTemplate
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.reader import Reader, one
+from dray.apiserver.read.reader import Reader, one
 
 LABEL = "resource.kubernetes.io/admin-access"
 

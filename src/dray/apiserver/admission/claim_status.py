@@ -1,7 +1,8 @@
 """Who may write which part of a claim's status: allocations and reservations are not for drivers, nor another driver's devices.
 
-Beside `resourceclaims/status`, whoever changes an allocation or a reservation needs its verb on `resourceclaims/binding`,
-for the whole cluster. Whoever changes what is said about devices needs `arbitrary-node:VERB` on `resourceclaims/driver`
+Beside `resourceclaims/status`, whoever changes an allocation needs its verb on `resourceclaims/binding` for the whole
+cluster, since devices are the cluster's. Whoever changes reservations alone, as the owner of a workload does in the end,
+needs it in the namespace of the claim. Whoever changes what is said about devices needs `arbitrary-node:VERB` on `resourceclaims/driver`
 with the name of the driver, in the namespace of the claim; for a service account on the one node that the claim is
 allocated for, `associated-node:VERB` will do. What is said about a device that is not allocated any more goes with the
 allocation. Neither subresource exists: they are names of rights.
@@ -12,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+from dray.api.allocations import node_of
 from dray.api.errors import FieldError, Invalid, forbidden
 from dray.api.resources import DRA
-from dray.api.types.resource import AllocatedDeviceStatus, AllocationResult, ResourceClaim, ResourceClaimStatus
+from dray.api.types.resource import AllocatedDeviceStatus, ResourceClaim, ResourceClaimStatus
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.authorization import Attributes, Union
-from dray.apiserver.authorization import forbidden as refusal
-from dray.apiserver.user import MASTERS, NODE_NAME, User
+from dray.apiserver.security.authorization import Attributes, Union
+from dray.apiserver.security.authorization import forbidden as refusal
+from dray.apiserver.security.user import MASTERS, NODE_NAME, User
 
 ASSOCIATED, ARBITRARY = "associated-node:", "arbitrary-node:"
 _CLAIMS = "resourceclaims"
@@ -47,10 +49,13 @@ class ClaimStatusRights(Admission):
     ) -> Iterator[FieldError]:
         if new.allocation == old.allocation and new.reservedFor == old.reservedFor:
             return
-        refused = self._refused(request.user, Attributes(request.verb, DRA, _CLAIMS, "binding"))
+        is_allocation = new.allocation != old.allocation
+        namespace = "" if is_allocation else request.namespace
+        refused = self._refused(request.user, Attributes(request.verb, DRA, _CLAIMS, "binding", namespace))
         if refused:
+            changed = "status.allocation or status.reservedFor" if is_allocation else "status.reservedFor"
             what = f'resource="resourceclaims/binding", verb="{request.verb}" permission'
-            text = f"changing status.allocation or status.reservedFor requires {what}: {refused}"
+            text = f"changing {changed} requires {what}: {refused}"
             yield forbidden("status", text)
 
     def _devices(
@@ -58,7 +63,7 @@ class ClaimStatusRights(Admission):
     ) -> Iterator[FieldError]:
         if new.devices == old.devices:
             return
-        prefixes = (ASSOCIATED, ARBITRARY) if _is_on(request.user, _node_of(new.allocation)) else (ARBITRARY,)
+        prefixes = (ASSOCIATED, ARBITRARY) if _is_on(request.user, node_of(new.allocation)) else (ARBITRARY,)
         verbs = [prefix + request.verb for prefix in prefixes]
         for driver in sorted(_changed_drivers(new, old)):
             questions = (Attributes(verb, DRA, _CLAIMS, "driver", request.namespace, driver) for verb in verbs)
@@ -85,16 +90,6 @@ def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> set[
 
 def _key(one: AllocatedDeviceStatus) -> Key:
     return one.driver, one.pool, one.device, one.shareID or ""
-
-
-def _node_of(allocation: AllocationResult | None) -> str:
-    """The one node that an allocation is for; empty if it names none, or several."""
-    terms = allocation.nodeSelector.nodeSelectorTerms if allocation and allocation.nodeSelector else ()
-    if len(terms) != 1 or terms[0].matchExpressions or len(terms[0].matchFields) != 1:
-        return ""
-    field = terms[0].matchFields[0]
-    is_one = field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1
-    return field.values[0] if is_one else ""
 
 
 def _is_on(user: User, node: str) -> bool:

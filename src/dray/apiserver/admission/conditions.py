@@ -13,9 +13,27 @@ from dray.api.types.admissionregistration import MatchCondition
 from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.errors import Interrupted
 from dray.cel.expression import Expression
+from dray.cel.limits import Interrupt, at
 from dray.cel.values import Value
 
+QUICK = 0.01  # seconds of the thread's processor that the event loop spends on a policy
 SECONDS = 1.0  # what Kubernetes means its budget of cost to come to
+
+
+class TooSlow(Interrupted):
+    """An evaluation takes longer than the event loop can wait; it is neither a failure nor a result."""
+
+
+def quickly() -> Interrupt:
+    """Ends with TooSlow what holds the event loop for long."""
+    ends = time.thread_time() + QUICK
+
+    def interrupt() -> bool:
+        if time.thread_time() > ends:
+            raise TooSlow
+        return False
+
+    return interrupt
 
 
 class ConditionsFailed(Exception):
@@ -28,11 +46,13 @@ class Conditions:
     def __init__(self, conditions: Iterable[MatchCondition], compiler: Compiler) -> None:
         self._expressions = [compiler.compile("condition", condition.expression) for condition in conditions]
 
-    def hold(self, read: Read) -> bool:
+    def hold(self, read: Read, interrupt: Interrupt | None = None) -> bool:
         """Whether all hold; `read` gives the request's values by the names of variables. Raises ConditionsFailed."""
         if not self._expressions:
             return True
-        evaluation = Evaluation(_without_namespace(read), {}, CONDITIONS_BUDGET, time.monotonic() + SECONDS)
+        evaluation = Evaluation(
+            _without_namespace(read), {}, CONDITIONS_BUDGET, interrupt or at(time.monotonic() + SECONDS)
+        )
         errors = []
         for expression in self._expressions:
             try:
@@ -54,6 +74,8 @@ def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str
         return None, f"compilation error: {expression.error.detail}"
     try:
         result = evaluation.evaluate(expression)
+    except TooSlow:
+        raise
     except Interrupted as error:
         return None, f"expression '{expression.text}' resulted in error: {error}"
     if result.error is not None:

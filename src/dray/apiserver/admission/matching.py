@@ -19,8 +19,8 @@ from dray.api.types.core import Namespace
 from dray.api.types.meta import LabelSelector, ObjectMeta
 from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest
-from dray.apiserver.discovery import SUBRESOURCES, Subresource
-from dray.apiserver.reader import Reader, one
+from dray.apiserver.read.reader import Reader, one
+from dray.apiserver.wire.discovery import SUBRESOURCES, Subresource
 
 Rule = RuleWithOperations | NamedRuleWithOperations
 OPTIONS_KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}

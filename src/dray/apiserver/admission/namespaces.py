@@ -14,8 +14,8 @@ from dray.api.errors import Forbidden, not_found
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Namespace
 from dray.apiserver.admission import Admission, AdmissionRequest, Write
-from dray.apiserver.authorization.bootstrap import NAMESPACES, namespace_defaults
-from dray.apiserver.reader import Reader, one
+from dray.apiserver.read.reader import Reader, one
+from dray.apiserver.security.authorization.bootstrap import NAMESPACES, namespace_defaults
 
 
 class NamespaceLifecycle(Admission):

@@ -16,14 +16,24 @@ from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod, ServiceAccount
 from dray.api.types.resource import ResourceSlice
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.admission.service_accounts import MIRROR
-from dray.apiserver.authorization import Attributes, Union
-from dray.apiserver.authorization.node import LEASES_NAMESPACE
-from dray.apiserver.reader import Reader, one
-from dray.apiserver.user import NODE_NAME
+from dray.apiserver.read.reader import Reader, one
+from dray.apiserver.security.authorization import ANY_NODE, Attributes, Union, references
+from dray.apiserver.security.authorization.node import LEASES_NAMESPACE, MIRROR
+from dray.apiserver.security.user import NODE_NAME
 
-PROTECTED_LABELS = "node-restriction.kubernetes.io/"  # for administrators to keep pods off compromised nodes
-ANY_NODE = "publish-for-any-node"
+PROTECTED_LABELS = "node-restriction.kubernetes.io"  # for administrators to keep pods off compromised nodes
+_KUBERNETES = ("kubernetes.io", "k8s.io")  # what stands below these means something to the cluster
+_NODES_OWN = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_NODES_OWN_LABELS = frozenset(
+    f"{domain}/{name}"
+    for domain, names in {
+        "kubernetes.io": ("hostname", "os", "arch"),
+        "beta.kubernetes.io": ("os", "arch", "instance-type"),
+        "topology.kubernetes.io": ("zone", "region"),
+        "failure-domain.beta.kubernetes.io": ("zone", "region"),
+    }.items()
+    for name in names
+)
 
 
 class NodeRestriction(Admission):
@@ -44,6 +54,8 @@ class NodeRestriction(Admission):
                 self._check_eviction(request, node)
             else:
                 _check_pod(request, node)
+                if request.operation == "CREATE" and not request.subresource:
+                    self._check_owner(request, node)
         elif request.concerns(Node):
             _check_node(request, node)
         elif request.concerns(ResourceSlice):
@@ -52,6 +64,23 @@ class NodeRestriction(Admission):
             _check_lease(request, node)
         elif request.concerns(ServiceAccount) and request.subresource == "token":
             self._check_token(request, node)
+
+    def _check_owner(self, request: AdmissionRequest, node: str) -> None:
+        """A pod that a node creates is the node's own, and goes with it."""
+        owners = cast(Pod, request.object).metadata.ownerReferences
+        itself = [(owner.apiVersion, owner.kind, owner.name) == ("v1", "Node", node) for owner in owners]
+        if itself != [True]:
+            raise request.forbidden(f'node "{node}" can only create pods with an owner reference set to itself')
+        if not owners[0].controller:
+            raise request.forbidden(
+                f'node "{node}" can only create pods with a controller owner reference set to itself'
+            )
+        if owners[0].blockOwnerDeletion:
+            raise request.forbidden(f'node "{node}" must not set blockOwnerDeletion on an owner reference')
+        found = one(self._reader, Node, "", node)
+        expected = found.metadata.uid if found else ""
+        if owners[0].uid != expected:
+            raise request.forbidden(f"node {node} UID mismatch: expected {expected} got {owners[0].uid}")
 
     def _check_eviction(self, request: AdmissionRequest, node: str) -> None:
         pod = one(self._reader, Pod, request.namespace, request.name)
@@ -106,6 +135,8 @@ def _check_pod(request: AdmissionRequest, node: str) -> None:
             )
         if new and new.spec.nodeName != node:
             raise request.forbidden(f'node "{node}" can only create pods with spec.nodeName set to itself')
+        if new and (named := references.first(new)):
+            raise request.forbidden(f'node "{node}" can not create pods that reference {named}')
     elif old and old.spec.nodeName != node:
         verb = "delete" if request.operation == "DELETE" else "update status for"
         raise request.forbidden(f'node "{node}" can only {verb} pods with spec.nodeName set to itself')
@@ -135,11 +166,28 @@ def _check_node(request: AdmissionRequest, node: str) -> None:
     if new is None:
         return
     before = old.metadata.labels if old else {}
-    changed = sorted(label for label, _ in before.items() ^ new.metadata.labels.items() if PROTECTED_LABELS in label)
-    if changed:
-        raise request.forbidden(f'node "{node}" is not allowed to modify labels: {", ".join(dict.fromkeys(changed))}')
+    changed = {label for label, _ in before.items() ^ new.metadata.labels.items()}
+    if refused := sorted(label for label in changed if not _may_set(label)):
+        what = "modify labels" if old else "set the following labels on Create"
+        raise request.forbidden(f'node "{node}" is not allowed to {what}: {", ".join(refused)}')
+    if (old.metadata.ownerReferences if old else ()) != new.metadata.ownerReferences:
+        # Garbage collection deletes what lost its owners, and a node that registers again has no taints.
+        raise request.forbidden(f'node "{node}" is not allowed to modify ownerReferences')
     if old and old.spec.taints != new.spec.taints:
         raise request.forbidden(f'node "{node}" is not allowed to modify taints')
+
+
+def _may_set(label: str) -> bool:
+    """Whether a node decides about a label of its own, by Kubernetes' rule: not if it has a meaning for the cluster."""
+    domain = label.rpartition("/")[0]
+    if _within(domain, PROTECTED_LABELS):
+        return False
+    ours = label in _NODES_OWN_LABELS or any(_within(domain, own) for own in _NODES_OWN)
+    return ours or not any(_within(domain, reserved) for reserved in _KUBERNETES)
+
+
+def _within(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith("." + parent)
 
 
 def _check_slice(request: AdmissionRequest, node: str) -> None:

@@ -13,6 +13,8 @@ from dray.api.gates import FeatureGates
 from dray.apiserver.admission import Chain, Plugin
 from dray.apiserver.admission.admin_access import AdminAccess
 from dray.apiserver.admission.claim_status import ClaimStatusRights
+from dray.apiserver.admission.limit_ranges import LimitRanger
+from dray.apiserver.admission.mutating_webhooks import MutatingWebhooks
 from dray.apiserver.admission.namespaces import NamespaceDefaults, NamespaceLifecycle
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
 from dray.apiserver.admission.policies import ValidatingPolicies
@@ -21,13 +23,15 @@ from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.quota import Quota
 from dray.apiserver.admission.roles import RoleEscalation
 from dray.apiserver.admission.service_accounts import ServiceAccountAdmission
+from dray.apiserver.admission.signing_requests import SigningRequester
+from dray.apiserver.admission.storage_classes import DefaultStorageClass
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
 from dray.apiserver.admission.webhooks import ValidatingWebhooks
-from dray.apiserver.authorization import Union
-from dray.apiserver.authorization.rbac import Rbac
-from dray.apiserver.reader import Reader
+from dray.apiserver.read.reader import Reader
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.security.authorization.rbac import Rbac
 
-ALWAYS = ("DRAAdminAccess", "DRAClaimStatus", "NodeSlices", "RoleEscalation")
+ALWAYS = ("DRAAdminAccess", "DRAClaimStatus", "NodeSlices", "RoleEscalation", "SigningRequester")
 
 
 def default_chain(
@@ -43,9 +47,13 @@ def default_chain(
     """All plugins but the disabled ones. Raises ValueError for a name that is unknown or cannot be disabled."""
     plugins: list[Plugin] = [
         NamespaceLifecycle(reader),
+        LimitRanger(reader),
         ServiceAccountAdmission(reader),
         Priority(reader),
         DefaultTolerationSeconds(),
+        DefaultStorageClass(reader),
+        SigningRequester(),
+        MutatingWebhooks(reader, authorizer, gates),
         NodeRestriction(reader),
         NodeSlices(authorizer),
         RoleEscalation(authorizer, rbac),
@@ -55,9 +63,9 @@ def default_chain(
         PoolStatusLimit(reader, pool_status),
         ValidatingWebhooks(reader, authorizer),
         NamespaceDefaults(reader, root_ca),
-        Quota(reader),
+        Quota(reader, serves_extended=gates.served("DRAExtendedResource")),
     ]
     names = set(disabled)
     if kept := names.intersection(ALWAYS):
         raise ValueError(f"admission plugins that cannot be disabled: {', '.join(sorted(kept))}")
-    return Chain(plugins).without(names)
+    return Chain(plugins, reader).without(names)

@@ -16,13 +16,15 @@ from dray.api.types.admissionregistration import (
 )
 from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest, Operation
+from dray.apiserver.admission.conditions import TooSlow, quickly
 from dray.apiserver.admission.matching import matched_version, rule_matches, selected
-from dray.apiserver.admission.policy_judgement import Policy, Refusal, Verdict
+from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, Refusal, Verdict
 from dray.apiserver.admission.policy_params import Params, ParamsError, ParamSource
 from dray.apiserver.admission.policy_view import View
 from dray.apiserver.admission.webhooks import Unprocessable
-from dray.apiserver.authorization import Union
-from dray.apiserver.reader import Reader
+from dray.apiserver.read.reader import Reader
+from dray.apiserver.security.authorization import Union
+from dray.cel.values import Value
 
 _DENIALS: Mapping[str, type[ApiError]] = {
     "Forbidden": Forbidden,
@@ -33,6 +35,18 @@ _DENIALS: Mapping[str, type[ApiError]] = {
 
 Binding = ValidatingAdmissionPolicyBinding
 Sort = tuple[type[Wire], Operation, str, str]  # what rules distinguish requests by, but for the object's name
+
+
+Asked = tuple[str, str, int]  # policy, binding, and which of its parameters
+_VALUES = ("object", "oldObject", "request", "namespaceObject", "params")  # that a policy can see without an authorizer
+
+
+class Elsewhere(Exception):
+    """A verdict takes too long to be found out on the event loop."""
+
+    def __init__(self, asked: Asked, judging: PolicyJudging) -> None:
+        self.asked = asked
+        self.judging = judging
 
 
 class Bound(NamedTuple):
@@ -72,10 +86,10 @@ class Enforcement:
         ]
         self._concerned: dict[Sort, tuple[Bound, ...]] = {}
 
-    def check(self, request: AdmissionRequest) -> None:
-        """Warn about the request, or refuse it by raising an ApiError."""
+    def check(self, request: AdmissionRequest, known: Mapping[Asked, Verdict]) -> None:
+        """Warn about the request, or refuse it by raising an ApiError; raises Elsewhere for a verdict that takes long."""
         views: dict[str, View] = {}
-        denials = [denial for bound in self._about(request) for denial in self._denials(bound, request, views)]
+        denials = [denial for bound in self._about(request) for denial in self._denials(bound, request, views, known)]
         if denials:
             raise _denied(request, denials[0])
 
@@ -87,7 +101,9 @@ class Enforcement:
             found = self._concerned[sort] = tuple(bound for bound in self._bound if _may_concern(bound, request))
         return found
 
-    def _denials(self, bound: Bound, request: AdmissionRequest, views: dict[str, View]) -> Iterator[Denial]:
+    def _denials(
+        self, bound: Bound, request: AdmissionRequest, views: dict[str, View], known: Mapping[Asked, Verdict]
+    ) -> Iterator[Denial]:
         policy = bound.policy
         version = _matched(policy.spec.matchConstraints, request, self._reader)
         if version is None:
@@ -103,10 +119,16 @@ class Enforcement:
             yield from (Denial(policy.name, "", refusal) for refusal in failure)
             return
         for binding in bound.bindings:
-            yield from self._bound_denials(policy, binding, source, request, view)
+            yield from self._bound_denials(policy, binding, source, request, view, known)
 
     def _bound_denials(
-        self, policy: Policy, binding: Binding, source: ParamSource | None, request: AdmissionRequest, view: View
+        self,
+        policy: Policy,
+        binding: Binding,
+        source: ParamSource | None,
+        request: AdmissionRequest,
+        view: View,
+        known: Mapping[Asked, Verdict],
     ) -> Iterator[Denial]:
         name, match = binding.metadata.name, binding.spec.matchResources
         if match is not None and _matched(match, request, self._reader) is None:
@@ -117,8 +139,9 @@ class Enforcement:
             failure = policy.failure(f"failed to configure binding: {error}")
             yield from (Denial(policy.name, name, refusal) for refusal in failure)
             return
-        for one in params:
-            verdict = _judged(policy, view, one)
+        for number, one in enumerate(params):
+            asked = policy.name, name, number
+            verdict = known.get(asked) or _judged(policy, view, one, asked)
             if "Warn" in binding.spec.validationActions:
                 told = f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding '{name}'"
                 request.warnings.extend(f"{told}: {refusal.message}" for refusal in verdict.refusals)
@@ -126,8 +149,16 @@ class Enforcement:
             yield from (Denial(policy.name, name, refusal) for refusal in (*denying, *verdict.faults))
 
 
-def _judged(policy: Policy, view: View, params: Params) -> Verdict:
-    return policy.judge(lambda name: params if name == "params" else view.read(name))
+def _judged(policy: Policy, view: View, params: Params, asked: Asked) -> Verdict:
+    def read(name: str) -> Value:
+        return params if name == "params" else view.read(name)
+
+    if policy.asks_authorizer:
+        return policy.judge(read)
+    try:
+        return policy.judge(read, quickly())
+    except TooSlow:
+        raise Elsewhere(asked, PolicyJudging(policy.source, {name: read(name) for name in _VALUES})) from None
 
 
 def _may_concern(bound: Bound, request: AdmissionRequest) -> bool:

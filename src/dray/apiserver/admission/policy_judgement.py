@@ -1,7 +1,7 @@
 """A compiled admission policy, and what it says about a request.
 
 An expression that has no value counts as a refusal or not, as the policy's failure policy says. An evaluation ends when
-it has cost too much, as in Kubernetes, or taken too long: the server answers nobody else meanwhile.
+it has cost too much, as in Kubernetes, or taken too long. One that takes more than 10 ms is made in another process.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, Validation
 from dray.apiserver.admission.conditions import SECONDS, Conditions, ConditionsFailed, evaluate
 from dray.cel.admission import BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.expression import Expression
+from dray.cel.limits import Interrupt, at
+from dray.cel.values import Value
 
 LONGEST_MESSAGE = 5 * 1024
 INVALID = "Invalid"
@@ -43,6 +47,8 @@ class Policy:
     """A policy whose expressions are compiled."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy) -> None:
+        self.source = policy
+        self.asks_authorizer = b"authorizer" in msgspec.json.encode(policy.spec)  # what users may do is known here only
         spec = self.spec = policy.spec
         self.name = policy.metadata.name
         self._ignores_failures = spec.failurePolicy == "Ignore"
@@ -65,14 +71,14 @@ class Policy:
         """The refusal that a failure amounts to, if it does."""
         return [] if self._ignores_failures else [Refusal(text)]
 
-    def judge(self, read: Read) -> Verdict:
+    def judge(self, read: Read, interrupt: Interrupt | None = None) -> Verdict:
         """What the policy says; `read` gives the request's values by the names of variables."""
         try:
-            if not self._conditions.hold(read):
+            if not self._conditions.hold(read, interrupt):
                 return Verdict([], [])
-            deadline = time.monotonic() + SECONDS
-            refusals = list(self._refusals(Evaluation(read, self._variables, BUDGET, deadline)))
-            faults = list(self._faults(Evaluation(read, self._variables, BUDGET, deadline)))
+            interrupt = interrupt or at(time.monotonic() + SECONDS)
+            refusals = list(self._refusals(Evaluation(read, self._variables, BUDGET, interrupt)))
+            faults = list(self._faults(Evaluation(read, self._variables, BUDGET, interrupt)))
         except (ConditionsFailed, OutOfBudget) as error:
             return Verdict(self.failure(str(error)), [])
         return Verdict(refusals, faults)
@@ -91,6 +97,27 @@ class Policy:
             _, error = evaluate(evaluation, annotation)
             if error is not None:
                 yield from self.failure(error)
+
+
+class PolicyJudging:
+    """A judgement that another process makes, from the values that a policy can see."""
+
+    def __init__(self, policy: ValidatingAdmissionPolicy, values: dict[str, Value]) -> None:
+        self._policy = policy
+        self._values = values
+        self.verdict: Verdict | None = None
+
+    def run(self, interrupt: Interrupt) -> bool:
+        """It has its own limit, in seconds of the processor, and is not made in parts."""
+        ends = time.thread_time() + SECONDS
+        self.verdict = Policy(self._policy).judge(self._values.__getitem__, lambda: time.thread_time() > ends)
+        return True
+
+    def found(self) -> Verdict | None:
+        return self.verdict
+
+    def accept(self, found: Verdict | None) -> None:
+        self.verdict = found
 
 
 def _message(evaluation: Evaluation, check: _Check) -> str:

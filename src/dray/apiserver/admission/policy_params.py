@@ -9,7 +9,7 @@ from dray.api.selectors import label_selector
 from dray.api.types.admissionregistration import ParamKind, ParamRef
 from dray.api.wire import Wire
 from dray.apiserver.admission.matching import shown
-from dray.apiserver.reader import Reader
+from dray.apiserver.read.reader import Reader
 
 Params = dict[str, Any] | None
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from dray.api.types.core import Namespace
-from dray.api.wire import Wire
+from dray.api.wire import Tree, Wire
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.matching import as_tree, described, presented
-from dray.apiserver.authorization import Attributes, Union
-from dray.apiserver.reader import Reader, one
-from dray.apiserver.user import service_account_user
+from dray.apiserver.read.reader import Reader, one
+from dray.apiserver.security.authorization import Attributes, Union
+from dray.apiserver.security.user import service_account_user
 from dray.cel.library.times import parse_timestamp
 from dray.cel.values import Authorizer, Decision, Question, ResourceCheck, Value
-
-Tree = dict[str, Any]
 
 _TIMES = ("creationTimestamp", "deletionTimestamp", "lastTransitionTime")
 _HIDDEN = ("managedFields", "ownerReferences", "selfLink")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dray.api.errors import TooManyRequests
 from dray.api.types.resource import ResourcePoolStatusRequest
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.reader import Reader, many
+from dray.apiserver.read.reader import Reader, many
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.scheduling import PodGroup, PriorityClass
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.reader import Reader, many, one
+from dray.apiserver.read.reader import Reader, many, one
 
 _CLASSES = BY_TYPE[PriorityClass]
 DEFAULT_POLICY = "PreemptLowerPriority"

@@ -17,12 +17,13 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from dray.api.quantity import Quantity
-from dray.api.resources import BY_TYPE
+from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.core import Pod, ResourceQuota
-from dray.api.usage import ZERO, Usage, in_scope, names_for, total, unspecified, usage_of
+from dray.api.types.resource import DeviceClass
+from dray.api.usage import ZERO, ExtendedNames, Usage, in_scope, names_for, total, unspecified, usage_of
 from dray.api.wire import Wire
 from dray.apiserver.admission import Admission, AdmissionRequest, Write
-from dray.apiserver.reader import Reader, many
+from dray.apiserver.read.reader import Reader, many, one
 
 _QUOTAS = BY_TYPE[ResourceQuota]
 
@@ -33,8 +34,9 @@ class Quota(Admission):
     name = "ResourceQuota"
     operations = ("CREATE",)
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, *, serves_extended: bool = True) -> None:
         self._reader = reader
+        self._extended = ExtendedNames(self._name_of, self._pod_of) if serves_extended else None
         self._seen = -1
         self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -65,6 +67,13 @@ class Quota(Admission):
                 if used and not request.dry_run:
                     request.writes.append(_written(quota, used))
 
+    def _name_of(self, class_: str) -> str | None:
+        found = one(self._reader, DeviceClass, "", class_)
+        return found.spec.extendedResourceName if found is not None else None
+
+    def _pod_of(self, namespace: str, name: str) -> Pod | None:
+        return one(self._reader, Pod, namespace, name)
+
     def _in(self, namespace: str) -> tuple[ResourceQuota, ...]:
         seen = self._reader.revision(_QUOTAS)
         if seen != self._seen:
@@ -79,11 +88,11 @@ class Quota(Admission):
         """The usage after this object. Raises Forbidden where it would be too much."""
         if isinstance(obj, Pod) and (silent := unspecified(obj, names)):
             raise request.forbidden(f"failed quota: {quota.metadata.name}: must specify {_shown_silent(silent)}")
-        wanted = usage_of(request.resource, obj)
+        wanted = usage_of(request.resource, obj, self._extended)
         requested = {name: wanted[name] for name in names if wanted.get(name, ZERO).sign > 0}
         if not requested:
             return {}
-        used = self._used(quota, requested)
+        used = self._used(quota, requested, request.resource)
         hard = {name: Quantity.parse(quota.spec.hard[name]) for name in requested}
         exceeded = [name for name in requested if used[name] + requested[name] > hard[name]]
         if exceeded:
@@ -93,10 +102,12 @@ class Quota(Admission):
             )
         return {name: used[name] + requested[name] for name in requested}
 
-    def _used(self, quota: ResourceQuota, names: Iterable[str]) -> Usage:
+    def _used(self, quota: ResourceQuota, names: Iterable[str], resource: Resource) -> Usage:
         known = quota.status.used
         if any(name not in known for name in names):
-            counted = total(quota, lambda resource: self._reader.list(resource, quota.metadata.namespace))
+            custom = (resource,) if resource.custom is not None else ()
+            namespace = quota.metadata.namespace
+            counted = total(quota, lambda listed: self._reader.list(listed, namespace), custom, self._extended)
             known = {name: str(amount) for name, amount in counted.items()} | known
         return {name: Quantity.parse(known[name]) for name in names}
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding
+from dray.api.types.rbac import AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.authorization import Attributes, Union
-from dray.apiserver.authorization.escalation import compact, uncovered
-from dray.apiserver.authorization.policy import RBAC
-from dray.apiserver.authorization.rbac import Rbac
-from dray.apiserver.user import MASTERS
+from dray.apiserver.security.authorization import Attributes, Union
+from dray.apiserver.security.authorization.escalation import compact, uncovered
+from dray.apiserver.security.authorization.policy import RBAC
+from dray.apiserver.security.authorization.rbac import Rbac
+from dray.apiserver.security.user import MASTERS
 
 EVERYTHING = (
     PolicyRule(verbs=("*",), apiGroups=("*",), resources=("*",)),
@@ -44,19 +44,25 @@ class RoleEscalation(Admission):
             self._check_binding(request)
 
     def _check_role(self, request: AdmissionRequest) -> None:
+        """A role that gives other rules than before, and one that other roles gather from now on, is a grant."""
         new, old = cast("Role | ClusterRole", request.object), cast("Role | ClusterRole | None", request.old)
-        aggregates = isinstance(new, ClusterRole) and new.aggregationRule is not None
-        if (
-            old
-            and old.rules == new.rules
-            and getattr(old, "aggregationRule", None) == getattr(new, "aggregationRule", None)
-        ):
-            return
-        if self._may(request, "escalate", request.resource.plural, request.name):
+        grows = self._newly_gathered(new, old)
+        if old is None or old.rules != new.rules or _aggregation(old) != _aggregation(new):
+            grows.add(request.name)
+            aggregates = _aggregation(new) or _aggregation(old)
+        else:
+            aggregates = None
+        if all(self._may(request, "escalate", request.resource.plural, name) for name in grows):
             return
         if aggregates and uncovered(self._owned(request), EVERYTHING):
             raise request.forbidden("must have cluster-admin privileges to use an aggregationRule")
-        self._check_rules(request, new.rules or ())
+        self._check_rules(request, self._rbac.effective(new))
+
+    def _newly_gathered(self, new: Role | ClusterRole, old: Role | ClusterRole | None) -> set[str]:
+        """The roles that did not gather this one's rules before and will when it is written."""
+        if not isinstance(new, ClusterRole) or (old and old.metadata.labels == new.metadata.labels):
+            return set()
+        return self._rbac.gatherers(new) - (self._rbac.gatherers(old) if isinstance(old, ClusterRole) else set())
 
     def _check_binding(self, request: AdmissionRequest) -> None:
         new = cast("RoleBinding | ClusterRoleBinding", request.object)
@@ -88,3 +94,7 @@ class RoleEscalation(Admission):
     def _may(self, request: AdmissionRequest, verb: str, plural: str, name: str) -> bool:
         attributes = Attributes(verb, RBAC, plural, namespace=request.namespace, name=name)
         return self._authorizer.authorize(request.user, attributes).allowed
+
+
+def _aggregation(role: Role | ClusterRole | None) -> AggregationRule | None:
+    return role.aggregationRule if isinstance(role, ClusterRole) else None

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import Any
 
+from dray.api.names import GENERATED_ALPHABET
 from dray.api.types.core import Pod, ServiceAccount
+from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest
-from dray.apiserver.reader import Reader, one
-
-Tree = dict[str, Any]
+from dray.apiserver.read.reader import Reader, one
+from dray.apiserver.security.authorization.node import MIRROR
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_SECONDS = 3607  # an hour, and a little that makes such tokens easy to recognize
 VOLUME_PREFIX = "kube-api-access-"
-MIRROR = "kubernetes.io/config.mirror"
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # as in generated names: no vowels, so that no words arise
 
 
 class ServiceAccountAdmission(Admission):
@@ -83,7 +81,7 @@ def _mount(spec: Tree) -> None:
 def _suffix(account: str) -> str:
     """Five letters that follow from the account: pods of one template stay alike, and so does what is known of them."""
     digest = hashlib.sha256(account.encode()).digest()
-    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
+    return "".join(GENERATED_ALPHABET[byte % len(GENERATED_ALPHABET)] for byte in digest[:5])
 
 
 def _has_token(container: Tree) -> bool:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dray.api.types.admissionregistration import WebhookClientConfig
+from dray.apiserver.admission.webhook_services import Place, Unreachable, place_of
+from dray.apiserver.read.reader import Reader
 
 if TYPE_CHECKING:
     import aiohttp
@@ -35,10 +37,12 @@ class ReviewStatus(msgspec.Struct):
 
 
 class ReviewAnswer(msgspec.Struct):
-    """The part of an answer that validation is about."""
+    """What a webhook says: yes or no, and what a mutating one wants to have changed."""
 
     uid: str
     allowed: bool
+    patch: str | None = None  # base64 of a JSON patch
+    patchType: str | None = None
     status: ReviewStatus | None = None
     warnings: tuple[str, ...] | None = None
 
@@ -55,18 +59,22 @@ _decode = msgspec.json.Decoder(ReviewEnvelope).decode
 class WebhookClient:
     """Calls webhooks over connections that are kept for the next call."""
 
-    def __init__(self) -> None:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     async def call(self, config: WebhookClientConfig, review: dict[str, Any], timeout: float) -> ReviewAnswer:
         """Ask, and return the answer. Raises CallFailed."""
-        url = _url(config)
+        try:
+            place = place_of(config, self._reader)
+        except Unreachable as error:
+            raise CallFailed(f"failed to call webhook: {error}") from error
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._post(url, config.caBundle, msgspec.json.encode(review))
+                answer = await self._post(place, config.caBundle, msgspec.json.encode(review))
         except TimeoutError:
-            raise CallFailed(f'failed to call webhook: Post "{url}": no answer within {timeout:g}s') from None
+            raise CallFailed(f'failed to call webhook: Post "{place.shown}": no answer within {timeout:g}s') from None
         if answer.uid != review["request"]["uid"]:
             raise CallFailed(f"expected response.uid={review['request']['uid']!r}, got {answer.uid!r}")
         return answer
@@ -76,14 +84,17 @@ class WebhookClient:
             await self._session.close()
             self._session = None
 
-    async def _post(self, url: str, ca_bundle: str, body: bytes) -> ReviewAnswer:
+    async def _post(self, place: Place, ca_bundle: str, body: bytes) -> ReviewAnswer:
         import aiohttp
 
         if self._session is None:
             self._session = aiohttp.ClientSession(headers={"Content-Type": "application/json"})
-        context = self._context(ca_bundle)
+        context, url = self._context(ca_bundle), place.shown
+        sent: dict[str, Any] = {"data": body, "ssl": context, "allow_redirects": False}
+        if place.name:
+            sent |= {"server_hostname": place.name, "headers": {"Host": place.name}}
         try:
-            async with self._session.post(url, data=body, ssl=context, allow_redirects=False) as response:
+            async with self._session.post(place.url, **sent) as response:
                 if response.status != 200:
                     raise CallFailed(f'failed to call webhook: Post "{url}": the server answered {response.status}')
                 data = await _read(response.content)
@@ -105,12 +116,12 @@ class WebhookClient:
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
-    data = b""
+    data = bytearray()
     async for chunk in content.iter_any():
         data += chunk
         if len(data) > LARGEST_ANSWER:
             raise CallFailed(f"the answer is larger than {LARGEST_ANSWER} bytes")
-    return data
+    return bytes(data)
 
 
 def _cause(error: Exception) -> object:
@@ -118,18 +129,10 @@ def _cause(error: Exception) -> object:
     return getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
 
 
-def _url(config: WebhookClientConfig) -> str:
-    if config.url:
-        return config.url
-    service = config.service
-    where = f"{service.namespace}/{service.name}" if service else "nothing"
-    raise CallFailed(f"the webhook refers to service {where}, which this server cannot reach; use clientConfig.url")
-
-
 def _answer(data: bytes) -> ReviewAnswer:
     try:
         envelope = _decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:  # nested too deeply, or no text
         raise CallFailed(f"the answer is no AdmissionReview: {error}") from error
     if envelope.apiVersion != API_VERSION or envelope.kind != "AdmissionReview":
         raise CallFailed(f"expected an AdmissionReview of {API_VERSION}, got {envelope.apiVersion} {envelope.kind}")

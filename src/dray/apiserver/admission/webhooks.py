@@ -1,21 +1,25 @@
-"""ValidatingAdmissionWebhook: others may have a say, such as a driver about its opaque parameters.
+"""Webhooks: others may have a say, such as a driver about its opaque parameters.
 
-All webhooks that a request concerns are asked at once; one denial is enough. A webhook that cannot be asked denies or
+All validating webhooks that a request concerns are asked at once; one denial is enough. A webhook that cannot be asked denies or
 not, as its failure policy says. Requests about webhook configurations themselves are not sent, so that a broken webhook
-can always be removed. Whatever is about expressions is imported when a webhook has match conditions. Left out: mutating
-webhooks.
+can always be removed. Whatever is about expressions is imported when a webhook has match conditions. Left out: what
+mutating webhooks change (`mutating_webhooks`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
 from dray.api.resources import BY_TYPE
 from dray.api.types.admissionregistration import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    MutatingWebhook,
+    MutatingWebhookConfiguration,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     ValidatingWebhook,
@@ -24,16 +28,23 @@ from dray.api.types.admissionregistration import (
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.matching import described, matched_version, presented, selected
 from dray.apiserver.admission.webhook_client import API_VERSION, CallFailed, ReviewAnswer, ReviewStatus, WebhookClient
-from dray.apiserver.authorization import Union
-from dray.apiserver.reader import Reader, many
+from dray.apiserver.read.reader import Reader, many
+from dray.apiserver.security.authorization import Union
 
 if TYPE_CHECKING:
     from dray.apiserver.admission.conditions import Conditions
 
-_CONFIGURATIONS = BY_TYPE[ValidatingWebhookConfiguration]
 DEFAULT_SECONDS = 10
 LONGEST_WARNING = 256
-NEVER_SENT = (ValidatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding)
+NEVER_SENT = (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+)
+Webhook = ValidatingWebhook | MutatingWebhook
 
 
 class Unprocessable(ApiError):
@@ -55,50 +66,53 @@ DENIALS: Mapping[int, type[ApiError]] = {
 class Hook(NamedTuple):
     """A webhook, and its conditions if it has any."""
 
-    webhook: ValidatingWebhook
+    webhook: Webhook
     conditions: Conditions | None
 
 
 class Call(NamedTuple):
     """A webhook that a request concerns, and the version of the object that it wants to see."""
 
-    webhook: ValidatingWebhook
+    webhook: Webhook
     version: str
 
 
-class ValidatingWebhooks(Admission):
-    """Asks the webhooks that the cluster's configurations name."""
+class Webhooks:
+    """The webhooks that configurations of one type name."""
 
-    name = "ValidatingAdmissionWebhook"
-
-    def __init__(self, reader: Reader, authorizer: Union) -> None:
+    def __init__(
+        self,
+        configuration: type[ValidatingWebhookConfiguration] | type[MutatingWebhookConfiguration],
+        reader: Reader,
+        authorizer: Union,
+    ) -> None:
+        self._configuration = configuration
         self._reader = reader
         self._authorizer = authorizer
-        self._client = WebhookClient()
+        self._client = WebhookClient(reader)
         self._seen = -1
         self._hooks: tuple[Hook, ...] = ()
 
-    def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        if not self._configured() or request.concerns(*NEVER_SENT):
-            return None
-        calls = [call for hook in self._hooks if (call := self._concerned(hook, request))]
-        return self._ask_all(calls, request) if calls else None
-
-    async def _ask_all(self, calls: list[Call], request: AdmissionRequest) -> None:
-        outcomes = await asyncio.gather(*(self._ask(call, request) for call in calls))
-        for error in outcomes:
-            if error is not None:
-                raise error
+    def concerned(self, request: AdmissionRequest) -> Iterator[Call]:
+        """The webhooks that a request is about, in the order of their configurations."""
+        if not self.configured() or request.concerns(*NEVER_SENT):
+            return
+        for hook in self._hooks:
+            if (call := self._concerned(hook, request)) is not None:
+                yield call
 
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    def _configured(self) -> bool:
-        seen = self._reader.revision(_CONFIGURATIONS)
+    def configured(self) -> bool:
+        seen = self._reader.revision(BY_TYPE[self._configuration])
         if seen != self._seen:
             self._seen = seen
-            configurations = many(self._reader, ValidatingWebhookConfiguration)
-            self._hooks = tuple(_hook(webhook) for found in configurations for webhook in found.webhooks)
+            found: list[ValidatingWebhookConfiguration | MutatingWebhookConfiguration] = [
+                *many(self._reader, self._configuration)
+            ]
+            found.sort(key=lambda one: one.metadata.name)
+            self._hooks = tuple(_hook(webhook) for one in found for webhook in one.webhooks)
         return bool(self._hooks)
 
     def _concerned(self, hook: Hook, request: AdmissionRequest) -> Call | None:
@@ -110,9 +124,7 @@ class ValidatingWebhooks(Admission):
             return None
         return Call(webhook, version)
 
-    def _hold(
-        self, webhook: ValidatingWebhook, conditions: Conditions, request: AdmissionRequest, version: str
-    ) -> bool:
+    def _hold(self, webhook: Webhook, conditions: Conditions, request: AdmissionRequest, version: str) -> bool:
         """Whether a webhook's conditions hold; a failure refuses the request, or lets the webhook be left out."""
         from dray.apiserver.admission.conditions import ConditionsFailed
         from dray.apiserver.admission.policy_view import View
@@ -124,25 +136,54 @@ class ValidatingWebhooks(Admission):
                 return False
             raise request.forbidden(str(error)) from error
 
-    async def _ask(self, call: Call, request: AdmissionRequest) -> ApiError | None:
-        """The error that the request fails with because of this webhook, if it does."""
+    async def ask(self, call: Call, request: AdmissionRequest) -> ReviewAnswer | None:
+        """What a webhook that lets the request pass says; raises what the request fails with because of it."""
         webhook = call.webhook
         if request.dry_run and webhook.sideEffects not in ("None", "NoneOnDryRun"):
-            return BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
+            raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
         seconds = webhook.timeoutSeconds or DEFAULT_SECONDS
         try:
             answer = await self._client.call(webhook.clientConfig, review(request, call.version), seconds)
         except CallFailed as error:
-            text = f'failed calling webhook "{webhook.name}": {error}'
-            if webhook.failurePolicy == "Ignore":
-                request.warnings.append(text[:LONGEST_WARNING])
-                return None
-            return InternalError(f"Internal error occurred: {text}", causes=[{"message": text}])
+            self.failed(webhook, str(error), request)
+            return None
         request.warnings.extend(warning[:LONGEST_WARNING] for warning in answer.warnings or ())
-        return None if answer.allowed else _denial(webhook.name, answer)
+        if not answer.allowed:
+            raise _denial(webhook.name, answer)
+        return answer
+
+    def failed(self, webhook: Webhook, reason: str, request: AdmissionRequest) -> None:
+        """A webhook that cannot be asked, or understood: the request fails, or goes on without it."""
+        text = f'failed calling webhook "{webhook.name}": {reason}'
+        if webhook.failurePolicy != "Ignore":
+            raise InternalError(f"Internal error occurred: {text}", causes=[{"message": text}])
+        request.warnings.append(text[:LONGEST_WARNING])
 
 
-def _hook(webhook: ValidatingWebhook) -> Hook:
+class ValidatingWebhooks(Admission):
+    """Asks the validating webhooks."""
+
+    name = "ValidatingAdmissionWebhook"
+    configured_by = (ValidatingWebhookConfiguration,)
+
+    def __init__(self, reader: Reader, authorizer: Union) -> None:
+        self._webhooks = Webhooks(ValidatingWebhookConfiguration, reader, authorizer)
+
+    def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        calls = list(self._webhooks.concerned(request))
+        return self._ask_all(calls, request) if calls else None
+
+    async def _ask_all(self, calls: list[Call], request: AdmissionRequest) -> None:
+        asked = (self._webhooks.ask(call, request) for call in calls)
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def aclose(self) -> None:
+        await self._webhooks.aclose()
+
+
+def _hook(webhook: Webhook) -> Hook:
     if not webhook.matchConditions:
         return Hook(webhook, None)
     from dray.apiserver.admission.conditions import Conditions

@@ -1,0 +1,110 @@
+"""MutatingAdmissionWebhook: others may change what is about to be stored, such as a chart's defaults and sidecars.
+
+Webhooks are called one after the other, by the name of their configuration and in its order; each sees what those before
+it made. One that asks for it (`reinvocationPolicy: IfNeeded`) is called once more if another changed the object after
+it. What a webhook changes is checked and defaulted like what a client writes. Left out: subresources that have no tree.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable
+from typing import Any
+
+import msgspec
+
+from dray.api import conversion, decode, defaults
+from dray.api.errors import ApiError
+from dray.api.gates import FeatureGates
+from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
+from dray.api.wire import Tree
+from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.admission.matching import shown
+from dray.apiserver.admission.webhook_client import ReviewAnswer
+from dray.apiserver.admission.webhooks import Call, Webhooks
+from dray.apiserver.read.reader import Reader
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.write.patches.json_patch import json_patch
+
+
+class MutatingWebhooks(Admission):
+    """Asks the mutating webhooks, and does as they say."""
+
+    name = "MutatingAdmissionWebhook"
+    operations = ("CREATE", "UPDATE")
+    configured_by = (MutatingWebhookConfiguration,)
+
+    def __init__(self, reader: Reader, authorizer: Union, gates: FeatureGates) -> None:
+        self._webhooks = Webhooks(MutatingWebhookConfiguration, reader, authorizer)
+        self._gates = gates
+
+    def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        if request.tree is None or not self._webhooks.configured():
+            return None
+        return self._ask_all(request, request.tree)
+
+    async def _ask_all(self, request: AdmissionRequest, tree: Tree) -> None:
+        again: list[str] = []  # webhooks that want another look
+        changed_since: set[str] = set()
+        for call in self._calls(request, tree):
+            if not await self._ask(call, request, tree):
+                again += _wanting(call)
+                continue
+            changed_since.update(again)
+            again += _wanting(call)
+        for call in self._calls(request, tree):
+            if call.webhook.name in changed_since:
+                await self._ask(call, request, tree)
+
+    def _calls(self, request: AdmissionRequest, tree: Tree) -> list[Call]:
+        return list(self._webhooks.concerned(_seen(request, tree)))
+
+    async def _ask(self, call: Call, request: AdmissionRequest, tree: Tree) -> bool:
+        """Whether the webhook has changed the tree."""
+        seen = _seen(request, tree)
+        answer = await self._webhooks.ask(call, seen)
+        request.warnings[:] = seen.warnings
+        if answer is None or not answer.patch:
+            return False
+        try:
+            patched = self._patched(request, call, answer, seen)
+        except (ApiError, binascii.Error, msgspec.DecodeError, ValueError) as error:
+            self._webhooks.failed(call.webhook, f"its patch cannot be applied: {error}", request)
+            return False
+        if patched == tree:
+            return False
+        metadata = tree["metadata"]  # which others hold on to
+        metadata.clear()
+        metadata.update(patched.pop("metadata"))
+        tree.clear()
+        tree.update({"metadata": metadata, **patched})
+        return True
+
+    def _patched(self, request: AdmissionRequest, call: Call, answer: ReviewAnswer, seen: AdmissionRequest) -> Tree:
+        if answer.patchType != "JSONPatch":
+            raise ValueError(f"patchType must be JSONPatch, not {answer.patchType!r}")
+        patch: Any = msgspec.json.decode(base64.b64decode(answer.patch or "", validate=True))
+        resource, version = request.resource, call.version
+        assert seen.object is not None
+        patched = json_patch(shown(resource, version, seen.object), patch)
+        decode.check(resource, version, patched)
+        stored = conversion.to_stored(resource, version, patched, request.old)
+        defaults.apply_defaults(resource, stored, self._gates)
+        return stored
+
+    async def aclose(self) -> None:
+        await self._webhooks.aclose()
+
+
+def _wanting(call: Call) -> list[str]:
+    webhook = call.webhook
+    wants = isinstance(webhook, MutatingWebhook) and webhook.reinvocationPolicy == "IfNeeded"
+    return [webhook.name] if wants else []
+
+
+def _seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
+    """The request with the object that its tree stands for now."""
+    copy = msgspec.json.decode(msgspec.json.encode(tree))
+    typed = decode.to_object(conversion.home(request.resource), copy)
+    return msgspec.structs.replace(request, object=typed)

@@ -1,0 +1,283 @@
+"""`x-kubernetes-validations`: what the rules of a schema may say, and what they say about an object.
+
+A rule sees its own place in the object as `self`, with the types of its schema, and the place's value before an update
+as `oldSelf`; a rule that asks for `oldSelf` is asked about updates only. Estimates bound what a schema may cost, meters
+what an object does. Compiled rules are kept with their schema's node. Left out: values that the schema itself judges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from dray.api.custom.structure import Node, Rule
+from dray.api.errors import FieldError, shown
+from dray.api.validation import RuleFault
+from dray.api.wire import Tree
+from dray.apiserver.custom.typing import Convert, SchemaSizes, cardinality, declared
+from dray.cel.cost import estimate_cost
+from dray.cel.declarations import Environment, collect
+from dray.cel.environment import LIBRARIES, NAMED_TYPES
+from dray.cel.errors import CompileError
+from dray.cel.expression import Expression, checked_tree
+from dray.cel.types import BOOL, STRING, optional_of, type_of
+from dray.cel.values import Optional, Value
+
+RULE_LIMIT = 10_000_000  # of the estimated cost of one rule, wherever it applies
+SCHEMA_LIMIT = 100_000_000  # and of all rules of a schema together
+OBJECT_BUDGET = 10_000_000  # of what the rules cost about one object
+_OLD = re.compile(r"\boldSelf\b")
+_FIELD_PATH = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*|\['[^']+'\])+")
+_HINT = (
+    "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
+    "declared)"
+)
+_REASONS = {
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+}
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """One rule, ready to be asked."""
+
+    rule: Rule
+    expression: Expression
+    message: Expression | None
+    transition: bool  # asks for the value before
+
+
+@lru_cache(maxsize=1)
+def _functions() -> Environment:
+    return Environment(collect(LIBRARIES), {}, {named.name: type_of(named) for named in NAMED_TYPES})
+
+
+def _environment(node: Node, rule: Rule, root: bool) -> Environment:
+    self_type, fields = declared(node, root)
+    variables = {"self": self_type}
+    if _OLD.search(rule.rule) or _OLD.search(rule.message_expression):
+        variables["oldSelf"] = optional_of(self_type) if rule.optional_old else self_type
+    base = _functions()
+    return Environment(base.functions, variables, base.types, fields)
+
+
+_kept: WeakKeyDictionary[Node, tuple[Compiled, ...]] = WeakKeyDictionary()
+
+
+def _compiled(node: Node, root: bool) -> tuple[Compiled, ...]:
+    found = _kept.get(node)
+    if found is None:
+        found = _kept[node] = tuple(_compile(node, rule, root) for rule in node.rules)
+    return found
+
+
+def _compile(node: Node, rule: Rule, root: bool) -> Compiled:
+    environment = _environment(node, rule, root)
+    message = Expression(rule.message_expression, environment, (STRING,)) if rule.message_expression else None
+    return Compiled(rule, Expression(rule.rule, environment, (BOOL,)), message, "oldSelf" in environment.variables)
+
+
+# Rules of a definition
+
+
+def faults(root: Node) -> Iterator[RuleFault]:
+    """What is wrong with the rules of a schema."""
+    total = 0
+    costly: list[RuleFault] = []
+    for node, path, times, correlatable in _places(root, "", 1, True):
+        for number, rule in enumerate(node.rules):
+            if not rule.rule.strip():
+                continue
+            found = list(_faults(node, number, path, times, correlatable, node is root))
+            yield from (fault for fault, _ in found if fault is not None)
+            cost = sum(cost for _, cost in found)
+            total += cost
+            if cost > SCHEMA_LIMIT // 100:
+                text = "contributed to estimated rule & messageExpression cost total exceeding cost limit for entire OpenAPIv3 schema"
+                costly.append(RuleFault(path, number, "rule", rule.rule, text, "Forbidden"))
+    if total > SCHEMA_LIMIT:
+        yield from costly
+
+
+def _places(node: Node, path: str, times: int, correlatable: bool) -> Iterator[tuple[Node, str, int, bool]]:
+    """All places of a schema, how often each can stand in an object, and whether its value before can be found."""
+    if not node.has_rules:
+        return
+    yield node, path, times, correlatable
+    for name, part in node.properties.items():
+        yield from _places(part, f"{path}.properties[{name}]", times, correlatable)
+    if node.additional is not None:
+        often = times * cardinality(node)
+        yield from _places(node.additional, f"{path}.additionalProperties", often, correlatable)
+    if node.items is not None:
+        keyed = correlatable and node.list_type == "map"
+        yield from _places(node.items, f"{path}.items", times * cardinality(node), keyed)
+
+
+def _faults(
+    node: Node, number: int, path: str, times: int, correlatable: bool, root: bool
+) -> Iterator[tuple[RuleFault | None, int]]:
+    rule = node.rules[number]
+    environment = _environment(node, rule, root)
+    if "oldSelf" in environment.variables and not correlatable:
+        text = "oldSelf cannot be used on the uncorrelatable portion of the schema within " + path
+        yield RuleFault(path, number, "rule", rule.rule, text), 0
+        return
+    for part, source, returns in (("rule", rule.rule, BOOL), ("messageExpression", rule.message_expression, STRING)):
+        if not source:
+            continue
+        # Messages are metered when they are made; what `string()` of a number comes to has no estimate.
+        error, cost = _judged(source, environment, returns, node, times if part == "rule" else 0)
+        if error is None:
+            yield None, cost
+        else:
+            yield RuleFault(path, number, part, source, error.text, error.reason), cost  # type: ignore[arg-type]  # one of two
+    if rule.field_path and not _leads_somewhere(node, rule.field_path):
+        text = "fieldPath must be a valid path: it must lead to a field that the schema has"
+        yield RuleFault(path, number, "fieldPath", rule.field_path, text), 0
+
+
+class _Error(msgspec.Struct, frozen=True):
+    text: str
+    reason: Any = "Invalid"
+
+
+def _judged(source: str, environment: Environment, returns: Any, node: Node, times: int) -> tuple[_Error | None, int]:
+    expression = Expression(source, environment, (returns,))
+    if expression.error is not None:
+        return _Error(expression.error.detail), 0
+    try:
+        estimated = estimate_cost(checked_tree(source, environment), SchemaSizes(node)) * times
+    except CompileError as error:
+        return _Error(error.detail), 0
+    if estimated > RULE_LIMIT:
+        return _Error(f"estimated rule cost exceeds budget by factor of {_factor(estimated)} {_HINT}", "Forbidden"), 0
+    return None, estimated
+
+
+def _factor(cost: int) -> str:
+    factor = cost / RULE_LIMIT
+    return "more than 100x" if factor > 100 else f"{factor:.1f}x"
+
+
+def _leads_somewhere(node: Node, path: str) -> bool:
+    if not _FIELD_PATH.fullmatch(path):
+        return False
+    current: Node | None = node
+    for name in _names(path):
+        current = (current.properties.get(name) or current.additional) if current is not None else None
+    return current is not None
+
+
+def _names(path: str) -> list[str]:
+    return [plain or quoted for plain, quoted in re.findall(r"\.([a-zA-Z_][a-zA-Z0-9_-]*)|\['([^']+)'\]", path)]
+
+
+# Rules about an object
+
+
+class OutOfBudget(Exception):
+    """The rules cost too much together: no further one is asked."""
+
+
+class _Asking:
+    def __init__(self) -> None:
+        self.left = OBJECT_BUDGET
+
+
+def errors(root: Node, tree: Tree, old: Tree | None) -> list[FieldError]:
+    """What the rules of a schema say against an object; `old` is the one that it replaces."""
+    asking = _Asking()
+    found: list[FieldError] = []
+    try:
+        found.extend(_ask(asking, root, tree, old, "", True))
+    except OutOfBudget:
+        text = "validation failed due to running out of cost budget, no further validation rules will be run"
+        found.append(FieldError("FieldValueInvalid", "<nil>", f"Invalid value: {text}"))
+    return found
+
+
+def _ask(asking: _Asking, node: Node, value: Any, old: Any, path: str, root: bool = False) -> Iterator[FieldError]:
+    if not node.has_rules or value is None:
+        return
+    if node.rules:
+        yield from _ask_rules(asking, node, value, old, path, root)
+    if isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        for name in sorted(value):
+            part = node.properties.get(name) or node.additional
+            if part is not None:
+                here = f"{path}.{name}" if path else name
+                if part is node.additional:
+                    here = f"{path}[{name}]"
+                yield from _ask(asking, part, value[name], before.get(name), here)
+    elif isinstance(value, list) and node.items is not None:
+        known = _by_key(node, old)
+        for index, item in enumerate(value):
+            was = known.get(_key(node, item)) if known else None
+            yield from _ask(asking, node.items, item, was, f"{path}[{index}]")
+
+
+def _by_key(node: Node, old: Any) -> dict[bytes, Any]:
+    if node.list_type != "map" or not isinstance(old, list):
+        return {}
+    return {_key(node, item): item for item in old}
+
+
+def _key(node: Node, item: Any) -> bytes:
+    parts = {name: item[name] for name in node.map_keys if name in item} if isinstance(item, dict) else item
+    return msgspec.json.encode(parts, order="sorted")
+
+
+def _ask_rules(asking: _Asking, node: Node, value: Any, old: Any, path: str, root: bool) -> Iterator[FieldError]:
+    convert = Convert(root)
+    variables: dict[str, Value] = {"self": convert.value(node, value)}
+    before: Value = convert.value(node, old) if old is not None else None
+    for compiled in _compiled(node, root):
+        if compiled.transition:
+            if compiled.rule.optional_old:
+                variables["oldSelf"] = Optional(before, old is not None)
+            elif old is None:
+                continue
+            else:
+                variables["oldSelf"] = before
+        result = compiled.expression.evaluate(variables)
+        asking.left -= result.cost
+        if asking.left < 0:
+            raise OutOfBudget
+        if result.error is not None:
+            text = f"{result.error} evaluating rule: {compiled.rule.message.strip() or compiled.rule.rule.strip()}"
+            yield _refusal(compiled.rule, node, value, path, text, "FieldValueInvalid")
+        elif result.value is not True:
+            message = _message(asking, compiled, variables)
+            yield _refusal(compiled.rule, node, value, path, message, compiled.rule.reason)
+
+
+def _message(asking: _Asking, compiled: Compiled, variables: dict[str, Value]) -> str:
+    rule = compiled.rule
+    default = rule.message.strip() or f"failed rule: {rule.rule.strip()}"
+    if compiled.message is None or compiled.message.error is not None:
+        return default
+    result = compiled.message.evaluate(variables)
+    asking.left -= result.cost
+    text = result.value.strip() if isinstance(result.value, str) and result.error is None else ""
+    return text if text and "\n" not in text else default
+
+
+def _refusal(rule: Rule, node: Node, value: Any, path: str, text: str, reason: str) -> FieldError:
+    """Values that are one thing are shown; of others the message must do."""
+    here = path
+    for name in _names(rule.field_path):
+        here = f"{here}.{name}" if here else name
+    title = _REASONS.get(reason, "Invalid value")
+    plain = not isinstance(value, (dict, list)) and not rule.field_path
+    if reason in ("FieldValueInvalid", "FieldValueDuplicate") and plain:
+        title = f"{title}: {shown(value)}"
+    return FieldError(reason, here or "<nil>", title if reason == "FieldValueDuplicate" else f"{title}: {text}")

@@ -1,0 +1,177 @@
+"""Schemas of custom resources as CEL sees them: types, values of those types, and how large they can be."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dray.api.custom.structure import ANYTHING, Node
+from dray.api.names import CEL_RESERVED
+from dray.cel.library.times import parse_duration, parse_timestamp
+from dray.cel.ranges import Range
+from dray.cel.sizes import Path
+from dray.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Kind, Type, list_of, map_of
+from dray.cel.values import Value
+
+REQUEST_BYTES = 3 * 1024 * 1024  # no object is larger, so nothing in it is
+_PLAIN = {"boolean": BOOL, "integer": INT, "number": DOUBLE, "string": STRING}
+_FORMATS = {"byte": BYTES, "date": TIMESTAMP, "date-time": TIMESTAMP, "duration": DURATION}
+_FORMAT_LENGTHS = {"date": 10, "date-time": 35, "duration": 41}
+_SPECIAL = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPES = re.compile("|".join(map(re.escape, _SPECIAL)))
+_TYPE_FIELDS = {"apiVersion": STRING, "kind": STRING}
+
+Fields = dict[str, Mapping[str, Type]]
+
+
+def escaped(name: str) -> str:
+    """A name of a member as expressions write it."""
+    if name in CEL_RESERVED:
+        return f"__{name}__"
+    return _ESCAPES.sub(lambda match: _SPECIAL[match[0]], name)
+
+
+def declared(node: Node, root: bool) -> tuple[Type, Fields]:
+    """The type of a place, and the fields of the objects in it."""
+    fields: Fields = {}
+    return _typed(node, "self", fields, root), fields
+
+
+def _typed(node: Node, name: str, fields: Fields, root: bool = False) -> Type:
+    if node.int_or_string:
+        return DYN
+    if node.type == "array":
+        return list_of(_typed(node.items or ANYTHING, f"{name}.@items", fields))
+    if node.type == "object" or root:
+        if node.additional is not None:
+            value = DYN if node.additional is ANYTHING else _typed(node.additional, f"{name}.@values", fields)
+            return map_of(STRING, value)
+        members = {escaped(key): _typed(part, f"{name}.{key}", fields) for key, part in node.properties.items()}
+        if root or node.embedded:
+            fields[f"{name}.metadata"] = {"name": STRING, "generateName": STRING}
+            members |= {**_TYPE_FIELDS, "metadata": Type(Kind.STRUCT, f"{name}.metadata")}
+        fields[name] = members
+        return Type(Kind.STRUCT, name)
+    if node.type == "string":
+        return _FORMATS.get(node.schema.get("format", ""), STRING)
+    return _PLAIN.get(node.type, DYN)
+
+
+class Convert:
+    """Makes values of the types that rules were checked with; what does not fit stays what it is."""
+
+    def __init__(self, root: bool) -> None:
+        self._root = root
+
+    def value(self, node: Node, value: Any) -> Value:
+        return self._of(node, value, self._root)
+
+    def _of(self, node: Node, value: Any, root: bool = False) -> Value:
+        if isinstance(value, dict):
+            return self._object(node, value, root)
+        if isinstance(value, list):
+            return [self._of(node.items, item) for item in value] if node.items is not None else value
+        if isinstance(value, str) and node.type == "string":
+            return _formatted(node.schema.get("format", ""), value)
+        if node.type == "number" and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if node.type == "integer" and isinstance(value, float):
+            return int(value)
+        return value
+
+    def _object(self, node: Node, value: dict[str, Any], root: bool) -> Value:
+        if node.additional is not None:
+            return {key: self._of(node.additional, item) for key, item in value.items()}
+        found: dict[str, Value] = {}
+        for key, item in value.items():
+            part = node.properties.get(key)
+            if (root or node.embedded) and key in ("apiVersion", "kind", "metadata"):
+                found[key] = item
+            elif part is not None:
+                found[escaped(key)] = self._of(part, item)
+        return found
+
+
+def _formatted(format_: str, text: str) -> Value:
+    parsed: Value | None = None
+    if format_ == "date-time":
+        parsed = parse_timestamp(text)
+    elif format_ == "date":
+        parsed = parse_timestamp(f"{text}T00:00:00Z")
+    elif format_ == "duration":
+        parsed = parse_duration(text)
+    elif format_ == "byte":
+        try:
+            parsed = base64.b64decode(text, validate=True)
+        except binascii.Error:
+            parsed = None
+    return text if parsed is None else parsed
+
+
+# Sizes
+
+
+def least_bytes(node: Node) -> int:
+    """The fewest bytes that a value takes in a request."""
+    if node.type == "object":
+        members = (
+            len(name) + 4 + least_bytes(node.properties[name]) for name in node.required if name in node.properties
+        )
+        return 2 + sum(members)
+    return {"boolean": 4, "string": 2, "array": 2}.get(node.type, 1)
+
+
+def cardinality(node: Node) -> int:
+    """How many elements a list or map can have at most."""
+    schema = node.schema
+    if node.items is not None:
+        most: int | None = schema.get("maxItems")
+        return most if most is not None else (REQUEST_BYTES - 2) // (least_bytes(node.items) + 1)
+    if node.additional is not None:
+        most = schema.get("maxProperties")
+        return most if most is not None else (REQUEST_BYTES - 2) // (least_bytes(node.additional) + 6)
+    return 1
+
+
+class SchemaSizes:
+    """Looks up how large the parts of a value can be."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def size(self, path: Path) -> Range | None:
+        if not path or path[0] not in ("self", "oldSelf"):
+            return None
+        node: Node | None = self._node
+        for name in path[1:]:
+            if node is None:
+                return None
+            if name == "@keys":
+                return Range(0, REQUEST_BYTES - 2)
+            node = _below(node, name)
+        return Range(0, _most(node)) if node is not None else None
+
+
+def _below(node: Node, name: str) -> Node | None:
+    if name in ("@items", "@values"):
+        return node.items or node.additional
+    return next((part for key, part in node.properties.items() if escaped(key) == name), node.additional)
+
+
+def _most(node: Node) -> int:
+    schema = node.schema
+    if node.items is not None or node.additional is not None:
+        return cardinality(node)
+    if node.type == "string" or node.int_or_string:
+        most: int | None = schema.get("maxLength")
+        if most is not None:
+            return most * 4 if not schema.get("format") else most
+        if enum := schema.get("enum"):
+            return max(len(str(option)) for option in enum)
+        return _FORMAT_LENGTHS.get(schema.get("format", ""), REQUEST_BYTES - 2)
+    if node.type == "object":
+        return len(node.properties)
+    return 1

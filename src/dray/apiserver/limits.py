@@ -1,0 +1,104 @@
+"""Every limit of the API server, in one table: what it bounds, the number, the answer beyond it, and Kubernetes' own.
+
+The rule behind the numbers: nothing that one request or one watcher asks for holds the event loop for more than 20 ms of
+processor time, or keeps more than a few hundred KiB of memory that nobody else shares. `docs/security.md` prints `TABLE`,
+and a test compares the two. Left out: limits of one kind of object, which are validation's, and of CEL, which are `cel`'s.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers. A server has the defaults; a test makes some of them small."""
+
+    # before anybody is known
+    connections: int = 16_384
+    handshake_seconds: float = 10.0
+    head_seconds: float = 10.0
+    idle_seconds: float = 120.0
+    head_bytes: int = 64 * KIB
+    headers: int = 256
+    pipelined: int = 64
+    # of a request
+    requests: int = 1000
+    requests_of_user: int = 250
+    body: int = 3 * MIB
+    body_seconds: float = 10.0
+    body_bytes_a_second: int = 64 * KIB
+    depth: int = 200
+    values: int = 20_000
+    patch_values: int = 60_000
+    selector_terms: int = 1000
+    # of an answer
+    unread_seconds: float = 30.0
+    piece: int = 64 * KIB
+    whole_answers: int = 64 * MIB
+    status_bytes: int = 64 * KIB
+    warnings: int = 4096
+    ready_seconds: float = 1.0
+    # of watches
+    watchers: int = 10_000
+    watchers_of_user: int = 1000
+    # of logs
+    log_silent_seconds: float = 60.0
+    log_seconds: float = 4 * 3600.0
+    log_bytes: int = GIB
+
+
+LARGEST_OBJECT = 3 * MIB // 2  # as it is stored; etcd takes no more in one request
+SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
+SHARED_BYTES = 32 * MIB  # of encoded events, and of encoded other versions, that are kept for the next reader
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the table. `limit` names a field of `Limits`, or is a constant."""
+
+    what: str
+    limit: str | int
+    answer: str
+    kubernetes: str = "–"
+
+
+TABLE = (
+    Row("connections at once", "connections", "closed", "number of open files"),
+    Row("seconds for a TLS handshake", "handshake_seconds", "closed", "32"),
+    Row("seconds for request line and headers, once begun; and for a new connection to begin", "head_seconds", "closed", "32"),
+    Row("seconds without a request on an open connection", "idle_seconds", "closed", "90"),
+    Row("bytes of request line and headers", "head_bytes", "431, closed", "1 MiB"),
+    Row("headers of a request", "headers", "431, closed"),
+    Row("requests on one connection before the answer to the first", "pipelined", "closed"),
+    Row("requests at once, but for watches", "requests", "429, Retry-After", "600 in shares"),
+    Row("requests at once of one user (not of system:masters)", "requests_of_user", "429, Retry-After", "fair queues"),
+    Row("bytes of a body", "body", "413", "3 MiB"),
+    Row("seconds for a body to arrive, and one more for each 64 KiB of it", "body_seconds", "closed", "60"),
+    Row("levels of nesting in JSON, YAML and protobuf", "depth", "400", "10,000"),
+    Row("values in an object that is sent", "values", "413"),
+    Row("values in a patch, of which at most 10,000 operations", "patch_values", "413", "10,000 operations"),
+    Row("conditions and values in a label or field selector", "selector_terms", "400"),
+    Row("bytes of a stored object", LARGEST_OBJECT, "413", "1.5 MiB (etcd)"),
+    Row("seconds in which a client takes nothing of what it is sent", "unread_seconds", "closed"),
+    Row("bytes of an answer made ahead of its reader", "piece", "the reader is waited for"),
+    Row("bytes of protobuf lists under way, together", "whole_answers", "429, Retry-After"),
+    Row("bytes of an error", "status_bytes", "cut short, and says so"),
+    Row("characters of warnings (256 each if there are more)", "warnings", "the rest is left out", "4,096"),
+    Row("seconds for `/readyz`", "ready_seconds", "500"),
+    Row("watches at once", "watchers", "429, Retry-After", "shares"),
+    Row("watches at once of one user (not of system:masters)", "watchers_of_user", "429, Retry-After"),
+    Row("seconds in which a node sends nothing of a log that is not followed", "log_silent_seconds", "the log ends"),
+    Row("seconds of a log that is followed", "log_seconds", "the log ends"),
+    Row("bytes of a log", "log_bytes", "the log ends"),
+    Row("bytes kept of encoded watch events, and of other versions, for the next reader", SHARED_BYTES, "encoded again"),
+)  # fmt: skip
+
+
+def number(row: Row) -> str:
+    """The number of a row, as the documentation prints it."""
+    value = getattr(Limits(), row.limit) if isinstance(row.limit, str) else row.limit
+    for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if "bytes" in row.what and value >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:,.10g}"

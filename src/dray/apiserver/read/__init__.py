@@ -1,0 +1,1 @@
+"""The read path: objects, lists and watches from the cache."""

@@ -1,0 +1,256 @@
+"""Lists: which objects, as of which revision, and where the next page starts.
+
+A list without resourceVersion is the most recent state, wherever it was written; "0" is whatever this server has; any
+other is a bound or, if asked, exactly that state. Pages of one list show one revision: the continue token carries it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Generator
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+
+from dray.api.errors import ApiError, BadRequest, Expired, FieldError, Timeout, forbidden
+from dray.api.resources import Resource
+from dray.api.selectors import (
+    EVERYTHING,
+    FieldSelector,
+    LabelSelector,
+    SelectorError,
+    parse_fields,
+    parse_labels,
+)
+from dray.apiserver.limits import Limits
+from dray.apiserver.request import Answer, Options, Request
+from dray.apiserver.turns import batched, turns
+from dray.apiserver.wire.queries import OptionsInvalid
+from dray.store import Cache, Version
+from dray.store.errors import Expired as StoreExpired
+
+_ORDINARY = 1024  # characters of selectors that are remembered
+_MOST_TERMS = Limits().selector_terms
+_SOME = 16  # objects that are looked at before others may have a turn; a long selector takes 0.1 ms for each
+_FRESH_SECONDS = 3.0  # how long to wait for a revision that this server has not seen yet
+_TOKEN_VERSION = "meta.k8s.io/v1"
+_TOO_OLD = "The resourceVersion for the provided list is too old."
+_CONTINUE_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which objects of a collection are meant."""
+
+    labels: LabelSelector
+    fields: FieldSelector
+    depth: int  # slashes in the prefix of one namespace, or of a resource without namespaces
+
+    @property
+    def everything(self) -> bool:
+        return self.labels.everything and self.fields.everything
+
+    def key(self, prefix: str) -> str | None:
+        """The only key below a prefix that can match, if the selector names the object and the prefix its namespace."""
+        name = self.fields.exact("metadata.name")
+        return f"{prefix}{name}" if name and prefix.count("/") == self.depth else None
+
+    def matches(self, obj: Any) -> bool:
+        return self.labels.matches(obj.metadata.labels) and self.fields.matches(obj)
+
+
+def _selection(resource: Resource, labels: str, fields: str) -> Selection:
+    try:
+        chosen = parse_labels(labels) if labels else EVERYTHING
+        return Selection(chosen, parse_fields(resource, fields), 2 if resource.namespaced else 1)
+    except SelectorError as error:
+        raise BadRequest(str(error)) from error
+
+
+_remembered = lru_cache(maxsize=1024)(_selection)
+
+
+def selection(resource: Resource, options: Options) -> Selection:
+    """The selectors of a request, read once if they are of ordinary length."""
+    labels, fields = options.label_selector, options.field_selector
+    if len(labels) + len(fields) <= _ORDINARY:
+        return _remembered(resource, labels, fields)
+    for text in (labels, fields):
+        if text.count(",") >= _MOST_TERMS:
+            raise BadRequest(f"invalid selector: more than {_MOST_TERMS} conditions and values")
+    return _selection(resource, labels, fields)
+
+
+class ContinueExpired(Expired):
+    """The state that a token points to is gone; with the token in this answer a client goes on regardless."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(_CONTINUE_TOO_OLD)
+        self.token = token
+
+    def status(self) -> dict[str, Any]:
+        return {**super().status(), "metadata": {"continue": self.token}}
+
+
+class Token(msgspec.Struct, frozen=True):
+    """Where a list goes on: after key `start`, as of revision `rv` (-1: now, whatever has changed)."""
+
+    rv: int
+    start: str
+    v: str = _TOKEN_VERSION
+
+    def text(self) -> str:
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+
+def parse_token(text: str, prefix: str) -> Token:
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError) as error:
+        raise BadRequest("invalid continue token: continue key is not valid: illegal base64 data") from error
+    try:
+        token = msgspec.json.decode(data, type=Token)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        first = data[:1].decode("latin-1")
+        words = f"invalid character {first!r} looking for beginning of value" if first != "{" else str(error)
+        raise BadRequest(f"invalid continue token: continue key is not valid: {words}") from error
+    if token.v != _TOKEN_VERSION or not token.start.startswith(prefix) or token.rv < -1:
+        raise BadRequest("invalid continue token: continue key is not valid: not for this list")
+    return token
+
+
+def revision_of(text: str) -> int:
+    """The revision that a resourceVersion stands for."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 19:
+        raise BadRequest(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text)
+
+
+def prefix_of(resource: Resource, namespace: str) -> str:
+    return f"{resource.prefix}{namespace}/" if namespace and resource.namespaced else resource.prefix
+
+
+async def list_objects(cache: Cache, request: Request) -> Answer:
+    """The answer to a list request."""
+    options = request.options
+    chosen = selection(request.resource, options)
+    prefix = prefix_of(request.resource, request.namespace)
+    revision, after = await _where(cache, options, prefix)
+    try:
+        if chosen.everything:
+            return _page(cache, prefix, revision, after, options.limit)
+        work = _selected(cache, prefix, revision, after, chosen, options.limit)
+        return await turns().run(request.user.name, work)
+    except StoreExpired as error:
+        if after:
+            raise ContinueExpired(Token(-1, after).text()) from error
+        raise Expired(_TOO_OLD) from error
+
+
+async def _where(cache: Cache, options: Options, prefix: str) -> tuple[int | None, str]:
+    """The revision to list at (None: the newest here), and the key to start after."""
+    _check(options)
+    if options.continue_token:
+        if options.resource_version and options.resource_version != "0":
+            raise BadRequest("specifying resource version is not allowed when using continue")
+        token = parse_token(options.continue_token, prefix)
+        if token.rv == -1:
+            return None, token.start
+        await fresh(cache, token.rv)
+        return token.rv, token.start
+    if not options.resource_version:
+        await cache.read()
+        return None, ""
+    revision = revision_of(options.resource_version)
+    match = options.resource_version_match or ("Exact" if options.limit and revision else "NotOlderThan")
+    await fresh(cache, revision)
+    return (revision if match == "Exact" else None), ""
+
+
+def _check(options: Options) -> None:
+    """Refuse combinations that Kubernetes refuses."""
+    errors = _match_errors(options) if options.resource_version_match else []
+    if options.send_initial_events is not None:
+        errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if errors:
+        raise OptionsInvalid("ListOptions", errors)
+
+
+def _match_errors(options: Options) -> list[FieldError]:
+    match, errors = options.resource_version_match, list[FieldError]()
+    if options.continue_token:
+        errors.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
+    elif not options.resource_version:
+        errors.append(
+            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        )
+    if match not in ("Exact", "NotOlderThan"):
+        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        errors.append(FieldError("FieldValueNotSupported", "resourceVersionMatch", text))
+    if match == "Exact" and options.resource_version == "0":
+        errors.append(
+            forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+        )
+    return errors
+
+
+async def fresh(cache: Cache, revision: int) -> None:
+    """Wait until this server has seen the revision; Timeout if that takes too long."""
+    if cache.revision >= revision:
+        return
+    try:
+        await cache.wait_for(revision, _FRESH_SECONDS)
+    except TimeoutError as error:
+        raise too_large(revision, cache.revision) from error
+
+
+def too_large(revision: int, current: int) -> ApiError:
+    return Timeout(
+        f"Too large resource version: {revision}, current: {current}",
+        causes=[{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        retryAfterSeconds=1,
+    )
+
+
+def _page(cache: Cache, prefix: str, revision: int | None, after: str, limit: int) -> Answer:
+    page = cache.list(prefix, revision=revision, after=after, limit=limit or None)
+    versions, remaining = page.versions, page.remaining
+    answer = Answer(versions=versions, revision=page.revision)
+    if remaining:
+        answer.remaining = remaining
+        answer.continue_token = Token(page.revision, versions[-1].key).text()
+    return answer
+
+
+def _selected(
+    cache: Cache, prefix: str, revision: int | None, after: str, chosen: Selection, limit: int
+) -> Generator[None, None, Answer]:
+    """The answer to a list with selectors, of one revision however long it takes to look through it."""
+    key = chosen.key(prefix)
+    if key is not None and revision is None:  # `kubectl get -w NAME` and kubelets ask for single objects this way
+        one = cache.get(key)
+        return Answer(versions=[one] if one is not None and chosen.matches(one.object) else [], revision=cache.revision)
+    page = cache.list(prefix, revision=revision, after=after)
+    found: list[Version] = []
+    token = ""
+    for some in batched(page.versions, _SOME):
+        found += [version for version in some if chosen.matches(version.object)]
+        if limit and len(found) > limit:
+            token = Token(page.revision, found[limit - 1].key).text()
+            found = found[:limit]
+            break
+        yield
+    return Answer(versions=found, revision=page.revision, continue_token=token)
+
+
+def name_of(version: Version) -> str:
+    return cast(Any, version.object).metadata.name  # type: ignore[no-any-return]  # every stored type has it

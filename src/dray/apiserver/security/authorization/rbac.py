@@ -1,0 +1,236 @@
+"""Role-based access control: what the roles and bindings in the cluster grant.
+
+What a user is granted in the whole cluster, and what in a namespace beside it, is collected once into tables in which a
+question is a few dictionary lookups; they live until a role or binding changes. Bindings are indexed by subject, those of
+a namespace when somebody asks about it, so a change costs no more than the namespaces in use. Aggregated cluster roles
+are computed here. A binding to a role that does not exist grants nothing, and says so in the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from dray.api.resources import BY_TYPE
+from dray.api.selectors import label_selector
+from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
+from dray.apiserver.read.reader import Reader, many, one
+from dray.apiserver.security.authorization import NAMED_ONLY, NO_OPINION, Attributes, Decision
+from dray.apiserver.security.user import User
+
+Binding = ClusterRoleBinding | RoleBinding
+SubjectKey = tuple[str, str, str]  # kind, namespace, name
+Bindings = dict[SubjectKey, list[tuple[Binding, Subject]]]
+RESOURCES = tuple(BY_TYPE[type_] for type_ in (ClusterRole, ClusterRoleBinding, Role, RoleBinding))
+MANY_QUESTIONS = 1024  # answers kept for each user and namespace; the cluster's own parts ask few, but often
+MANY_USERS = 4096  # tables kept; more than that many users at once start anew
+
+
+class Grant(NamedTuple):
+    """Rules, and who gave them to whom."""
+
+    rules: tuple[PolicyRule, ...]
+    reason: str
+    missing: str = ""  # the role does not exist
+
+
+class Table:
+    """What one user is granted in one scope: by cluster bindings, or by the bindings of one namespace."""
+
+    def __init__(self, grants: Iterable[Grant]) -> None:
+        self.rules: list[PolicyRule] = []
+        self.missing: list[str] = []
+        self._all: dict[tuple[str, str, str], str] = {}  # verb, group, resource → reason
+        self._named: dict[tuple[str, str, str], dict[str, str]] = {}
+        self._paths: list[tuple[str, str, str]] = []  # verb, path or prefix*, reason
+        self._answered: dict[tuple[str, str, str, str], str] = {}  # where no name matters
+        for grant in grants:
+            if grant.missing:
+                self.missing.append(grant.missing)
+            self.rules.extend(grant.rules)
+            for rule in grant.rules:
+                self._add(rule, grant.reason)
+
+    def _add(self, rule: PolicyRule, reason: str) -> None:
+        for verb in rule.verbs:
+            for path in rule.nonResourceURLs:
+                self._paths.append((verb, path, reason))
+            for group in rule.apiGroups:
+                for resource in rule.resources:
+                    key = (verb, group, resource)
+                    if not rule.resourceNames:
+                        self._all.setdefault(key, reason)
+                    for name in rule.resourceNames:
+                        self._named.setdefault(key, {}).setdefault(name, reason)
+
+    def find(self, attributes: Attributes) -> str | None:
+        """Why this is allowed; None if it is not."""
+        if attributes.path:
+            return self._find_path(attributes)
+        question = (attributes.verb, attributes.group, attributes.resource, attributes.subresource)
+        reason = self._answered.get(question)
+        return self._find_anew(question, attributes) if reason is None else reason
+
+    def _find_anew(self, question: tuple[str, str, str, str], attributes: Attributes) -> str | None:
+        by_name = False
+        for key in _keys(attributes):
+            if (reason := self._all.get(key)) is not None:
+                if not by_name and len(self._answered) < MANY_QUESTIONS:
+                    self._answered[question] = reason
+                return reason
+            names = self._named.get(key)
+            by_name = by_name or names is not None
+            if attributes.name and names and attributes.name in names:
+                return names[attributes.name]
+        return None
+
+    def _find_path(self, attributes: Attributes) -> str | None:
+        for verb, path, reason in self._paths:
+            if verb in ("*", attributes.verb) and _path_matches(path, attributes.path):
+                return reason
+        return None
+
+
+class Rbac:
+    """Evaluates roles and bindings."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._seen = -1
+        self._tables: dict[tuple[str, tuple[str, ...], str], Table] = {}
+        self._bindings: dict[str, Bindings] = {}
+
+    def authorize(self, user: User, attributes: Attributes) -> Decision:
+        missing: list[str] = []
+        for table in self._tables_for(user, attributes.namespace):
+            reason = table.find(attributes)
+            if reason is not None:
+                return Decision(True, reason)
+            missing += table.missing
+        return Decision(False, "RBAC: " + ", ".join(missing)) if missing else NO_OPINION
+
+    def rules(self, user: User, namespace: str) -> list[PolicyRule]:
+        """What the user may do in the namespace, or, without one, at the cluster scope."""
+        return [rule for table in self._tables_for(user, namespace) for rule in table.rules]
+
+    def _tables_for(self, user: User, namespace: str) -> tuple[Table, ...]:
+        seen = self._reader.revision(*RESOURCES)
+        if seen != self._seen or len(self._tables) > MANY_USERS:
+            self._seen = seen
+            self._tables.clear()
+            self._bindings.clear()
+        everywhere = self._table(user, "")
+        return (everywhere, self._table(user, namespace)) if namespace else (everywhere,)
+
+    def _table(self, user: User, scope: str) -> Table:
+        key = (user.name, user.groups, scope)
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = Table(self._grants(user, scope))
+        return table
+
+    def rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
+        """The rules of a role, aggregated if it says so; None if there is no such role."""
+        if ref.kind == "Role":
+            role = one(self._reader, Role, namespace, ref.name)
+            return None if role is None else role.rules or ()
+        cluster_role = one(self._reader, ClusterRole, "", ref.name)
+        if cluster_role is None:
+            return None
+        return self.effective(cluster_role)
+
+    def effective(self, role: Role | ClusterRole) -> tuple[PolicyRule, ...]:
+        """What a role gives: its rules, or what it gathers from others."""
+        gathers = isinstance(role, ClusterRole) and role.aggregationRule
+        return tuple(self._aggregated(role)) if isinstance(role, ClusterRole) and gathers else role.rules or ()
+
+    def gatherers(self, role: ClusterRole) -> set[str]:
+        """The names of the cluster roles that gather this one's rules, directly or through others."""
+        found: dict[str, ClusterRole] = {}
+        pending = [role]
+        while pending:
+            labels = pending.pop().metadata.labels
+            for other in many(self._reader, ClusterRole):
+                name = other.metadata.name
+                if name not in found and name != role.metadata.name and _gathers(other, labels):
+                    found[name] = other
+                    pending.append(other)
+        return set(found)
+
+    def _aggregated(self, role: ClusterRole, seen: frozenset[str] = frozenset()) -> Iterator[PolicyRule]:
+        """The rules of the roles that this one selects, and of those that they select."""
+        if role.aggregationRule is None:
+            return
+        seen |= {role.metadata.name}
+        for other in many(self._reader, ClusterRole):
+            if other.metadata.name in seen:
+                continue
+            if _gathers(role, other.metadata.labels):
+                yield from self._aggregated(other, seen) if other.aggregationRule else other.rules or ()
+
+    def _grants(self, user: User, scope: str) -> Iterator[Grant]:
+        bindings = self._bindings_in(scope)
+        for key in _subject_keys(user):
+            for binding, subject in bindings.get(key, ()):
+                yield self._grant(binding, subject, scope)
+
+    def _grant(self, binding: Binding, subject: Subject, scope: str) -> Grant:
+        ref = binding.roleRef
+        rules = self.rules_of(ref, scope)
+        if rules is None:
+            return Grant((), "", f'{ref.kind.lower()}.rbac.authorization.k8s.io "{ref.name}" not found')
+        kind = "RoleBinding" if scope else "ClusterRoleBinding"
+        name = f"{binding.metadata.name}/{scope}" if scope else binding.metadata.name
+        whom = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
+        reason = f'RBAC: allowed by {kind} "{name}" of {ref.kind} "{ref.name}" to {subject.kind} "{whom}"'
+        return Grant(rules, reason)
+
+    def _bindings_in(self, scope: str) -> Bindings:
+        index = self._bindings.get(scope)
+        if index is None:
+            index = self._bindings[scope] = {}
+            found: Iterable[Binding] = (
+                many(self._reader, RoleBinding, scope) if scope else many(self._reader, ClusterRoleBinding)
+            )
+            for binding in found:
+                for subject in binding.subjects:
+                    index.setdefault(_key_of(subject, scope), []).append((binding, subject))
+        return index
+
+
+def _gathers(role: ClusterRole, labels: Mapping[str, str]) -> bool:
+    """Whether a role gathers the rules of roles with these labels."""
+    rule = role.aggregationRule
+    return rule is not None and any(label_selector(s).matches(labels) for s in rule.clusterRoleSelectors)
+
+
+def _keys(attributes: Attributes) -> Iterator[tuple[str, str, str]]:
+    """Every way in which a rule can say what is asked."""
+    if attributes.subresource:
+        resources = (f"{attributes.resource}/{attributes.subresource}", "*", f"*/{attributes.subresource}")
+    else:
+        resources = (attributes.resource, "*", "")
+    for resource in resources:
+        for group in (attributes.group, "*"):
+            yield (attributes.verb, group, resource)
+            if attributes.verb not in NAMED_ONLY:
+                yield ("*", group, resource)
+
+
+def _path_matches(pattern: str, path: str) -> bool:
+    return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
+
+
+def _subject_keys(user: User) -> Iterator[SubjectKey]:
+    yield ("User", "", user.name)
+    if account := user.service_account:
+        yield ("ServiceAccount", *account)
+    for group in user.groups:
+        yield ("Group", "", group)
+
+
+def _key_of(subject: Subject, scope: str) -> SubjectKey:
+    """A service account without namespace is in the binding's own."""
+    if subject.kind == "ServiceAccount":
+        return (subject.kind, subject.namespace or scope, subject.name)
+    return (subject.kind, "", subject.name)

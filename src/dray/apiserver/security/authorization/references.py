@@ -1,0 +1,93 @@
+"""What a pod needs from the API: the objects that its node may read on its behalf.
+
+Pure functions of a pod. Left out: whose pod it is, and persistent volumes, which no runtime here mounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dray.api.podclaims import group_name
+from dray.api.types.core import Container, EphemeralContainer, Pod, Volume
+from dray.api.types.scheduling import PodGroup
+
+
+def secrets(pod: Pod) -> Iterator[str]:
+    """Names of the secrets that the pod's containers and volumes use."""
+    yield from (reference.name for reference in pod.spec.imagePullSecrets)
+    for container in _containers(pod):
+        yield from (source.secretRef.name for source in container.envFrom if source.secretRef)
+        yield from (v.valueFrom.secretKeyRef.name for v in container.env if v.valueFrom and v.valueFrom.secretKeyRef)
+    for volume in pod.spec.volumes:
+        if volume.secret:
+            yield volume.secret.secretName
+        if volume.projected:
+            yield from (source.secret.name for source in volume.projected.sources or () if source.secret)
+
+
+def config_maps(pod: Pod) -> Iterator[str]:
+    """Names of the configuration maps that the pod's containers and volumes use."""
+    for container in _containers(pod):
+        yield from (source.configMapRef.name for source in container.envFrom if source.configMapRef)
+        yield from (
+            v.valueFrom.configMapKeyRef.name for v in container.env if v.valueFrom and v.valueFrom.configMapKeyRef
+        )
+    for volume in pod.spec.volumes:
+        if volume.configMap:
+            yield volume.configMap.name
+        if volume.projected:
+            yield from (source.configMap.name for source in volume.projected.sources or () if source.configMap)
+
+
+def claims(pod: Pod) -> Iterator[str]:
+    """Names of the claims that the pod uses: named by itself, or generated for it."""
+    yield from (entry.resourceClaimName for entry in pod.spec.resourceClaims if entry.resourceClaimName)
+    yield from (entry.resourceClaimName for entry in pod.status.resourceClaimStatuses if entry.resourceClaimName)
+    if pod.status.extendedResourceClaimStatus:
+        yield pod.status.extendedResourceClaimStatus.resourceClaimName
+
+
+def group_claims(group: PodGroup) -> Iterator[str]:
+    """Names of the claims that the pods of a group share."""
+    yield from (entry.resourceClaimName for entry in group.spec.resourceClaims if entry.resourceClaimName)
+    yield from (entry.resourceClaimName for entry in group.status.resourceClaimStatuses if entry.resourceClaimName)
+
+
+def service_account(pod: Pod) -> str:
+    return pod.spec.serviceAccountName or pod.spec.serviceAccount
+
+
+def volume_claims(pod: Pod) -> Iterator[str]:
+    """The claims for volumes that a pod names."""
+    for volume in pod.spec.volumes:
+        if volume.persistentVolumeClaim is not None:
+            yield volume.persistentVolumeClaim.claimName
+
+
+def first(pod: Pod) -> str:
+    """The kind of the first object of the API that the pod names, or ""; persistent volume claims count too.
+
+    The status counts as much as the spec: both entitle the node.
+    """
+    named: tuple[tuple[str, object], ...] = (
+        ("serviceaccounts", service_account(pod)),
+        ("secrets", next(secrets(pod), None)),
+        ("configmaps", next(config_maps(pod), None)),
+        ("resourceclaims", next(claims(pod), None)),
+        ("resourceclaimtemplates", any(entry.resourceClaimTemplateName for entry in pod.spec.resourceClaims)),
+        ("podgroups", group_name(pod)),
+        ("persistentvolumeclaims", any(v.persistentVolumeClaim or v.ephemeral for v in pod.spec.volumes)),
+        ("serviceaccounts", any(_projects_token(volume) for volume in pod.spec.volumes)),
+    )
+    return next((kind for kind, found in named if found), "")
+
+
+def _projects_token(volume: Volume) -> bool:
+    sources = volume.projected.sources if volume.projected else None
+    return any(source.serviceAccountToken for source in sources or ())
+
+
+def _containers(pod: Pod) -> Iterator[Container | EphemeralContainer]:
+    yield from pod.spec.containers
+    yield from pod.spec.initContainers
+    yield from pod.spec.ephemeralContainers

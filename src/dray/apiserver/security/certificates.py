@@ -1,0 +1,300 @@
+"""The keys of a cluster: made at the first start, read at every other.
+
+A directory holds the certificate authority, the server's certificate, the key that signs service account tokens, and the
+administrator's token. Everything is written whole or not at all and readable by its owner alone; what is missing is made
+anew, so a start that was interrupted is finished by the next. `cryptography` takes a tenth of a second to import and is
+imported only to make something. Left out: revocation, and renewal of the authority, which lasts as long as its directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+AUTHORITY_LIFETIME = timedelta(days=3650)
+LIFETIME = timedelta(days=365)
+RENEW_BEFORE = timedelta(days=30)  # a server that restarts monthly never serves an expired certificate
+BACKDATED = timedelta(minutes=5)  # clocks of clients differ
+
+IN_CLUSTER_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A certificate and its private key, both in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class Keys:
+    """The keys in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority_file = directory / "ca.crt"
+        self.certificate_file = directory / "server.crt"
+        self.key_file = directory / "server.key"
+        self.signing_key_file = directory / "service-accounts.key"
+        self.token_file = directory / "admin.token"
+        self._authority_key_file = directory / "ca.key"
+
+    @classmethod
+    def open(cls, directory: Path | str, hosts: Sequence[str] = (), now: datetime | None = None) -> Keys:
+        """Read the keys of a directory, and make what is missing.
+
+        `hosts` are names or addresses by which clients reach the server, beside the local and the usual ones. The
+        server's certificate is renewed when it lacks one of them or nears its end.
+        """
+        keys = cls(Path(directory))
+        _make_private(keys.directory)
+        keys._check_owner()
+        keys._ensure_authority()
+        keys._ensure_server((*LOCAL_NAMES, *IN_CLUSTER_NAMES, socket.gethostname(), *hosts), now or datetime.now(UTC))
+        _ensure(keys.signing_key_file, lambda: _pem(_new_key()))
+        _ensure(keys.token_file, lambda: secrets.token_urlsafe(32).encode())
+        return keys
+
+    @cached_property
+    def authority(self) -> bytes:
+        """The authority's certificate in PEM: what clients trust."""
+        return self.authority_file.read_bytes()
+
+    @cached_property
+    def signing_key(self) -> bytes:
+        """The private key of service account tokens in PEM."""
+        return self.signing_key_file.read_bytes()
+
+    @cached_property
+    def admin_token(self) -> str:
+        return self.token_file.read_text().strip()
+
+    def client(self, name: str, groups: Sequence[str] = (), lifetime: timedelta = LIFETIME) -> KeyPair:
+        """A new client certificate: the name becomes the user, the groups its groups."""
+        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+        key = _new_key()
+        subject = [(NameOID.ORGANIZATION_NAME, group) for group in groups] + [(NameOID.COMMON_NAME, name)]
+        certificate = self._issue(subject, key, ExtendedKeyUsageOID.CLIENT_AUTH, (), datetime.now(UTC) + lifetime)
+        return KeyPair(certificate, _pem(key))
+
+    def _check_owner(self) -> None:
+        """Whoever could write in the directory before may have put keys of their own there."""
+        trusted = {os.geteuid(), self.directory.stat().st_uid}
+        files = (self.authority_file, self.certificate_file, self.key_file, self.signing_key_file, self.token_file)
+        for file in (*files, self._authority_key_file):
+            if file.exists() and file.stat().st_uid not in trusted:
+                raise PermissionError(errno.EPERM, f"{file.name} in it belongs to another user", str(file))
+
+    def _ensure_authority(self) -> None:
+        """Both files or neither: a certificate without its key could not issue anything."""
+        if not (self.authority_file.exists() and self._authority_key_file.exists()):
+            key = _new_key()
+            write_private(self._authority_key_file, _pem(key))
+            write_private(self.authority_file, _self_signed(key))
+
+    def _ensure_server(self, hosts: Sequence[str], now: datetime) -> None:
+        """The key is kept when the certificate is renewed, so that the two files always belong together."""
+        from_before = _Notes.read(self.certificate_file) if self.key_file.exists() else None
+        if from_before and from_before.serve(hosts, self.authority, now):
+            return
+        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+        _ensure(self.key_file, lambda: _pem(_new_key()))
+        key = _load_key(self.key_file.read_bytes())
+        notes = _Notes(frozenset(hosts), now + LIFETIME, _fingerprint(self.authority))
+        subject = [(NameOID.COMMON_NAME, "dray-apiserver")]
+        certificate = self._issue(subject, key, ExtendedKeyUsageOID.SERVER_AUTH, hosts, notes.expires)
+        write_private(self.certificate_file, notes.text() + certificate)
+
+    def _issue(
+        self,
+        subject: Sequence[tuple[x509.ObjectIdentifier, str]],
+        key: EllipticCurvePrivateKey,
+        usage: x509.ObjectIdentifier,
+        hosts: Sequence[str],
+        expires: datetime,
+    ) -> bytes:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+
+        issuer = x509.load_pem_x509_certificate(self.authority)
+        issuer_key = _load_key(self._authority_key_file.read_bytes())
+        builder = (
+            _builder(key, expires)
+            .subject_name(x509.Name([x509.NameAttribute(kind, value) for kind, value in subject]))
+            .issuer_name(issuer.subject)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+        )
+        if hosts:
+            builder = builder.add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
+        return _certificate_pem(builder.sign(issuer_key, hashes.SHA256()))
+
+
+@dataclass(frozen=True)
+class _Notes:
+    """What a server certificate was made for, in clear text before it, so that reading it needs no X.509."""
+
+    hosts: frozenset[str]
+    expires: datetime
+    authority: str
+
+    @classmethod
+    def read(cls, file: Path) -> _Notes | None:
+        try:
+            hosts, expires, authority = (line.split(": ", 1)[1] for line in file.read_text().splitlines()[:3])
+            return cls(frozenset(hosts.split()), datetime.fromisoformat(expires), authority)
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def text(self) -> bytes:
+        lines = (
+            f"Hosts: {' '.join(sorted(self.hosts))}",
+            f"Expires: {self.expires.isoformat()}",
+            f"Authority: {self.authority}",
+        )
+        return "".join(line + "\n" for line in lines).encode()
+
+    def serve(self, hosts: Sequence[str], authority: bytes, now: datetime) -> bool:
+        fresh = self.expires - now > RENEW_BEFORE
+        return fresh and self.hosts.issuperset(hosts) and self.authority == _fingerprint(authority)
+
+
+def _make_private(directory: Path) -> None:
+    """A directory for its owner alone, whatever it was before: databases and sockets stand beside the keys."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = directory.stat()
+    if not stat.S_IMODE(found.st_mode) & 0o077:
+        return
+    if found.st_mode & stat.S_ISVTX:
+        raise PermissionError(errno.EPERM, "it is shared by all users", str(directory))
+    directory.chmod(0o700)
+
+
+def write_private(file: Path, data: bytes) -> None:
+    """Write a whole file that only its owner can read, or leave what was there."""
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _ensure(file: Path, make: Callable[[], bytes]) -> None:
+    if not file.exists():
+        write_private(file, make())
+
+
+def _fingerprint(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def _new_key() -> EllipticCurvePrivateKey:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _load_key(pem: bytes) -> EllipticCurvePrivateKey:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key = load_pem_private_key(pem, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("expected an elliptic curve key")
+    return key
+
+
+def _pem(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _certificate_pem(certificate: x509.Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _builder(key: EllipticCurvePrivateKey, expires: datetime) -> x509.CertificateBuilder:
+    from cryptography import x509
+
+    return (
+        x509.CertificateBuilder()
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(datetime.now(UTC), expires) - BACKDATED)
+        .not_valid_after(expires)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _self_signed(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import NameOID
+
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dray")])
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    builder = (
+        _builder(key, datetime.now(UTC) + AUTHORITY_LIFETIME)
+        .subject_name(name)
+        .issuer_name(name)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+    )
+    return _certificate_pem(builder.sign(key, hashes.SHA256()))
+
+
+def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    return [_general_name(host) for host in dict.fromkeys(hosts)]
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

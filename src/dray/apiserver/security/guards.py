@@ -1,0 +1,67 @@
+"""The guards of a server, put together: who asks, who may, and what is let in.
+
+The one place that knows how authentication, authorization and admission depend on each other. Left out: where the options
+come from (`cli`), and when each guard is asked (`core`, `http`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dray.api.gates import FeatureGates
+from dray.apiserver.admission import Chain
+from dray.apiserver.admission.plugins import default_chain
+from dray.apiserver.admission.pool_status import RequestLimits
+from dray.apiserver.read.reader import Reader
+from dray.apiserver.request import Request
+from dray.apiserver.security.authentication import Authenticator, read_users
+from dray.apiserver.security.authorization import Union
+from dray.apiserver.security.authorization.node import NodeAuthorizer
+from dray.apiserver.security.authorization.rbac import Rbac
+from dray.apiserver.security.authorization.reviews import Reviews
+from dray.apiserver.security.certificates import Keys
+from dray.apiserver.security.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Security:
+    """The guards that share one view of the cluster."""
+
+    tokens: Tokens | None  # none without keys
+    authorizer: Union
+    authenticator: Authenticator
+    admission: Chain
+    reviews: Mapping[str, Callable[[Request], dict[str, Any]]]  # by plural
+
+
+def assemble(
+    reader: Reader,
+    keys: Keys | None,
+    *,
+    gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
+    token_file: Path | str | None = None,
+    disabled_plugins: Iterable[str] = (),
+    pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
+) -> Security:
+    """Guards for a server with these keys. Raises ValueError for a bad token file or an unknown plugin.
+
+    A server without keys issues no tokens; it is for tests and for clusters that live within one process.
+    """
+    tokens = Tokens(reader, keys.signing_key) if keys else None
+    rbac = Rbac(reader)
+    authorizer = Union(NodeAuthorizer(reader), rbac)
+    authenticator = Authenticator(authorizer, tokens, read_users(keys.admin_token if keys else "", token_file))
+    admission = default_chain(
+        reader,
+        authorizer,
+        rbac,
+        gates=gates,
+        root_ca=keys.authority.decode() if keys else "",
+        disabled=disabled_plugins,
+        pool_status=pool_status,
+    )
+    reviews = Reviews(authenticator, authorizer, rbac)
+    return Security(tokens, authorizer, authenticator, admission, reviews.by_plural())

@@ -1,0 +1,255 @@
+"""Service account tokens: JWTs that the server signs, and believes as long as what they are bound to exists.
+
+A token names its service account by uid and may be bound to a pod or a node; when either is gone, the token is void,
+however long it had to live. Signatures are checked once a token (`jwt` and `cryptography` are imported at the first),
+expiry and existence with every use. Left out: legacy tokens in Secrets, and keys published for others to verify with.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from dray.api.errors import BadRequest, Conflict, Invalid, Unauthorized, invalid, not_found
+from dray.api.resources import BY_NAME, BY_TYPE, Resource
+from dray.api.times import timestamp
+from dray.api.types.authentication import BoundObjectReference, TokenRequest, TokenRequestSpec
+from dray.api.types.core import Node, Pod, ServiceAccount
+from dray.apiserver.read.reader import Reader, one
+from dray.apiserver.security.user import (
+    CREDENTIAL_ID,
+    NODE_NAME,
+    NODE_UID,
+    POD_NAME,
+    POD_UID,
+    User,
+    service_account_user,
+)
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+DEFAULT_SECONDS = 3600
+SHORTEST_SECONDS = 600
+LONGEST_SECONDS = 2**32
+REMEMBERED = 8192  # verified tokens; far more than there are pods on most clusters, and a few megabytes
+TOKEN_REQUEST = Resource("authentication.k8s.io", "tokenrequests", "TokenRequest", TokenRequest)  # for error texts
+
+Bound = tuple[str, str]  # name, uid
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What a valid signature says."""
+
+    namespace: str
+    account: Bound
+    audiences: tuple[str, ...]
+    expires: float
+    id: str
+    pod: Bound | None = None
+    node: Bound | None = None
+
+
+class TokenInvalid(Exception):
+    """Why a token is not believed; never told to whom presents it."""
+
+
+class Tokens:
+    """Issues and verifies the tokens of one cluster."""
+
+    audiences = (ISSUER,)
+
+    def __init__(self, reader: Reader, signing_key: bytes, *, clock: Callable[[], float] = time.time) -> None:
+        self._reader = reader
+        self._signing_key = signing_key
+        self._clock = clock
+        self._verified: dict[str, Claims] = {}
+
+    def request(self, namespace: str, name: str, tree: dict[str, Any]) -> dict[str, Any]:
+        """Answer a TokenRequest that was posted to the account's `token`. The tree is the request."""
+        account = one(self._reader, ServiceAccount, namespace, name)
+        if account is None:
+            raise not_found(BY_TYPE[ServiceAccount], name)
+        spec = self._spec(name, tree)
+        pod, node = self._bound(account, spec.boundObjectRef)
+        now = int(self._clock())
+        expires = now + (spec.expirationSeconds or DEFAULT_SECONDS)
+        audiences = spec.audiences or self.audiences
+        claims = Claims(namespace, (name, account.metadata.uid), audiences, expires, str(uuid.uuid4()), pod, node)
+        answer: dict[str, Any] = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "metadata": {"name": name, "namespace": namespace, "creationTimestamp": _time(now)},
+            "spec": {
+                "audiences": list(audiences),
+                "expirationSeconds": expires - now,
+                "boundObjectRef": msgspec.to_builtins(spec.boundObjectRef),
+            },
+            "status": {"token": self._sign(claims, now), "expirationTimestamp": _time(expires)},
+        }
+        return answer
+
+    def verify(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, tuple[str, ...]]:
+        """Whose token this is, and for which of the audiences (by default the server's own) it is meant.
+
+        Raises TokenInvalid.
+        """
+        claims = self._verified.get(token) or self._remember(token)
+        if claims.expires <= self._clock():
+            self._verified.pop(token, None)
+            raise TokenInvalid("the token has expired")
+        meant_for = tuple(audience for audience in audiences or self.audiences if audience in claims.audiences)
+        if not meant_for:
+            raise TokenInvalid("the token is meant for somebody else")
+        self._check_existence(claims)
+        return _user(claims), meant_for
+
+    def _spec(self, name: str, tree: dict[str, Any]) -> TokenRequestSpec:
+        """Decode and validate what was asked for."""
+        try:
+            spec = msgspec.convert(tree, TokenRequest).spec
+        except msgspec.ValidationError as error:
+            raise BadRequest(f"TokenRequest cannot be decoded: {error}") from error
+        seconds = spec.expirationSeconds
+        problem = ""
+        if seconds is not None and seconds < SHORTEST_SECONDS:
+            problem = "may not specify a duration less than 10 minutes"
+        elif seconds is not None and seconds > LONGEST_SECONDS:
+            problem = "may not specify a duration larger than 2^32 seconds"
+        if problem:
+            raise Invalid(TOKEN_REQUEST, name, [invalid("spec.expirationSeconds", seconds, problem)])
+        return spec
+
+    def _bound(self, account: ServiceAccount, ref: BoundObjectReference | None) -> tuple[Bound | None, Bound | None]:
+        """The pod and the node that a new token is bound to."""
+        if ref is None:
+            return None, None
+        if (ref.apiVersion, ref.kind) not in (("v1", "Pod"), ("v1", "Node")):
+            raise BadRequest(f'cannot bind token for serviceaccount to object "{ref.apiVersion}, Kind={ref.kind}"')
+        if ref.kind == "Node":
+            return None, _match(ref, one(self._reader, Node, "", ref.name), "nodes")
+        pod = one(self._reader, Pod, account.metadata.namespace, ref.name)
+        bound = _match(ref, pod, "pods")
+        if pod is None or pod.spec.serviceAccountName != account.metadata.name:
+            raise BadRequest(
+                f'cannot bind token for serviceaccount "{account.metadata.name}" to pod running with different '
+                "serviceaccount name."
+            )
+        node = one(self._reader, Node, "", pod.spec.nodeName) if pod.spec.nodeName else None
+        return bound, (pod.spec.nodeName, node.metadata.uid if node else "") if pod.spec.nodeName else None
+
+    def _check_existence(self, claims: Claims) -> None:
+        account = one(self._reader, ServiceAccount, claims.namespace, claims.account[0])
+        if account is None or account.metadata.uid != claims.account[1]:
+            raise TokenInvalid("the service account is gone")
+        if claims.pod:
+            pod = one(self._reader, Pod, claims.namespace, claims.pod[0])
+            if pod is None or pod.metadata.uid != claims.pod[1]:
+                raise TokenInvalid("the pod that the token is bound to is gone")
+        elif claims.node:
+            node = one(self._reader, Node, "", claims.node[0])
+            if node is None or node.metadata.uid != claims.node[1]:
+                raise TokenInvalid("the node that the token is bound to is gone")
+
+    @cached_property
+    def _private_key(self) -> Any:
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        return load_pem_private_key(self._signing_key, None)
+
+    def _sign(self, claims: Claims, now: int) -> str:
+        import jwt
+
+        account, pod, node = ({"name": bound[0], "uid": bound[1]} if bound else None for bound in _bindings(claims))
+        bound_to = {"namespace": claims.namespace, "serviceaccount": account, "pod": pod, "node": node}
+        payload = {
+            "iss": ISSUER,
+            "sub": service_account_user(claims.namespace, claims.account[0]).name,
+            "aud": list(claims.audiences),
+            "iat": now,
+            "nbf": now,
+            "exp": int(claims.expires),
+            "jti": claims.id,
+            "kubernetes.io": {key: value for key, value in bound_to.items() if value},
+        }
+        return jwt.encode(payload, self._private_key, algorithm="ES256")
+
+    def _remember(self, token: str) -> Claims:
+        claims = self._check_signature(token)
+        if len(self._verified) >= REMEMBERED:
+            del self._verified[next(iter(self._verified))]
+        self._verified[token] = claims
+        return claims
+
+    def _check_signature(self, token: str) -> Claims:
+        """Audience and expiry are looked at with every use; when a token began is no secret worth two clocks."""
+        import jwt
+
+        try:
+            payload = jwt.decode(
+                token,
+                self._private_key.public_key(),
+                algorithms=["ES256"],
+                issuer=ISSUER,
+                options={
+                    "verify_aud": False,
+                    "verify_exp": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                    "require": ["exp", "iss", "sub", "jti"],
+                },
+            )
+            return _claims(payload)
+        except (jwt.PyJWTError, KeyError, TypeError, ValueError) as error:
+            raise TokenInvalid(str(error)) from error
+
+
+def unauthorized() -> Unauthorized:
+    """The answer to whoever cannot say who they are; it does not say why."""
+    return Unauthorized("Unauthorized")
+
+
+def _claims(payload: dict[str, Any]) -> Claims:
+    bound_to = payload["kubernetes.io"]
+    account, pod, node = (
+        (part["name"], part["uid"]) if part else None
+        for part in (bound_to["serviceaccount"], bound_to.get("pod"), bound_to.get("node"))
+    )
+    if account is None:
+        raise ValueError("the token names no service account")
+    audiences = tuple(payload["aud"])
+    return Claims(bound_to["namespace"], account, audiences, float(payload["exp"]), payload["jti"], pod, node)
+
+
+def _bindings(claims: Claims) -> tuple[Bound, Bound | None, Bound | None]:
+    return claims.account, claims.pod, claims.node
+
+
+def _user(claims: Claims) -> User:
+    extra: dict[str, tuple[str, ...]] = {CREDENTIAL_ID: (f"JTI={claims.id}",)}
+    for bound, name, uid in ((claims.node, NODE_NAME, NODE_UID), (claims.pod, POD_NAME, POD_UID)):
+        if bound:
+            extra[name] = (bound[0],)
+            if bound[1]:
+                extra[uid] = (bound[1],)
+    return service_account_user(claims.namespace, claims.account[0], claims.account[1], extra)
+
+
+def _match(ref: BoundObjectReference, found: Pod | Node | None, plural: str) -> Bound:
+    if found is None:
+        raise not_found(BY_NAME["", plural], ref.name)
+    if ref.uid and ref.uid != found.metadata.uid:
+        raise Conflict(
+            f'Operation cannot be fulfilled on {plural} "{ref.name}": the UID in the bound object reference '
+            f"({ref.uid}) does not match the UID in record. The object might have been deleted and then recreated",
+            name=ref.name,
+            kind=plural,
+        )
+    return found.metadata.name, found.metadata.uid
+
+
+def _time(seconds: int) -> str:
+    return timestamp(seconds)

@@ -1,0 +1,141 @@
+"""A client that talks to a command in a container: the same five channels over WebSockets and over SPDY.
+
+`receive` gives what the client sends (input, sizes of its terminal, the end of input), `send` passes output on, and
+`finish` tells how the command ended. Left out: the way to the node (`relay`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+
+from dray.api import channels
+from dray.api.channels import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT
+from dray.api.wire import Tree
+from dray.apiserver.streaming.spdy import SpdyConnection, SpdyStream
+from dray.apiserver.streaming.websockets import WebSocket
+
+STREAMS_WITHIN = 30.0  # seconds, in which a SPDY client opens the streams that it asked for
+_NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
+
+Message = tuple[int, bytes]  # a channel and data; CLOSE with the number of a channel says that nothing more comes there
+
+
+class Client(Protocol):
+    """The other end of a conversation."""
+
+    async def receive(self) -> Message | None:
+        """What the client sends next; None when it is gone."""
+        ...
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Pass output on. Raises ConnectionError when the client is gone."""
+        ...
+
+    async def finish(self, status: Tree) -> None:
+        """Tell how it ended, and close."""
+        ...
+
+
+class WebSocketClient:
+    """A client of any WebSocket form."""
+
+    def __init__(self, socket: WebSocket, protocol: str) -> None:
+        self._socket = socket
+        self._base64 = "base64" in protocol
+        self._tells_status = protocol not in (channels.V1, channels.BASE64_V1, "")
+
+    async def greet(self, outputs: Iterable[int]) -> None:
+        """An empty message on the lowest output channel tells the client that the server is there."""
+        await self.send(min(outputs, default=ERROR), b"")
+
+    async def receive(self) -> Message | None:
+        while (message := await self._socket.receive()) is not None:
+            if not message:
+                continue
+            if not self._base64:
+                return message[0], message[1:]
+            with suppress(binascii.Error):
+                return message[0] - ord("0"), base64.b64decode(message[1:])
+        return None
+
+    async def send(self, channel: int, data: bytes) -> None:
+        if self._base64:
+            await self._socket.send_text(f"{channel}{base64.b64encode(data).decode()}")
+        else:
+            await self._socket.send(bytes([channel]) + data)
+
+    async def finish(self, status: Tree) -> None:
+        with suppress(ConnectionError):
+            if self._tells_status:
+                await self.send(ERROR, msgspec.json.encode(status))
+            elif status["status"] != "Success":
+                await self.send(ERROR, status["message"].encode())
+        await self._socket.close()
+
+
+class SpdyClient:
+    """A client over SPDY; each channel is a stream that the client has opened."""
+
+    def __init__(self, connection: SpdyConnection, protocol: str) -> None:
+        self._connection = connection
+        self._tells_status = protocol == channels.V4
+        self._streams: dict[int, SpdyStream] = {}
+        self._messages: asyncio.Queue[Message | None] = asyncio.Queue(16)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self, wanted: set[int]) -> bool:
+        """Wait for the streams that the client said it would open; False when they do not come."""
+        self._tasks.append(asyncio.create_task(self._run()))
+        try:
+            async with asyncio.timeout(STREAMS_WITHIN):
+                while wanted - self._streams.keys():
+                    stream = await self._connection.accept()
+                    if stream is None:
+                        return False
+                    channel = _NAMES.get(stream.headers.get("streamtype", ""))
+                    if channel is not None:
+                        self._streams[channel] = stream
+        except TimeoutError:
+            return False
+        for channel in (STDIN, RESIZE):
+            if channel in self._streams:
+                self._tasks.append(asyncio.create_task(self._pump(channel)))
+        return True
+
+    async def _run(self) -> None:
+        with suppress(ConnectionError):
+            await self._connection.run()
+        await self._messages.put(None)
+
+    async def _pump(self, channel: int) -> None:
+        stream = self._streams[channel]
+        while (data := await stream.read()) is not None:
+            await self._messages.put((channel, data))
+        await self._messages.put((CLOSE, bytes([channel])))
+
+    async def receive(self) -> Message | None:
+        return await self._messages.get()
+
+    async def send(self, channel: int, data: bytes) -> None:
+        if channel in self._streams:
+            await self._streams[channel].write(data)
+
+    async def finish(self, status: Tree) -> None:
+        with suppress(ConnectionError):
+            if self._tells_status:
+                await self.send(ERROR, msgspec.json.encode(status))
+            elif status["status"] != "Success":
+                await self.send(ERROR, status["message"].encode())
+            for stream in self._streams.values():
+                await stream.end()
+        await self._connection.leave()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

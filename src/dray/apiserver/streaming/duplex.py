@@ -1,0 +1,73 @@
+"""A connection that has stopped speaking HTTP: bytes in both directions, with back-pressure in both.
+
+What the peer sends waits here, and the transport pauses when too much of it does; a writer waits while the peer does not
+read. Left out: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+_HIGH_WATER = 256 << 10  # bytes that wait to be read, above which the peer is made to wait
+
+
+class Bytes(Protocol):
+    """Bytes in both directions."""
+
+    async def read(self) -> bytes:
+        """What comes next; empty at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Returns when the peer takes more. Raises ConnectionError when there is no peer any more."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Duplex:
+    """The bytes of a transport that somebody else feeds."""
+
+    def __init__(self, transport: asyncio.Transport, drain: Callable[[], Awaitable[None]]) -> None:
+        self._transport = transport
+        self._drain = drain
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._ended = False
+        self._news = asyncio.Event()
+
+    def feed(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._size += len(data)
+        self._news.set()
+        if self._size > _HIGH_WATER:
+            self._transport.pause_reading()
+
+    def feed_end(self) -> None:
+        self._ended = True
+        self._news.set()
+
+    async def read(self) -> bytes:
+        while not self._waiting and not self._ended:
+            self._news.clear()
+            await self._news.wait()
+        if not self._waiting:
+            return b""
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        self._size = 0
+        if not self._ended:
+            self._transport.resume_reading()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        if self._ended or self._transport.is_closing():
+            raise ConnectionResetError("the peer is gone")
+        self._transport.write(data)
+        await self._drain()
+
+    def close(self) -> None:
+        self._transport.close()

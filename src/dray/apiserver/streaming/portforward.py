@@ -1,0 +1,139 @@
+"""Port-forward: connections to ports of a pod, as SPDY streams or as WebSocket channels.
+
+Each connection is a pair of streams, one with its data and one for what goes wrong; the node gets a WebSocket of its own
+for each. Left out: what a port is connected to, which the node knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import aiohttp
+
+from dray.api.errors import ApiError
+from dray.apiserver.streaming.spdy import SpdyConnection, SpdyStream
+from dray.apiserver.streaming.websockets import WebSocket
+
+_PAIR_WITHIN = 30.0  # seconds between the two streams of a connection
+Connect = Callable[[int], Awaitable[aiohttp.ClientWebSocketResponse]]
+"""Connect to a port of the pod; raises ApiError when that is not possible."""
+
+
+class _Data(Protocol):
+    async def read(self) -> bytes | None: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def end(self) -> None: ...
+
+
+async def forward_spdy(connection: SpdyConnection, connect: Connect) -> None:
+    """Serve the pairs of streams that a client opens, until it goes."""
+    running = asyncio.create_task(connection.run())
+    waiting: dict[str, SpdyStream] = {}  # error streams whose data stream has not come yet, by request
+    tasks: set[asyncio.Task[None]] = set()
+    try:
+        while (stream := await connection.accept()) is not None:
+            request = stream.headers.get("requestid", "")
+            if stream.headers.get("streamtype") == "error":
+                waiting[request] = stream
+            elif (errors := waiting.pop(request, None)) is not None:
+                task = asyncio.create_task(_pair(connection, stream, errors, connect))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+    finally:
+        for task in (running, *tasks):
+            task.cancel()
+        await asyncio.gather(running, *tasks, return_exceptions=True)
+        await connection.leave()
+
+
+async def _pair(connection: SpdyConnection, data: SpdyStream, errors: SpdyStream, connect: Connect) -> None:
+    problem = await _serve_port(data, data.headers.get("port", ""), connect)
+    with suppress(ConnectionError):
+        if problem:
+            await errors.write(problem.encode())
+        await errors.end()
+        await data.end()
+    for stream in (data, errors):
+        connection.forget(stream)
+
+
+async def _serve_port(data: _Data, port: str, connect: Connect) -> str:
+    """Pass bytes on until either side has ended; what went wrong, if anything did."""
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        return f"port {port!r}: expected a number from 1 to 65535"
+    try:
+        node = await connect(int(port))
+    except ApiError as error:
+        return str(error)
+    outward = asyncio.create_task(_to_client(node, data))
+    inward = asyncio.create_task(_to_node(data, node))
+    try:
+        return await outward
+    except (ConnectionError, aiohttp.ClientError) as error:
+        return f"the connection to port {port} was lost: {error}"
+    finally:
+        inward.cancel()
+        await asyncio.gather(inward, return_exceptions=True)
+        await node.close()
+
+
+async def _to_client(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:
+    """What the node says is wrong; empty when the port has simply ended."""
+    async for message in node:
+        if message.type is aiohttp.WSMsgType.TEXT:
+            return str(message.data)
+        if message.type is aiohttp.WSMsgType.BINARY:
+            await data.write(message.data)
+    return ""
+
+
+async def _to_node(data: _Data, node: aiohttp.ClientWebSocketResponse) -> None:
+    while (piece := await data.read()) is not None:
+        await node.send_bytes(piece)
+    await node.send_bytes(b"")  # nothing more will come
+
+
+class _Channel:
+    """A port as two channels of a WebSocket: data on the even one, errors on the odd one."""
+
+    def __init__(self, socket: WebSocket, number: int) -> None:
+        self._socket = socket
+        self._number = number
+        self.incoming: asyncio.Queue[bytes | None] = asyncio.Queue(64)
+
+    async def read(self) -> bytes | None:
+        return await self.incoming.get()
+
+    async def write(self, data: bytes) -> None:
+        await self._socket.send(bytes([self._number]) + data)
+
+    async def end(self) -> None: ...
+
+
+async def forward_channels(socket: WebSocket, ports: Sequence[int], connect: Connect) -> None:
+    """Serve the ports of a client of the older form: both channels of a port first tell its number."""
+    ports_ = [_Channel(socket, 2 * number) for number in range(len(ports))]
+    for number, port in enumerate(ports):
+        for channel in (2 * number, 2 * number + 1):
+            await socket.send(bytes([channel]) + port.to_bytes(2, "little"))
+
+    async def serve(number: int) -> None:
+        problem = await _serve_port(ports_[number], str(ports[number]), connect)
+        if problem:
+            await socket.send(bytes([2 * number + 1]) + problem.encode())
+
+    tasks = [asyncio.create_task(serve(number)) for number in range(len(ports))]
+    try:
+        while (message := await socket.receive()) is not None:
+            if message and message[0] % 2 == 0 and message[0] // 2 < len(ports_) and len(message) > 1:
+                await ports_[message[0] // 2].incoming.put(message[1:])
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await socket.close()

@@ -1,0 +1,50 @@
+"""Between a client and a node: what either sends goes to the other, until one of them has had enough."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import msgspec
+
+from dray.api import channels
+from dray.api.wire import Tree
+from dray.apiserver.streaming.clients import Client
+
+
+async def relay(client: Client, node: aiohttp.ClientWebSocketResponse) -> None:
+    """Pass everything on; tell the client how it ended."""
+    inward = asyncio.create_task(_to_node(client, node))
+    outward = asyncio.create_task(_to_client(client, node))
+    try:
+        await asyncio.wait([inward, outward], return_when=asyncio.FIRST_COMPLETED)
+        status = await outward if outward.done() else channels.failed("the client is gone")
+    except (ConnectionError, aiohttp.ClientError) as error:
+        status = channels.failed(f"the connection was lost: {error}")
+    finally:
+        for task in (inward, outward):
+            task.cancel()
+        await asyncio.gather(inward, outward, return_exceptions=True)
+        await node.close()
+    await client.finish(status)
+
+
+async def _to_node(client: Client, node: aiohttp.ClientWebSocketResponse) -> None:
+    """Returns when the client is gone."""
+    while (message := await client.receive()) is not None:
+        channel, data = message
+        if channel in (channels.STDIN, channels.RESIZE, channels.CLOSE):
+            await node.send_bytes(bytes([channel]) + data)
+
+
+async def _to_client(client: Client, node: aiohttp.ClientWebSocketResponse) -> Tree:
+    """How it ended, as the node says."""
+    async for message in node:
+        if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
+            continue
+        channel, data = message.data[0], message.data[1:]
+        if channel == channels.ERROR:
+            status: Tree = msgspec.json.decode(data)
+            return status
+        await client.send(channel, data)
+    return channels.failed("the node ended the connection")

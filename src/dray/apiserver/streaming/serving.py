@@ -1,0 +1,174 @@
+"""`pods/exec`, `pods/attach` and `pods/portforward`: from a request to upgrade to a conversation with a node.
+
+What is wrong with a request is answered before the connection changes its language. Left out: who may ask, which the
+caller has checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qsl
+
+from dray.api import channels
+from dray.api.channels import ERROR, RESIZE, STDERR, STDIN, STDOUT
+from dray.api.errors import BadRequest, Forbidden
+from dray.apiserver.request import Request
+from dray.apiserver.streaming.duplex import Duplex
+
+if TYPE_CHECKING:  # most servers start without a stream, and what streams need takes long to import
+    import aiohttp
+
+    from dray.apiserver.streaming.clients import SpdyClient, WebSocketClient
+
+STREAMED = ("exec", "attach", "portforward")
+_EXEC_WS = (channels.V5, channels.V4, channels.BASE64_V4, channels.V1, channels.BASE64_V1)
+_EXEC_SPDY = (channels.V4, channels.V3, channels.V2, channels.V1)
+_FORWARD_WS = (channels.PORT_FORWARD_TUNNEL, channels.V4)
+_TRUE = ("true", "1", "")
+
+TakeOver = Callable[[bytes], Duplex]
+Dial = Callable[[Request, str, Sequence[tuple[str, str]]], Awaitable["aiohttp.ClientWebSocketResponse"]]
+"""Connect to the node of a pod: the request, what is wanted there (exec/CONTAINER, …), and parameters."""
+Container = Callable[[Request, str], str]
+"""The container that is meant, by the name that the client gave."""
+
+
+class Upgrade(NamedTuple):
+    """A request to speak another protocol from here on."""
+
+    protocol: str  # what the connection becomes: websocket, spdy/3.1
+    headers: Mapping[str, str]
+    offered: str  # sub-protocols, separated by commas
+    take_over: TakeOver
+
+
+def upgrade_of(headers: Sequence[tuple[bytes, bytes]], take_over: TakeOver | None) -> Upgrade:
+    """How a client wants to go on; BadRequest when it does not say."""
+    plain = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    versions = [value.decode("latin-1") for name, value in headers if name == b"x-stream-protocol-version"]
+    protocol = plain.get("upgrade", "").lower()
+    if take_over is None or protocol not in ("websocket", "spdy/3.1"):
+        raise BadRequest("Upgrade request required")
+    offered = plain.get("sec-websocket-protocol", "") if protocol == "websocket" else ",".join(versions)
+    return Upgrade(protocol, plain, offered, take_over)
+
+
+class Streams:
+    """Serves streams into pods."""
+
+    def __init__(self, dial: Dial, container: Container) -> None:
+        self._dial = dial
+        self._container = container
+
+    async def serve(self, request: Request, query: bytes, upgrade: Upgrade) -> None:
+        """Talk until either side has had enough. Raises ApiError while the client still expects HTTP."""
+        options = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        if request.subresource == "portforward":
+            await self._forward(request, options, upgrade)
+        else:
+            await self._converse(request, options, upgrade)
+
+    # -- exec and attach
+
+    async def _converse(self, request: Request, options: list[tuple[str, str]], upgrade: Upgrade) -> None:
+        given = dict(options)
+        asked = {
+            channel
+            for channel, name in ((STDIN, "stdin"), (STDOUT, "stdout"), (STDERR, "stderr"))
+            if given.get(name, "false") in _TRUE
+        }
+        tty = given.get("tty", "false") in _TRUE
+        if not asked:
+            raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
+        if tty:
+            asked.discard(STDERR)  # a terminal has one output
+        commands = [value for name, value in options if name == "command"]
+        if request.subresource == "exec" and not commands:
+            raise BadRequest("you must specify at least one command for the container")
+        container = self._container(request, given.get("container", ""))
+        wanted = [("command", command) for command in commands] + ([("tty", "1")] if tty else [])
+        wanted += [(name, "1") for channel, name in ((0, "input"), (1, "output"), (2, "error")) if channel in asked]
+        protocol = _agreed(upgrade, _EXEC_WS if upgrade.protocol == "websocket" else _EXEC_SPDY)
+        node = await self._dial(request, f"{request.subresource}/{container}", wanted)
+        try:
+            client = await _client(upgrade, protocol, asked, tty)
+        except BaseException:
+            await node.close()
+            raise
+        if client is None:
+            await node.close()
+            return
+        from dray.apiserver.streaming.relay import relay
+
+        await relay(client, node)
+
+    # -- port-forward
+
+    async def _forward(self, request: Request, options: list[tuple[str, str]], upgrade: Upgrade) -> None:
+        from dray.apiserver.streaming.portforward import forward_channels, forward_spdy
+        from dray.apiserver.streaming.spdy import SpdyConnection
+        from dray.apiserver.streaming.websockets import MessageBytes, WebSocket
+
+        self._container(request, "")  # the pod exists and has a node
+
+        async def connect(port: int) -> aiohttp.ClientWebSocketResponse:
+            return await self._dial(request, "portForward", [("port", str(port))])
+
+        if upgrade.protocol != "websocket":
+            protocol = _agreed(upgrade, (channels.PORT_FORWARD,))
+            await forward_spdy(SpdyConnection(upgrade.take_over(_spdy_head(protocol))), connect)
+            return
+        protocol = _agreed(upgrade, _FORWARD_WS)
+        ports = [int(port) for name, value in options if name == "ports" for port in value.split(",") if port.isdigit()]
+        if protocol != channels.PORT_FORWARD_TUNNEL and not ports:
+            raise BadRequest('query parameter "ports" is required')
+        socket = WebSocket(upgrade.take_over(_websocket_head(upgrade, protocol)))
+        if protocol == channels.PORT_FORWARD_TUNNEL:
+            await forward_spdy(SpdyConnection(MessageBytes(socket)), connect)
+        else:
+            await forward_channels(socket, ports, connect)
+
+
+async def _client(upgrade: Upgrade, protocol: str, asked: set[int], tty: bool) -> WebSocketClient | SpdyClient | None:
+    """The client in the form that it speaks; None when it went before it began."""
+    from dray.apiserver.streaming.clients import SpdyClient, WebSocketClient
+    from dray.apiserver.streaming.spdy import SpdyConnection
+    from dray.apiserver.streaming.websockets import WebSocket
+
+    if upgrade.protocol == "websocket":
+        client = WebSocketClient(WebSocket(upgrade.take_over(_websocket_head(upgrade, protocol))), protocol)
+        await client.greet(asked & {STDOUT, STDERR})
+        return client
+    resizes = {RESIZE} if tty and protocol in (channels.V4, channels.V3) else set()
+    spdy = SpdyClient(SpdyConnection(upgrade.take_over(_spdy_head(protocol))), protocol)
+    if await spdy.open({ERROR} | asked | resizes):
+        return spdy
+    await spdy.finish(channels.failed("the client did not open its streams in time"))
+    return None
+
+
+def _agreed(upgrade: Upgrade, known: Sequence[str]) -> str:
+    """The sub-protocol that both sides know; a client that offers none gets the oldest."""
+    from dray.apiserver.streaming.websockets import chosen
+
+    protocol = chosen(upgrade.offered, known)
+    if not protocol and upgrade.offered:
+        raise Forbidden(f"unable to upgrade: none of {upgrade.offered} is spoken here; known are {', '.join(known)}")
+    return protocol
+
+
+def _websocket_head(upgrade: Upgrade, protocol: str) -> bytes:
+    from dray.apiserver.streaming.websockets import handshake
+
+    try:
+        return handshake(upgrade.headers, protocol)
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+
+
+def _spdy_head(protocol: str) -> bytes:
+    lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: SPDY/3.1", "Connection: Upgrade"]
+    if protocol:
+        lines.append(f"X-Stream-Protocol-Version: {protocol}")
+    return "\r\n".join([*lines, "", ""]).encode()

@@ -1,0 +1,263 @@
+"""SPDY/3.1 as far as kubectl and client libraries speak it: streams with headers, data in both directions, their ends.
+
+Go's library sends and expects no flow control, so there is none. Header blocks are compressed with one zlib stream in
+each direction, primed with the protocol's dictionary. Left out: what the streams are for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+
+from dray.apiserver.streaming.duplex import Bytes
+
+_WORDS = [
+    "options",
+    "head",
+    "post",
+    "put",
+    "delete",
+    "trace",
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "accept-ranges",
+    "age",
+    "allow",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content-base",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-location",
+    "content-md5",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "expect",
+    "expires",
+    "from",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "last-modified",
+    "location",
+    "max-forwards",
+    "pragma",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "range",
+    "referer",
+    "retry-after",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "vary",
+    "via",
+    "warning",
+    "www-authenticate",
+    "method",
+    "get",
+    "status",
+]
+_REST = ("200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin")
+_TAIL = (
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
+    "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden"
+    "404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable"
+    "Jan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMT"
+    "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,"
+    "text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
+)
+DICTIONARY = b"".join(struct.pack(">I", len(word)) + word.encode() for word in (*_WORDS, *_REST)) + _TAIL.encode()
+
+_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
+_FIN = 0x01
+_VERSION = 3
+_FRAME_MOST = 1 << 20
+_STREAMS_MOST = 1024  # at a time on a connection
+_HEADERS_MOST = 64 << 10  # bytes of a header block once it is decompressed
+_DATA_MOST = 64 << 10  # bytes in a frame that is sent
+_PROTOCOL_ERROR, _REFUSED = 1, 3
+
+
+class SpdyError(ConnectionError):
+    """The peer does not speak SPDY/3.1; the text says what is wrong."""
+
+
+class SpdyStream:
+    """One stream that the peer opened."""
+
+    def __init__(self, connection: SpdyConnection, number: int, headers: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._number = number
+        self.headers = headers
+        self._incoming: asyncio.Queue[bytes | None] = asyncio.Queue(64)
+        self._sent_end = False
+        self.received_end = False
+
+    async def read(self) -> bytes | None:
+        """What comes next; None at the end."""
+        if self.received_end and self._incoming.empty():
+            return None
+        data = await self._incoming.get()
+        if data is None:
+            self.received_end = True
+        return data
+
+    async def write(self, data: bytes) -> None:
+        for start in range(0, len(data), _DATA_MOST):
+            await self._connection.send_data(self._number, data[start : start + _DATA_MOST], 0)
+
+    async def end(self) -> None:
+        """Say that nothing more will be written."""
+        if not self._sent_end:
+            self._sent_end = True
+            await self._connection.send_data(self._number, b"", _FIN)
+
+    async def feed(self, data: bytes | None) -> None:
+        await self._incoming.put(data)
+
+
+class SpdyConnection:
+    """A server's end of a connection; `run` reads it, `accept` gives the streams that the peer opens."""
+
+    def __init__(self, stream: Bytes) -> None:
+        self._stream = stream
+        self._streams: dict[int, SpdyStream] = {}
+        self._opened: asyncio.Queue[SpdyStream | None] = asyncio.Queue()
+        self._inflate = zlib.decompressobj(zdict=DICTIONARY)
+        self._deflate = zlib.compressobj(zdict=DICTIONARY)
+        self._buffer = bytearray()
+
+    async def accept(self) -> SpdyStream | None:
+        """The next stream that the peer opens; None when the connection has ended."""
+        return await self._opened.get()
+
+    async def run(self) -> None:
+        """Read until the peer goes."""
+        try:
+            while data := await self._stream.read():
+                self._buffer += data
+                while frame := self._next_frame():
+                    await self._take(*frame)
+        finally:
+            for stream in self._streams.values():
+                stream.received_end = True
+                if not stream._incoming.full():
+                    stream._incoming.put_nowait(None)
+            self._opened.put_nowait(None)
+
+    def _next_frame(self) -> tuple[bytes, bytes] | None:
+        if len(self._buffer) < 8:
+            return None
+        size = int.from_bytes(self._buffer[5:8], "big")
+        if size > _FRAME_MOST:
+            raise SpdyError(f"a frame of {size} bytes is too long")
+        if len(self._buffer) < 8 + size:
+            return None
+        head, body = bytes(self._buffer[:8]), bytes(self._buffer[8 : 8 + size])
+        del self._buffer[: 8 + size]
+        return head, body
+
+    async def _take(self, head: bytes, body: bytes) -> None:
+        if not head[0] & 0x80:
+            await self._data(int.from_bytes(head[:4], "big"), head[4], body)
+            return
+        version, kind = int.from_bytes(head[:2], "big") & 0x7FFF, int.from_bytes(head[2:4], "big")
+        if version != _VERSION:
+            raise SpdyError(f"version {version} of SPDY, expected 3")
+        if kind == _SYN_STREAM:
+            await self._open(head[4], body)
+        elif kind == _PING:
+            await self._stream.write(_control(_PING, 0, body[:4]))
+        elif kind == _RST_STREAM and len(body) >= 4:
+            await self._data(int.from_bytes(body[:4], "big") & 0x7FFFFFFF, _FIN, b"")
+        # Settings, window updates, headers and farewells need no answer.
+
+    async def _open(self, flags: int, body: bytes) -> None:
+        if len(body) < 10:
+            raise SpdyError("a stream is opened with too few bytes")
+        number = int.from_bytes(body[:4], "big") & 0x7FFFFFFF
+        headers = self._headers(body[10:])
+        if number % 2 == 0 or number in self._streams:
+            raise SpdyError(f"stream {number} cannot be opened by a client, or is open")
+        if len(self._streams) >= _STREAMS_MOST:
+            await self._stream.write(_control(_RST_STREAM, 0, struct.pack(">II", number, _REFUSED)))
+            return
+        stream = self._streams[number] = SpdyStream(self, number, headers)
+        reply = struct.pack(">I", number) + self._compressed({})
+        await self._stream.write(_control(_SYN_REPLY, 0, reply))
+        if flags & _FIN:
+            await stream.feed(None)
+        self._opened.put_nowait(stream)
+
+    async def _data(self, number: int, flags: int, body: bytes) -> None:
+        stream = self._streams.get(number)
+        if stream is None:
+            return  # it was closed while the data was under way
+        if body:
+            await stream.feed(body)
+        if flags & _FIN:
+            await stream.feed(None)
+
+    def forget(self, stream: SpdyStream) -> None:
+        """A stream that is over on both sides makes room for others."""
+        self._streams.pop(stream._number, None)
+
+    async def send_data(self, number: int, data: bytes, flags: int) -> None:
+        await self._stream.write(struct.pack(">IB", number, flags) + len(data).to_bytes(3, "big") + data)
+
+    async def leave(self) -> None:
+        """Say farewell and close."""
+        with suppress(ConnectionError):  # the peer was faster
+            await self._stream.write(_control(_GOAWAY, 0, struct.pack(">II", max(self._streams, default=0), 0)))
+        self._stream.close()
+
+    # -- header blocks
+
+    def _headers(self, block: bytes) -> dict[str, str]:
+        try:
+            data = self._inflate.decompress(block, _HEADERS_MOST)
+        except zlib.error as error:
+            raise SpdyError(f"a header block cannot be decompressed: {error}") from error
+        if self._inflate.unconsumed_tail:
+            raise SpdyError(f"a header block is longer than {_HEADERS_MOST} bytes")
+        return _read_pairs(data)
+
+    def _compressed(self, headers: Mapping[str, str]) -> bytes:
+        block = struct.pack(">I", len(headers))
+        for name, value in headers.items():
+            block += struct.pack(">I", len(name)) + name.encode() + struct.pack(">I", len(value)) + value.encode()
+        return self._deflate.compress(block) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+
+
+def _control(kind: int, flags: int, body: bytes) -> bytes:
+    return struct.pack(">HHB", 0x8000 | _VERSION, kind, flags) + len(body).to_bytes(3, "big") + body
+
+
+def _read_pairs(data: bytes) -> dict[str, str]:
+    """Names and values, each with its length before it."""
+    words: list[str] = []
+    at = 4
+    count = int.from_bytes(data[:4], "big")
+    for _ in range(2 * count):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if at + 4 + size > len(data):
+            raise SpdyError("a header block ends in the middle of a word")
+        words.append(data[at + 4 : at + 4 + size].decode("latin-1"))
+        at += 4 + size
+    return {name.lower(): value for name, value in zip(words[::2], words[1::2], strict=True)}

@@ -1,0 +1,115 @@
+"""WebSocket messages on a connection: the handshake, whole messages in both directions, and the end."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+
+from dray.apiserver.streaming.duplex import Bytes
+
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_MESSAGE_MOST = 1 << 20  # bytes; a message that is longer ends the connection
+NORMAL, TOO_LARGE = 1000, 1009
+
+
+def chosen(offered: str, known: Sequence[str]) -> str:
+    """The first sub-protocol that both sides know, in the client's order; empty when there is none."""
+    return next((name for name in (one.strip() for one in offered.split(",")) if name in known), "")
+
+
+def handshake(headers: Mapping[str, str], protocol: str) -> bytes:
+    """The answer that turns a connection into a WebSocket; ValueError when the request is no opening handshake."""
+    key = headers.get("sec-websocket-key", "")
+    if headers.get("sec-websocket-version") != "13" or not key:
+        raise ValueError("expected Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key")
+    accept = base64.b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode()
+    lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
+    lines += [f"Sec-WebSocket-Accept: {accept}"]
+    if protocol:
+        lines.append(f"Sec-WebSocket-Protocol: {protocol}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+class WebSocket:
+    """Whole messages. Pings are answered while messages are read."""
+
+    def __init__(self, stream: Bytes) -> None:
+        self._stream = stream
+        self._frames = Connection(ConnectionType.SERVER)
+        self._messages: deque[bytes] = deque()
+        self._parts: list[bytes] = []
+        self._ended = False
+
+    async def receive(self) -> bytes | None:
+        """The next message, text as its bytes; None at the end."""
+        while not self._messages and not self._ended:
+            data = await self._stream.read()
+            try:
+                self._frames.receive_data(data or None)
+                for event in self._frames.events():
+                    await self._take(event)
+            except (RemoteProtocolError, LocalProtocolError, ConnectionError):
+                self._ended = True
+        return self._messages.popleft() if self._messages else None
+
+    async def _take(self, event: object) -> None:
+        match event:
+            case BytesMessage() | TextMessage():
+                data = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
+                self._parts.append(data)
+                if sum(map(len, self._parts)) > _MESSAGE_MOST:
+                    await self.close(TOO_LARGE)
+                elif event.message_finished:
+                    self._messages.append(b"".join(self._parts))
+                    self._parts = []
+            case Ping():
+                await self._stream.write(self._frames.send(event.response()))
+            case CloseConnection():
+                self._ended = True
+                await self._stream.write(self._frames.send(event.response()))
+
+    async def send(self, data: bytes) -> None:
+        """Raises ConnectionError when the client is gone."""
+        try:
+            await self._stream.write(self._frames.send(BytesMessage(data=data)))
+        except LocalProtocolError as error:
+            raise ConnectionResetError("the WebSocket is closed") from error
+
+    async def send_text(self, text: str) -> None:
+        await self._stream.write(self._frames.send(TextMessage(data=text)))
+
+    def abort(self) -> None:
+        """Close without a word."""
+        self._ended = True
+        self._stream.close()
+
+    async def close(self, code: int = NORMAL) -> None:
+        self._ended = True
+        with suppress(ConnectionError, LocalProtocolError):  # the client was faster
+            await self._stream.write(self._frames.send(CloseConnection(code=code)))
+        self._stream.close()
+
+
+class MessageBytes:
+    """The messages of a WebSocket as one stream of bytes, for a protocol that is tunnelled through it."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def read(self) -> bytes:
+        while (message := await self._socket.receive()) == b"":
+            continue
+        return message or b""
+
+    async def write(self, data: bytes) -> None:
+        await self._socket.send(data)
+
+    def close(self) -> None:
+        self._socket.abort()

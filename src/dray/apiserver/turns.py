@@ -1,0 +1,142 @@
+"""Long work on the event loop takes turns: one slice at a time, and everybody else between two slices.
+
+Work that grows with what a client asks for (selecting, converting, encoding thousands of objects) is written as a
+generator that yields between small steps. `LoopTurns.run` runs it in slices. Work that ends within its first slice never
+waits, so ordinary requests pay one look at a clock. When several are long, users take turns, and the requests of one user
+among themselves: whoever asks for the most waits the longest. Writes of large objects cannot be cut within a step; they
+`pause` between steps, and leave others as much time as they took. Left out: limits of size, which bound a single step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from contextvars import ContextVar
+from time import perf_counter
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from dray.apiserver.limits import SLICE_SECONDS
+
+T = TypeVar("T")
+
+_LONGEST_BREAK_SECONDS = 0.25
+LONG: ContextVar[bool] = ContextVar("long", default=False)
+"""Whether what the current task does takes long, step by step; it then pauses between two steps (`pause`)."""
+
+
+class LoopTurns:
+    """The long work of one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # by user, in the order of their turns
+        self._dispatching = False
+        self._spent = 0.0  # seconds of long work in this round of the loop
+        self._rounds = False  # a callback at the end of this round is under way
+        self._given = 0.0  # when somebody was last given a turn
+
+    async def run(self, user: str, work: Generator[object, None, T]) -> T:
+        """What the work comes to."""
+        if self._busy:
+            await self.wait(user)
+        while True:
+            began = perf_counter()
+            ends = began + SLICE_SECONDS
+            try:
+                while True:
+                    next(work)
+                    if perf_counter() > ends:
+                        break
+            except StopIteration as end:
+                self._spend(perf_counter() - began)
+                return end.value  # type: ignore[no-any-return]  # what the generator returns
+            self._spend(perf_counter() - began)
+            await self.wait(user)
+
+    async def pieces(self, user: str, work: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """The pieces that the work makes; an empty one is a place to pause at."""
+        if self._busy:
+            await self.wait(user)
+        began = perf_counter()
+        for piece in work:
+            spent = perf_counter() - began
+            if spent > SLICE_SECONDS:
+                self._spend(spent)
+                await self.wait(user)
+                began = perf_counter()
+            if piece:
+                yield piece
+                began = perf_counter()  # the reader's time is not the work's
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._waiting) or self._spent > SLICE_SECONDS
+
+    def _spend(self, seconds: float) -> None:
+        self._spent += seconds
+        if not self._rounds:
+            self._rounds = True
+            asyncio.get_running_loop().call_soon(self._round)
+
+    def _round(self) -> None:
+        self._rounds = False
+        self._spent = 0.0
+
+    async def wait(self, user: str) -> None:
+        """Wait until it is this user's turn, at least until everybody else on the loop had one."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting.setdefault(user, deque()).append(future)
+        if not self._dispatching:
+            self._dispatching = True
+            loop.call_soon(self._dispatch)
+        await future
+
+    def _dispatch(self) -> None:
+        """Give the next user a turn, in each round of the loop one."""
+        while self._waiting:
+            user, queue = next(iter(self._waiting.items()))
+            del self._waiting[user]
+            future = queue.popleft()
+            if queue:
+                self._waiting[user] = queue  # behind everybody else
+            if not future.done():  # its request may have gone
+                future.set_result(None)
+                self._given = perf_counter()
+                break
+        self._dispatching = bool(self._waiting)
+        if self._dispatching:
+            asyncio.get_running_loop().call_soon(self._give_time)
+
+    def _give_time(self) -> None:
+        """After a turn that could not be cut short, everybody else has as much time before the next."""
+        taken = perf_counter() - self._given
+        loop = asyncio.get_running_loop()
+        if taken > 2 * SLICE_SECONDS:
+            loop.call_later(min(taken, _LONGEST_BREAK_SECONDS), self._dispatch)
+        else:
+            loop.call_soon(self._dispatch)
+
+
+def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items, some at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+async def pause(user: str) -> None:
+    """Wait for the next turn, between two steps of long work."""
+    await turns().wait(user)
+
+
+_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTurns] = WeakKeyDictionary()
+
+
+def turns() -> LoopTurns:
+    """Those of the running event loop."""
+    loop = asyncio.get_running_loop()
+    found = _TURNS.get(loop)
+    if found is None:
+        found = _TURNS[loop] = LoopTurns()
+    return found

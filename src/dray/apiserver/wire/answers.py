@@ -1,0 +1,231 @@
+"""Answers as bytes: objects, lists, tables, metadata only, watch events; JSON, indented JSON, YAML or protobuf.
+
+What the store holds is joined, not encoded again; only YAML and protobuf are made from it. Lists, and objects that are
+large, come as parts that are made one after the other (`pieces`). Encoded watch events are shared by all watchers of a
+version.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from dray.api.conversion import home
+from dray.api.errors import ApiError
+from dray.api.wire import Wire
+from dray.apiserver.read.kept import Kept
+from dray.apiserver.read.storage import Form, Storage, encode
+from dray.apiserver.read.watching import Change
+from dray.apiserver.request import Answer, Request
+from dray.apiserver.turns import batched
+from dray.apiserver.wire import tables
+from dray.apiserver.wire.bodies import JSON, PROTOBUF
+from dray.apiserver.wire.negotiation import Accepted
+from dray.apiserver.wire.pieces import Part
+from dray.store import Version
+
+INITIAL_END = "k8s.io/initial-events-end"
+_TOGETHER = 16  # items that are encoded at once
+_SHORT = 100  # items of a list that is made at once, if it is short in bytes too
+_LARGE = 64 << 10  # bytes of an object, above which it is not copied for each reader
+
+
+class ListAnswer(msgspec.Struct, frozen=True):
+    """A list on its way out: the tree of all but its items, the name of those, and what makes JSON of some of them."""
+
+    tree: dict[str, Any]
+    member: str  # items, or rows
+    versions: Sequence[Version]
+    items: Callable[[Sequence[Version]], Sequence[Part]]  # several items, with commas between them
+
+    def parts(self) -> Iterator[Part]:
+        """The list as JSON."""
+        yield self._head()
+        for some in batched(self.versions, _TOGETHER):
+            if some[0] is not self.versions[0]:
+                yield b","
+            yield from self.items(some)
+        yield b"]}"
+
+    def short(self, size: int) -> bytes | None:
+        """The list as JSON, if it is not longer than that; looking costs next to nothing."""
+        versions = self.versions
+        if len(versions) > _SHORT or self.size() > size:
+            return None
+        return b"".join((self._head(), *(self.items(versions) if versions else ()), b"]}"))
+
+    def size(self) -> int:
+        """About how many bytes it is."""
+        return sum([len(version.value or b"") for version in self.versions])
+
+    def _head(self) -> bytes:
+        return b'%b,"%b":[' % (encode(self.tree)[:-1], self.member.encode())
+
+    def trees(self) -> Iterator[Any]:
+        """The items as trees."""
+        for version in self.versions:
+            yield msgspec.json.decode(b"".join(self.items((version,))))
+
+
+class Printer:
+    """Writes answers for one server."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._events = Kept()
+
+    def answer(
+        self, request: Request, answer: Answer, accepted: Accepted, include: str
+    ) -> bytes | Sequence[Part] | ListAnswer:
+        """The body of an answer in the form that was asked for; as parts if it is long."""
+        form = self._storage.form(request.resource, request.version or request.resource.stored)
+        if answer.tree is not None:
+            return encode(answer.tree)
+        version = answer.version
+        if version is None:
+            return self._list(form, answer, accepted, include)
+        if accepted.shape:
+            return encode(self._shaped(form, version, accepted, include))
+        if version.revision and len(version.value or b"") > _LARGE:
+            return self._storage.parts(form, version, form.head)
+        return self._storage.whole(form, version)
+
+    def event(self, form: Form, change: Change, media: str) -> bytes:
+        """One event of a watch."""
+        version = change.version
+        if version is None:
+            return _event(media, change.type, encode(_bookmark(form, change)))
+        key = (version.key, change.revision, change.type, form, media)
+        event = self._events.get(key)
+        if event is None:
+            event = _event(media, change.type, self._storage.whole(form, version, change.revision))
+            self._events.put(key, event)
+        return event
+
+    def shaped_event(self, form: Form, change: Change, accepted: Accepted, include: str, first: bool) -> bytes:
+        """One event of a watch that asked for tables or metadata."""
+        version, obj = change.version, change.object
+        if version is None or obj is None:
+            shaped: Any = _bookmark(form, change)
+            if accepted.shape != "Table":
+                shaped |= {"kind": "PartialObjectMetadata", "apiVersion": tables.META_V1}
+            return _event(accepted.media, change.type, encode(shaped))
+        if accepted.shape == "Table":
+            shaped = self._table(form, obj, version, include, {"resourceVersion": str(change.revision)}, first)
+        else:
+            shaped = tables.partial(obj)
+        return _event(accepted.media, change.type, encode(shaped))
+
+    def _list(self, form: Form, answer: Answer, accepted: Accepted, include: str) -> ListAnswer:
+        metadata, versions = _list_metadata(answer), answer.versions or ()
+        if accepted.shape == "Table":
+            tree = tables.head(tables.printer(home(form.resource), form.version), metadata)
+            return ListAnswer(tree, "rows", versions, self._rows(form, include))
+        if accepted.shape:
+            return ListAnswer(tables.partial_list(metadata), "items", versions, _partial_items)
+        tree = {
+            "kind": form.resource.list_kind,
+            "apiVersion": form.resource.api_version(form.version),
+            "metadata": metadata,
+        }
+        return ListAnswer(tree, "items", versions, self._items(form))
+
+    def _items(self, form: Form) -> Callable[[Sequence[Version]], Sequence[Part]]:
+        item, parts = self._storage.item, self._storage.parts
+
+        def items(versions: Sequence[Version]) -> Sequence[Part]:
+            if max([len(version.value or b"") for version in versions]) > _LARGE:
+                all_parts: list[Part] = []
+                for version in versions:
+                    all_parts += (b",", *parts(form, version, form.item))
+                return all_parts[1:]
+            return (b",".join([item(form, version) for version in versions]),)
+
+        return items
+
+    def _rows(self, form: Form, include: str) -> Callable[[Sequence[Version]], Sequence[Part]]:
+        now, prints = time.time(), tables.printer(home(form.resource), form.version)
+
+        def row(version: Version) -> dict[str, Any]:
+            full = msgspec.Raw(self._storage.whole(form, version)) if include == "Object" else None
+            return tables.row(prints, cast(Wire, version.object), now, include, full)
+
+        return lambda versions: _joined(map(row, versions))
+
+    def _shaped(self, form: Form, version: Version, accepted: Accepted, include: str) -> Any:
+        obj = cast(Wire, version.object)
+        if accepted.shape == "Table":
+            return self._table(form, obj, version, include, {"resourceVersion": str(version.revision)}, True)
+        return tables.partial(obj)
+
+    def _table(
+        self, form: Form, obj: Wire, version: Version, include: str, metadata: dict[str, Any], header: bool
+    ) -> dict[str, Any]:
+        """A table of one object."""
+        full = msgspec.Raw(self._storage.whole(form, version)) if include == "Object" else None
+        prints = tables.printer(home(form.resource), form.version)
+        rows = [tables.row(prints, obj, time.time(), include, full)]
+        return {**tables.head(prints, metadata, header), "rows": rows}
+
+
+def _partial_items(versions: Sequence[Version]) -> Sequence[Part]:
+    return _joined(tables.partial(cast(Wire, version.object)) for version in versions)
+
+
+def _joined(trees: Iterable[Any]) -> Sequence[Part]:
+    """Trees as JSON with commas between them."""
+    return (encode(list(trees))[1:-1],)
+
+
+def _list_metadata(answer: Answer) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"resourceVersion": str(answer.revision)}
+    if answer.continue_token:
+        metadata["continue"] = answer.continue_token
+        if answer.remaining:
+            metadata["remainingItemCount"] = answer.remaining
+    return metadata
+
+
+def _bookmark(form: Form, change: Change) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"resourceVersion": str(change.revision), "creationTimestamp": None}
+    if change.initial_end:
+        metadata["annotations"] = {INITIAL_END: "true"}
+    resource = form.resource
+    return {"kind": resource.kind, "apiVersion": resource.api_version(form.version), "metadata": metadata}
+
+
+def error_event(error: ApiError, media: str) -> bytes:
+    """The last event of a watch that cannot go on."""
+    return _event(media, "ERROR", encode(error.status()))
+
+
+def _event(media: str, type_: str, body: bytes) -> bytes:
+    """What a watch sends about an object that is given in JSON: a line, or in protobuf a frame."""
+    if media != PROTOBUF:
+        return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+    from dray.api import protobuf  # large, and only Go clients need it
+
+    return protobuf.encode_event(type_, protobuf.encode(msgspec.json.decode(body)))
+
+
+def written(body: bytes, media: str, pretty: bool) -> tuple[bytes, bytes]:
+    """The body in its final form, and its content type."""
+    if media == JSON:
+        return (msgspec.json.format(body, indent=2) + b"\n" if pretty else body), b"application/json"
+    tree = msgspec.json.decode(body)
+    if media == PROTOBUF:
+        from dray.api import protobuf
+
+        return protobuf.encode(tree), PROTOBUF.encode()
+    return yaml_text(tree), b"application/yaml"
+
+
+def yaml_text(tree: Any) -> bytes:
+    """A tree as YAML, written by the C library where there is one: it is ten times as fast."""
+    import yaml
+
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return yaml.dump(tree, Dumper=dumper, default_flow_style=False, sort_keys=False).encode()

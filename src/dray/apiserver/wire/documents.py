@@ -1,0 +1,229 @@
+"""What the server says about itself: version, health, metrics, discovery, OpenAPI.
+
+Health is told to everybody; the rest only to those who may read the path. Documents are made at the first request for
+them and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from dray.api.resources import Resource
+from dray.apiserver.limits import Limits
+from dray.apiserver.security.authorization import Attributes, Union
+from dray.apiserver.security.user import User
+from dray.apiserver.wire.bodies import media_type
+from dray.apiserver.wire.discovery import V2, V2BETA1, Discovery, etag
+from dray.apiserver.wire.metrics import Metrics
+from dray.apiserver.wire.paths import UnknownGroup, UnknownResource, WrongMethod
+from dray.store import Cache, StoreError
+
+JSON = b"application/json"
+# Clients ask for it with an @ before the version, which Go refuses in an answer.
+OPENAPI_V2_PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+if TYPE_CHECKING:
+    from dray.apiserver.wire.openapi import OpenApi
+
+HEALTH = ("/healthz", "/livez", "/readyz")
+_ROOT = ("/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+
+Served = Mapping[Resource, Sequence[str]]
+
+
+class Document(msgspec.Struct, frozen=True):
+    body: bytes
+    content_type: bytes = JSON
+    code: int = 200
+    headers: list[tuple[bytes, bytes]] = []
+
+
+class CustomServed(Protocol):
+    """The custom resources of a server, which come and go."""
+
+    @property
+    def changes(self) -> int: ...
+
+    @property
+    def served(self) -> Served: ...
+
+
+class Documents:
+    """The documents of one server."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        served: Served,
+        custom: CustomServed,
+        metrics: Metrics,
+        authorizer: Union | None,
+        address: str = "",
+        ready_seconds: float = Limits().ready_seconds,
+    ) -> None:
+        self._cache = cache
+        self._built_in = served
+        self._custom = custom
+        self._metrics = metrics
+        self._authorizer = authorizer
+        self._address = address
+        self._ready_seconds = ready_seconds
+        self._asking: asyncio.Task[str] | None = None
+        self._seen = -1
+
+    async def public(self, path: str, query: bytes) -> Document | None:
+        """The health of the server, or of one part of it; nothing for other paths."""
+        parts = path.split("/", 2)
+        if f"/{parts[1]}" not in HEALTH:
+            return None
+        results = {"ping": "ok", "store": await self._store() if parts[1] == "readyz" else "ok"}
+        if len(parts) > 2 and parts[2]:
+            if parts[2] not in results:
+                raise UnknownGroup
+            results = {parts[2]: results[parts[2]]}
+        failed = any(result != "ok" for result in results.values())
+        lines = [f"[{'+' if result == 'ok' else '-'}]{name} {result}\n" for name, result in results.items()]
+        verdict = f"{parts[1]} check {'failed' if failed else 'passed'}\n"
+        text = "".join([*lines, verdict]) if failed or b"verbose" in query else "ok"
+        return Document(text.encode(), b"text/plain; charset=utf-8", 500 if failed else 200)
+
+    async def _store(self) -> str:
+        """Whether the store answers, soon. Anybody may ask, as often as they like: one question is enough for all."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_store())
+        return await asyncio.shield(self._asking)
+
+    async def _ask_store(self) -> str:
+        try:
+            async with asyncio.timeout(self._ready_seconds):
+                await self._cache.read()
+        except TimeoutError:
+            return f"failed: no answer within {self._ready_seconds:g} s"
+        except StoreError as error:
+            return f"failed: {error}"
+        return "ok"
+
+    def private(self, user: User, method: str, path: str, accept: str) -> Document | None:
+        """What only those may read who may read the path; nothing for paths of resources."""
+        path = path.rstrip("/") or "/"
+        deepest = 3 if path.startswith("/apis/") else 2
+        if path.count("/") > deepest and not path.startswith("/openapi/"):
+            return None
+        return self._read(user, method, path, accept)
+
+    def _read(self, user: User, method: str, path: str, accept: str) -> Document | None:
+        document = self._document(path, accept)
+        if document is None:
+            return None
+        if method not in ("GET", "HEAD"):
+            raise WrongMethod
+        if self._authorizer is not None:
+            self._authorizer.check(user, Attributes("get", path=path))
+        return document
+
+    def _document(self, path: str, accept: str) -> Document | None:
+        parts = path.split("/")[1:]
+        self._refresh()
+        match parts:
+            case ["version"]:
+                return Document(msgspec.json.encode(_version()))
+            case ["metrics"]:
+                text, content_type = self._metrics.text()
+                return Document(text, content_type)
+            case ["openapi", "v2"]:
+                return self._openapi_v2(accept)
+            case ["openapi", "v3", *rest]:
+                return self._openapi_v3("/".join(rest))
+            case ["api" | "apis"]:
+                return self._discover(parts[0] == "api", accept)
+            case ["api", version]:
+                return self._resources("", version)
+            case ["apis", group]:
+                return self._found(self._discovery.group(group))
+            case ["apis", group, version]:
+                return self._resources(group, version)
+            case [""]:
+                return Document(msgspec.json.encode({"paths": _ROOT}))
+        return None
+
+    # What is served changes with custom resources; then all documents are made again
+
+    def _refresh(self) -> None:
+        if self._seen != self._custom.changes:
+            self._seen = self._custom.changes
+            self._served = {**self._custom.served, **self._built_in}
+            self._discovery = Discovery(self._served)
+            self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
+            self.__dict__.pop("_openapi", None)
+
+    # Discovery
+
+    def _discover(self, core: bool, accept: str) -> Document:
+        version = _aggregated_version(accept)
+        if version is None:
+            body = self._discovery.core_versions(self._address) if core else self._discovery.group_list
+            return Document(body)
+        kept = self._aggregated.get((core, version))
+        if kept is None:
+            body = self._discovery.aggregated(core, version)
+            kept = self._aggregated[core, version] = (body, etag(body))
+        content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList".encode()
+        return Document(kept[0], content_type, headers=[(b"etag", kept[1].encode()), (b"vary", b"Accept")])
+
+    def _resources(self, group: str, version: str) -> Document:
+        found = self._discovery.resource_list(group, version)
+        if found is None and group in self._discovery.groups:
+            raise UnknownResource
+        return self._found(found)
+
+    def _found(self, body: bytes | None) -> Document:
+        if body is None:
+            raise UnknownGroup
+        return Document(body)
+
+    # OpenAPI
+
+    @cached_property
+    def _openapi(self) -> OpenApi:
+        from dray.apiserver.wire.openapi import OpenApi  # large, and only people's tools need it
+
+        return OpenApi(self._served)
+
+    def _openapi_v2(self, accept: str) -> Document:
+        media = media_type(accept.split(",")[0])
+        if media.startswith("application/com.github.proto-openapi"):
+            return Document(self._openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
+        return Document(self._openapi.v2)
+
+    def _openapi_v3(self, path: str) -> Document:
+        return self._found(self._openapi.v3(path) if path else self._openapi.index)
+
+
+def _aggregated_version(accept: str) -> str | None:
+    """Which form of aggregated discovery a client prefers to the classic one."""
+    for clause in accept.replace(" ", "").split(","):
+        if "as=APIGroupDiscoveryList" in clause and "g=apidiscovery.k8s.io" in clause:
+            if "v=v2beta1" in clause:
+                return V2BETA1
+            if "v=v2" in clause:
+                return V2
+    return None
+
+
+def _version() -> dict[str, str]:
+    return {
+        "major": "1",
+        "minor": "37",
+        "gitVersion": "v1.37.0+dray",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }

@@ -1,0 +1,443 @@
+"""HTTP around the one way in: an ASGI application that reads requests, asks the server and writes answers.
+
+Whatever happens, the client gets an answer with a Status in it. Nothing here decides what a request means beyond its
+path, query, headers and body. Left out: TLS and sockets (`serving`), and every form of an object (`answers`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from dray.api.errors import ApiError, BadRequest, Forbidden, InternalError, NotAcceptable, TooLarge
+from dray.api.strategy import deprecation
+from dray.apiserver.core import ApiServer
+from dray.apiserver.limits import Limits
+from dray.apiserver.request import Options, Request
+from dray.apiserver.security.authentication import Authenticator
+from dray.apiserver.security.user import ADMIN, User
+from dray.apiserver.streaming.serving import STREAMED, Streams, upgrade_of
+from dray.apiserver.turns import LONG, pause, turns
+from dray.apiserver.wire.answers import ListAnswer, Printer, written
+from dray.apiserver.wire.beside import beside
+from dray.apiserver.wire.bodies import JSON, PROTOBUF, Reading, read_body, read_patch
+from dray.apiserver.wire.documents import HEALTH, Document, Documents
+from dray.apiserver.wire.listings import Listing, Listings
+from dray.apiserver.wire.metrics import Metrics
+from dray.apiserver.wire.negotiation import PLAIN, accepted
+from dray.apiserver.wire.paths import CONNECTED, Routes, Target, UnknownGroup
+from dray.apiserver.wire.pieces import Part, gathered
+from dray.apiserver.wire.queries import Query, boolean, options_of, parse_query
+from dray.apiserver.wire.slots import Slots
+from dray.apiserver.wire.statuses import status_body, warning_headers
+from dray.apiserver.wire.streams import Stream, copy
+from dray.apiserver.wire.tables import include_policy
+from dray.apiserver.write.subresources import delete_options
+from dray.store import AWAITED
+
+logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+_LARGE = 32 << 10  # bytes of an object, above which it takes turns, and YAML is read and written beside the event loop
+_LONG_QUERY = 2 << 10  # bytes of selectors, which take a millisecond to read
+_STREAMED = {PROTOBUF: f"{PROTOBUF};stream=watch".encode()}
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_NONE: Headers = []
+_NO_CACHE = (b"cache-control", b"no-cache, private")
+_WITH_BODY = ("create", "update", "patch")
+_READ = (*_WITH_BODY, "delete", "deletecollection")
+
+
+class HttpApi:
+    """The ASGI application of one server. Without an authenticator everybody is the administrator."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        routes: Routes,
+        documents: Documents,
+        metrics: Metrics,
+        authenticator: Authenticator | None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._server = server
+        self._routes = routes
+        self._documents = documents
+        self._authenticator = authenticator
+        self._limits = limits = limits or Limits()
+        self._reading = Reading(limits)
+        self._requests = Slots(metrics, "requests", limits.requests, limits.requests_of_user, 1)
+        self._watches = Slots(metrics, "watches", limits.watchers, limits.watchers_of_user, 5)
+        self._listings = Listings(limits)
+        self._printer = Printer(server.storage)
+        self.streams: Streams | None = None  # the way into containers, where there is one
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        call = Call(self, scope, receive, send)
+        begun = perf_counter()
+        self.metrics.in_flight += 1
+        self._server.priority.came += 1
+        AWAITED.set(True)  # each request has a task, and so a context, of its own
+        try:
+            await call.answer()
+        except ApiError as error:
+            await call.refuse(error)
+        except RecursionError:
+            await call.refuse(BadRequest("the object is nested too deeply"))
+        except Exception as error:
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            await call.refuse(InternalError(f"Internal error occurred: {error}"))
+        finally:
+            if not call.code:
+                self._server.priority.answered += 1
+            self.metrics.in_flight -= 1
+            self.metrics.count(*call.label, call.code, perf_counter() - begun)
+
+
+class Call:
+    """One HTTP request on its way through."""
+
+    def __init__(self, api: HttpApi, scope: Scope, receive: Receive, send: Send) -> None:
+        self._api = api
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._headers: Headers = scope["headers"]
+        self._accepted = PLAIN
+        self._user = ADMIN
+        self._query: Query = {}
+        self._warnings: list[str] = []
+        self.code = 0  # of the answer, once it has begun
+        self.label = (scope["method"], "", "")
+
+    async def answer(self) -> None:
+        api, path, method = self._api, self._scope["path"], self._scope["method"]
+        if path.startswith(HEALTH) and (document := await api._documents.public(path, self._scope["query_string"])):
+            await self.reply(document.code, document.body, document.content_type)
+            return
+        user = self._user = self._authenticate()
+        header = self._header(b"accept")
+        if document := api._documents.private(user, method, path, header):
+            with api._requests.taken(user):
+                await self._reply_document(document)
+            return
+        if len(self._scope["query_string"]) > _LONG_QUERY:
+            await turns().wait(user.name)
+        target = api._routes.match(method, path)
+        self._query = parse_query(self._scope["query_string"])
+        watching = target.verb == "watch" or (
+            "watch" in self._query
+            and target.verb in ("list", "get")
+            and not target.subresource
+            and boolean(self._query["watch"])
+        )
+        self.label = ("watch" if watching else target.verb, target.resource.group, target.resource.plural)
+        if target.subresource != "log" and target.subresource not in CONNECTED:
+            self._accepted = accepted(header)
+            if self._accepted.media == PROTOBUF and not self._accepted.shape:
+                self._accepted = accepted(header, _has_protobuf(target))
+        if warning := deprecation(target.resource, target.version):
+            self._warnings.append(warning)
+        request = Request(
+            user=user,
+            verb=self.label[0],
+            resource=target.resource,
+            version=target.version,
+            namespace=target.namespace,
+            name=target.name,
+            subresource=target.subresource,
+            options=options_of(target.verb, self._query),
+            user_agent=self._header(b"user-agent"),
+            tracked=True,
+        )
+        await self._act(request, target, watching)
+
+    async def _reply_document(self, document: Document) -> None:
+        known = self._header(b"if-none-match")
+        if known and (b"etag", known.encode("latin-1")) in document.headers:
+            await self.reply(304, b"", document.content_type, document.headers)
+        else:
+            await self.reply(document.code, document.body, document.content_type, document.headers)
+
+    async def _act(self, request: Request, target: Target, watching: bool) -> None:
+        if watching:
+            await self._watch(request, target)
+            return
+        if request.subresource in STREAMED and self._api.streams is not None:
+            await self._connect(request)
+            return
+        with self._api._requests.taken(request.user):
+            if request.subresource == "log":
+                await self._log(request)
+            else:
+                await self._answer(request)
+
+    async def _answer(self, request: Request) -> None:
+        api = self._api
+        if request.verb in _READ and request.subresource not in CONNECTED:
+            await self._read(request)
+        answer = await api._server.handle(request)
+        self._warnings += answer.warnings
+        include = include_policy(self._query.get("includeObject", "")) if self._accepted.shape else ""
+        body = api._printer.answer(request, answer, self._accepted, include)
+        if isinstance(body, ListAnswer):
+            await self._reply_list(answer.code, body)
+        elif isinstance(body, bytes) or self._accepted.media != JSON or self._pretty():
+            await self.reply_json(answer.code, body if isinstance(body, bytes) else b"".join(body))
+        else:
+            await self._reply_parts(answer.code, body)
+
+    # Reading
+
+    def _authenticate(self) -> User:
+        authenticator = self._api._authenticator
+        if authenticator is None:
+            check_local(self._header(b"host"), self._header(b"origin"))
+            return ADMIN
+        return authenticator.authenticate(self._headers, self._scope.get("client_certificate"))
+
+    def _header(self, name: bytes) -> str:
+        for key, value in self._headers:
+            if key == name:
+                return value.decode("latin-1")
+        return ""
+
+    async def _read(self, request: Request) -> None:
+        """Put body and what it says about the options into the request. Nobody's body is read who may not send it."""
+        self._api._server.authorize(request)
+        content_type, data = self._header(b"content-type"), await self._body()
+        if len(data) > _LARGE:
+            LONG.set(True)  # each request has a task, and so a context, of its own
+            await pause(request.user.name)
+        reading = self._api._reading
+        if request.verb == "patch":
+            patch_type, request.body = await _apart(content_type, data, read_patch, reading)
+            request.options = options_of("patch", self._query, patch_type)
+        elif request.verb in _WITH_BODY:
+            request.body, repeated = await _apart(
+                content_type, data, read_body, request.resource, request.version, reading
+            )
+            self._complain(request, repeated)
+        elif data:
+            tree, _ = await _apart(content_type, data, read_body, request.resource, "v1", reading)
+            request.options = delete_options(request.options, tree)
+        if LONG.get():
+            await pause(request.user.name)
+
+    def _complain(self, request: Request, repeated: list[str]) -> None:
+        validation = request.options.field_validation
+        if repeated and validation == "Strict":
+            raise BadRequest(
+                f'{request.resource.kind} in version "{request.version}" cannot be handled as a '
+                f"{request.resource.kind}: strict decoding error: {', '.join(repeated)}"
+            )
+        if validation == "Warn":
+            self._warnings += repeated
+
+    async def _body(self) -> bytes:
+        """The whole body; how long it may take to arrive is up to `serving`."""
+        limit = self._api._limits.body
+        length = self._header(b"content-length")
+        if length.isdigit() and int(length) > limit:
+            raise _too_large(limit)
+        message = await self._receive()
+        if not message.get("more_body"):
+            return self._checked(message, message.get("body", b""))
+        chunks = [message["body"]]
+        size = len(chunks[0])
+        while message.get("more_body"):
+            message = await self._receive()
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > limit:
+                raise _too_large(limit)
+        return self._checked(message, b"".join(chunks))
+
+    def _checked(self, message: MutableMapping[str, Any], data: bytes) -> bytes:
+        if message["type"] == "http.disconnect":
+            raise BadRequest("the client went away before its request was complete")
+        return data
+
+    # Long answers
+
+    async def _watch(self, request: Request, target: Target) -> None:
+        api = self._api
+        if target.name:
+            request.options = _only(request.options, target.name)
+            request.name = ""
+        form = api._server.storage.form(request.resource, request.version)
+        include = include_policy(self._query.get("includeObject", "")) if self._accepted.shape else ""
+        stream = Stream(api._printer, form, self._accepted, include, request.user.name, api._limits.piece)
+        with api._watches.taken(request.user):
+            api.metrics.watchers += 1
+            api.metrics.in_flight -= 1  # a watch is counted by itself
+            try:
+                changes = api._server.watch(request)
+                await self.begin(200, _STREAMED.get(self._accepted.media, b"application/json"))
+                await stream.run(changes, self._receive, self._send)
+            finally:
+                api.metrics.in_flight += 1
+                api.metrics.watchers -= 1
+
+    async def _connect(self, request: Request) -> None:
+        """Give the connection to a conversation with a pod. Whoever opens one with GET must be allowed to create it."""
+        api, streams = self._api, self._api.streams
+        assert streams is not None
+        for verb in {request.verb, "create"}:
+            request.verb = verb
+            api._server.authorize(request)
+        upgrade = upgrade_of(self._headers, self._scope.get("take_over"))
+        with api._watches.taken(request.user):
+            api.metrics.in_flight -= 1  # it may go on for hours
+            try:
+                await streams.serve(request, self._scope["query_string"], upgrade)
+            except ConnectionError:
+                self.code = self.code or 101  # the client is gone
+            finally:
+                api.metrics.in_flight += 1
+
+    async def _log(self, request: Request) -> None:
+        server = self._api._server
+        server.authorize(request)
+        if server.log_source is None:
+            await server.handle(request)  # answers that it cannot
+            return
+        chunks = server.log_source(request, self._query)
+        first = await anext(chunks, b"")  # what is wrong is known before the answer begins
+        await self.begin(200, b"text/plain")
+        await self._send({"type": "http.response.body", "body": first, "more_body": True})
+        await copy(chunks, self._receive, self._send)
+
+    # Writing
+
+    async def reply_json(self, code: int, body: bytes) -> None:
+        media = self._accepted.media
+        if media == JSON or len(body) < _LARGE:
+            body, content_type = written(body, media, self._pretty())
+        else:
+            body, content_type = await beside(written, body, media, False)  # others should not wait
+        await self.reply(code, body, content_type)
+
+    async def _reply_parts(
+        self, code: int, parts: Sequence[Part], content_type: bytes = b"application/json", headers: Headers = _NONE
+    ) -> None:
+        """A large body: each piece is sent when the client has taken the one before."""
+        await self.begin(code, content_type, [(b"content-length", b"%d" % sum(map(len, parts))), *headers])
+        if self._scope["method"] != "HEAD":
+            for piece in gathered(parts, self._api._limits.piece):
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _reply_list(self, code: int, answer: ListAnswer) -> None:
+        """A list: whole if it is short, and otherwise in pieces that are made when the client is ready for them."""
+        limits, listings = self._api._limits, self._api._listings
+        if self._accepted.media == JSON and not self._pretty() and (body := answer.short(limits.piece)):
+            await self.reply(code, body, b"application/json")
+            return
+        async with listings.open(self._user.name, answer, self._accepted.media, self._pretty()) as listing:
+            first, second = await anext(listing.pieces, b""), await anext(listing.pieces, b"")
+            if not second:
+                await self.reply(code, first, listing.content_type)
+            elif self._scope["http_version"] == "1.0":  # knows no chunks: the length comes first
+                with listings.whole.taken(answer.size()):
+                    rest = [piece async for piece in listing.pieces]
+                    await self._reply_parts(code, (first, second, *rest), listing.content_type)
+            else:
+                await self._reply_chunks(code, (first, second), listing)
+
+    async def _reply_chunks(self, code: int, begun: Sequence[bytes], listing: Listing) -> None:
+        await self.begin(code, listing.content_type)
+        if self._scope["method"] != "HEAD":
+            for piece in begun:
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+            async for piece in listing.pieces:
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._send({"type": "http.response.body", "body": b""})
+
+    def _pretty(self) -> bool:
+        value = self._query.get("pretty")
+        return value is not None and value not in ("0", "false")
+
+    async def reply(self, code: int, body: bytes, content_type: bytes, headers: Headers = _NONE) -> None:
+        if len(body) > self._api._limits.piece:
+            await self._reply_parts(code, (body,), content_type, headers)
+            return
+        await self.begin(code, content_type, [(b"content-length", b"%d" % len(body)), *headers])
+        if self._scope["method"] == "HEAD":
+            body = b""
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def begin(self, code: int, content_type: bytes, headers: Headers = _NONE) -> None:
+        self.code = code
+        self._api._server.priority.answered += 1
+        all_headers = [(b"content-type", content_type), _NO_CACHE, *headers]
+        if self._warnings:
+            all_headers += warning_headers(self._warnings, self._api._limits.warnings)
+        await self._send({"type": "http.response.start", "status": code, "headers": all_headers})
+
+    async def refuse(self, error: ApiError) -> None:
+        """Answer with an error, unless the answer has begun."""
+        if self.code:
+            return
+        if isinstance(error, UnknownGroup):
+            await self.reply(404, b"404 page not found\n", b"text/plain; charset=utf-8")
+            return
+        headers = []
+        if seconds := error.details.get("retryAfterSeconds"):
+            headers.append((b"retry-after", b"%d" % seconds))
+        if error.code == 401:
+            headers.append((b"www-authenticate", b'Bearer realm="dray"'))
+        status = status_body(error, self._api._limits.status_bytes)
+        body, content_type = written(status, self._error_media(), self._pretty())
+        await self.reply(error.code, body, content_type, headers)
+
+    def _error_media(self) -> str:
+        """The form of an error, which may be known before that of the answer; JSON for those who accept nothing."""
+        try:
+            return accepted(self._header(b"accept")).media
+        except NotAcceptable:
+            return JSON
+
+
+async def _apart(content_type: str, data: bytes, read: Callable[..., Any], *arguments: Any) -> Any:
+    """Read a body, a large one of YAML beside the event loop: it takes long, and others should not wait."""
+    if len(data) > _LARGE and "yaml" in content_type:
+        return await beside(read, content_type, data, *arguments)
+    return read(content_type, data, *arguments)
+
+
+def check_local(host: str, origin: str) -> None:
+    """Where nobody proves who they are, a web page must not ask: neither by a name of its own nor from another site."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    if name.strip("[]").lower() not in _LOCAL:
+        raise Forbidden(f"forbidden: an insecure server answers to localhost only, not to host {host!r}")
+    if origin and origin.partition("://")[2] != host:
+        raise Forbidden(f"forbidden: an insecure server does not answer pages of {origin!r}")
+
+
+def _has_protobuf(target: Target) -> bool:
+    from dray.api import protobuf  # large, and only Go clients need it
+
+    return protobuf.has_form(target.resource.api_version(target.version))
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"Request entity too large: limit is {limit}")
+
+
+def _only(options: Options, name: str) -> Options:
+    selector = f"metadata.name={name}"
+    if options.field_selector:
+        selector = f"{options.field_selector},{selector}"
+    return msgspec.structs.replace(options, field_selector=selector)

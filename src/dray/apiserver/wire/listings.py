@@ -1,0 +1,100 @@
+"""Lists on their way out, as JSON, YAML or protobuf, in pieces that are made when the client is ready for them.
+
+JSON is joined from what the store holds. YAML is written beside the event loop, since it is slow. Protobuf says its length first, so it must be made whole: the bytes of such lists are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from dray.apiserver.limits import Limits
+from dray.apiserver.turns import turns
+from dray.apiserver.wire.answers import ListAnswer, yaml_text
+from dray.apiserver.wire.beside import beside
+from dray.apiserver.wire.bodies import JSON, PROTOBUF
+from dray.apiserver.wire.pieces import Whole, gathered
+
+_TOGETHER = 16  # items that are written as YAML at once
+
+
+class Listing:
+    """One list being sent; the pieces are read within the context."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], content_type: bytes) -> None:
+        self.pieces = pieces
+        self.content_type = content_type
+
+    async def __aenter__(self) -> Listing:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.pieces.aclose()
+
+
+class Listings:
+    """The lists of one server."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._piece = limits.piece
+        self.whole = Whole(limits.whole_answers)
+
+    def open(self, user: str, answer: ListAnswer, media: str, pretty: bool) -> Listing:
+        """A list in the form asked for; a long one is not indented."""
+        if media == JSON:
+            return Listing(self._json(user, answer, pretty), b"application/json")
+        if media == PROTOBUF:
+            return Listing(self._protobuf(user, answer), PROTOBUF.encode())
+        return Listing(self._yaml(answer), b"application/yaml")
+
+    async def _json(self, user: str, answer: ListAnswer, pretty: bool) -> AsyncGenerator[bytes, None]:
+        if pretty and answer.size() < self._piece:
+            yield msgspec.json.format(b"".join(answer.parts()), indent=2) + b"\n"
+            return
+        async with aclosing(turns().pieces(user, gathered(answer.parts(), self._piece))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _yaml(self, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
+        head = yaml_text(answer.tree)
+        if not answer.versions:
+            yield head + f"{answer.member}: []\n".encode()
+            return
+        head += f"{answer.member}:\n".encode()
+        items = answer.trees()
+
+        def some() -> bytes:
+            return b"".join([yaml_text([item]) for item in islice(items, _TOGETHER)])
+
+        while text := await beside(some):
+            for piece in gathered((head, text), self._piece):
+                if piece:
+                    yield piece
+            head = b""
+
+    async def _protobuf(self, user: str, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
+        from dray.api import protobuf  # large, and only Go clients need it
+
+        with self.whole.taken(answer.size()):
+            parts = await turns().run(user, _encoded(answer.tree, answer))
+            head = protobuf.envelope(answer.tree, sum(map(len, parts)))
+            for piece in gathered((head, *parts), self._piece):
+                if piece:
+                    yield piece
+
+
+def _encoded(tree: dict[str, Any], answer: ListAnswer) -> Generator[None, None, list[bytes]]:
+    from dray.api import protobuf
+
+    parts = [protobuf.encode_part(tree)]
+    for item in answer.trees():
+        parts.append(protobuf.encode_part(tree, item))
+        yield
+    return parts

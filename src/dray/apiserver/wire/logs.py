@@ -1,0 +1,230 @@
+"""`pods/log`: fetched from the node that runs the pod.
+
+The server shows nodes a client certificate of the cluster's own authority, made at the first use, so that a node can
+tell an API server from anybody else. Nodes' own certificates are not checked: a node tells of its pods what it likes
+anyway. Left out: reading logs, which nodes do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+from weakref import WeakSet
+
+from dray.api.channels import V5
+from dray.api.errors import ApiError, BadRequest, InternalError, NotFound, ServiceUnavailable, not_found
+from dray.api.resources import BY_TYPE
+from dray.api.types.core import Container, Node, Pod
+from dray.apiserver.limits import Limits
+from dray.apiserver.read.reader import Reader, one
+from dray.apiserver.request import Request
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from dray.apiserver.security.certificates import Keys
+
+CLIENT_NAME = "kube-apiserver-kubelet-client"
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_LIFETIME = timedelta(days=365)
+_PASSED_ON = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime")
+_CONNECT_SECONDS = 10.0
+_WORDS = 4096  # bytes of a refusal
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")  # a name, or an address: nothing that ends a host
+_MESSAGE_MOST = 4 << 20  # bytes of a message of a node
+
+
+class NodeLogs:
+    """A `LogSource` for pods on nodes that serve their logs."""
+
+    def __init__(self, reader: Reader, keys: Keys | None, limits: Limits | None = None) -> None:
+        self._reader = reader
+        self._keys = keys
+        self._limits = limits or Limits()
+        self._session: aiohttp.ClientSession | None = None
+        self._answers: set[aiohttp.ClientResponse] = set()
+        self._sockets: WeakSet[aiohttp.ClientWebSocketResponse] = WeakSet()
+        self._closing: list[asyncio.Future[bool]] = []
+
+    @property
+    def reading(self) -> int:
+        """How many logs are being read now."""
+        return len(self._answers)
+
+    async def __call__(self, request: Request, query: dict[str, str]) -> AsyncGenerator[bytes, None]:
+        """What a container has written, in pieces as they come."""
+        import aiohttp
+
+        url = self._url(request, query)
+        parameters = {name: query[name] for name in _PASSED_ON if name in query}
+        follows = query.get("follow", "false") not in ("false", "0")
+        limits = self._limits
+        timeout = aiohttp.ClientTimeout(
+            total=limits.log_seconds,
+            sock_connect=_CONNECT_SECONDS,
+            sock_read=None if follows else limits.log_silent_seconds,
+        )
+        try:
+            # A node says where its logs are by its address alone: one that sends us on would choose whom we ask.
+            get = self._open().get(url, params=parameters, allow_redirects=False, timeout=timeout)
+            async with asyncio.timeout(limits.log_silent_seconds):
+                answer = await get
+            async with answer:
+                if answer.status != 200:
+                    raise _refusal(answer.status, await _words(answer.content, limits))
+                self._answers.add(answer)
+                try:
+                    yield b""  # the answer begins, though the container may be silent
+                    left = limits.log_bytes
+                    async for piece in answer.content.iter_any():
+                        yield piece[:left]
+                        left -= len(piece)
+                        if left <= 0:
+                            break
+                finally:
+                    self._answers.discard(answer)
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise ServiceUnavailable(f"the node's logs cannot be read: {error or type(error).__name__}") from error
+
+    async def dial(
+        self, request: Request, what: str, parameters: Sequence[tuple[str, str]]
+    ) -> aiohttp.ClientWebSocketResponse:
+        """Connect to the node of a pod, for `what` (exec/CONTAINER, …); ServiceUnavailable when it does not answer."""
+        import aiohttp
+
+        kind, _, container = what.partition("/")
+        names = [request.namespace, request.name, *([container] if container else [])]
+        url = f"{self._node_of(self._pod(request))}/{kind}/{'/'.join(quote(name, safe='') for name in names)}"
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                socket = await self._open().ws_connect(
+                    url, params=parameters, protocols=(V5,), max_msg_size=_MESSAGE_MOST
+                )
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise ServiceUnavailable(f"the node does not answer: {error or type(error).__name__}") from error
+        self._sockets.add(socket)
+        return socket
+
+    def container(self, request: Request, name: str) -> str:
+        """The container that a client means by a name, or by none; raises ApiError when the pod has no node."""
+        pod = self._pod(request)
+        self._node_of(pod)
+        if request.subresource == "portforward":
+            return ""
+        return chosen_container(pod, name)
+
+    def end(self) -> None:
+        """Break off what is being read, and what is being said."""
+        for answer in [*self._answers]:
+            answer.close()
+        self._closing += [asyncio.ensure_future(socket.close()) for socket in self._sockets]
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _url(self, request: Request, query: dict[str, str]) -> str:
+        pod = self._pod(request)
+        container = chosen_container(pod, query.get("container", ""))
+        names = "/".join(quote(name, safe="") for name in (request.namespace, request.name, container))
+        return f"{self._node_of(pod)}/containerLogs/{names}"
+
+    def _pod(self, request: Request) -> Pod:
+        pod = one(self._reader, Pod, request.namespace, request.name)
+        if pod is None:
+            raise not_found(request.resource, request.name)
+        return pod
+
+    def _node_of(self, pod: Pod) -> str:
+        """Where the node of a pod answers."""
+        if not pod.spec.nodeName:
+            raise BadRequest(f"pod {pod.metadata.name} does not have a host assigned")
+        node = one(self._reader, Node, "", pod.spec.nodeName)
+        if node is None:
+            raise not_found(BY_TYPE[Node], pod.spec.nodeName)
+        scheme = "https" if self._keys is not None else "http"
+        return f"{scheme}://{_endpoint(node)}"
+
+    def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            tls = _tls(self._keys) if self._keys is not None else True
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=tls, limit=0, force_close=True),
+                auto_decompress=False,
+                middlewares=(_stay,),
+            )
+        return self._session
+
+
+async def _stay(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """A node that sends us on would choose whom we talk to. A WebSocket cannot be told not to follow, so it fails here."""
+    import aiohttp
+
+    answer = await ask(request)
+    if 300 <= answer.status < 400 and "Upgrade" in request.headers:
+        answer.close()
+        raise aiohttp.ClientError(f"the node answered {answer.status} and named another place")
+    return answer
+
+
+def chosen_container(pod: Pod, name: str) -> str:
+    """The container whose log is meant."""
+    spec = pod.spec
+    everyone: list[Container] = [*spec.initContainers, *spec.containers]
+    known = [container.name for container in everyone] + [container.name for container in spec.ephemeralContainers]
+    name = name or pod.metadata.annotations.get(DEFAULT_CONTAINER, "")
+    if not name and len(spec.containers) == 1:
+        return spec.containers[0].name
+    if not name:
+        choices = " ".join(container.name for container in spec.containers)
+        raise BadRequest(f"a container name must be specified for pod {pod.metadata.name}, choose one of: [{choices}]")
+    if name not in known:
+        raise BadRequest(f"container {name} is not valid for pod {pod.metadata.name}")
+    return name
+
+
+def _endpoint(node: Node) -> str:
+    port = node.status.daemonEndpoints.kubeletEndpoint.Port
+    addresses = {address.type: address.address for address in node.status.addresses}
+    host = addresses.get("InternalIP") or addresses.get("Hostname")
+    if not port or not host:
+        raise ServiceUnavailable(f"node {node.metadata.name} does not serve logs")
+    if not _HOST.fullmatch(host):
+        raise ServiceUnavailable(f"node {node.metadata.name} has an address that is none: {host[:64]!r}")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _words(content: aiohttp.StreamReader, limits: Limits) -> str:
+    """What a node says about a refusal, as far as it matters."""
+    data = b""
+    async with asyncio.timeout(limits.log_silent_seconds):
+        while len(data) < _WORDS and (chunk := await content.read(_WORDS - len(data))):
+            data += chunk
+    return data.decode(errors="replace").strip()
+
+
+def _refusal(code: int, text: str) -> ApiError:
+    kinds: dict[int, type[ApiError]] = {400: BadRequest, 404: NotFound}
+    return kinds.get(code, InternalError)(text or f"the node answered {code}")
+
+
+def _tls(keys: Keys) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    pair = keys.client(CLIENT_NAME, (), _LIFETIME)
+    with tempfile.NamedTemporaryFile(prefix="dray-") as file:  # the ssl module reads certificates from files only
+        file.write(pair.certificate + b"\n" + pair.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context

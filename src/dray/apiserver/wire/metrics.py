@@ -1,0 +1,80 @@
+"""What /metrics tells: requests by verb, resource and code, their duration, and how many are under way.
+
+Counting costs a dictionary lookup and two additions a request; the form that Prometheus reads is made when it asks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any
+
+from dray.apiserver.watchdog import Watchdog
+from dray.store import Cache
+
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """The server's counters; a Prometheus collector."""
+
+    def __init__(self, cache: Cache, watchdog: Watchdog | None = None) -> None:
+        self._cache = cache
+        self._watchdog = watchdog
+        self._requests: dict[tuple[str, str, str, int], int] = {}
+        self._durations: dict[tuple[str, str, str], list[float]] = {}
+        self.in_flight = 0
+        self.watchers = 0
+        self.refused = 0
+
+    def count(self, verb: str, group: str, resource: str, code: int, seconds: float) -> None:
+        key = (verb, group, resource, code)
+        self._requests[key] = self._requests.get(key, 0) + 1
+        if verb == "watch":
+            return
+        durations = self._durations.get(key[:3])
+        if durations is None:
+            durations = self._durations[key[:3]] = [0.0] * (len(_BOUNDS) + 2)
+        durations[bisect_left(_BOUNDS, seconds)] += 1
+        durations[-1] += seconds
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        names = ["verb", "group", "resource"]
+        requests = CounterMetricFamily(
+            "apiserver_request", "Requests by verb, resource and code.", labels=[*names, "code"]
+        )
+        for (verb, group, resource, code), number in self._requests.items():
+            requests.add_metric([verb, group, resource, str(code)], number)
+        yield requests
+        durations = HistogramMetricFamily(
+            "apiserver_request_duration_seconds", "How long requests other than watch took.", labels=names
+        )
+        for labels, row in self._durations.items():
+            durations.add_metric(labels, _buckets(row), row[-1])
+        yield durations
+        yield GaugeMetricFamily("apiserver_current_inflight_requests", "Requests under way.", self.in_flight)
+        yield GaugeMetricFamily("apiserver_longrunning_requests", "Watches under way.", self.watchers)
+        yield CounterMetricFamily("apiserver_rejected_requests", "Requests refused for load.", self.refused)
+        if self._watchdog is not None:
+            text = "The longest turn of the event loop in the last minute, in processor time."
+            yield GaugeMetricFamily("dray_loop_turn_seconds", text, self._watchdog.longest)
+        yield GaugeMetricFamily("apiserver_storage_revision", "The revision of the cache.", self._cache.revision)
+
+    def text(self) -> tuple[bytes, bytes]:
+        """The exposition, and its content type; with what other parts of the process count (`dray up` runs them all)."""
+        from prometheus_client import REGISTRY, CollectorRegistry, exposition
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        text = exposition.generate_latest(registry) + exposition.generate_latest(REGISTRY)
+        return text, exposition.CONTENT_TYPE_LATEST.encode()
+
+
+def _buckets(row: list[float]) -> list[tuple[str, float]]:
+    total, buckets = 0.0, []
+    for bound, number in zip((*map(str, _BOUNDS), "+Inf"), row, strict=False):
+        total += number
+        buckets.append((bound, total))
+    return buckets

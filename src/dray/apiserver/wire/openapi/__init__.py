@@ -1,0 +1,118 @@
+"""OpenAPI documents of what is served: version 3 a group version, version 2 as a whole.
+
+Made of the schema table and the list of resources when somebody first asks, then kept as bytes. kubectl explains kinds,
+merges lists and decides who checks fields by them. Left out: HTTP, and formats other than the two that clients ask for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+import dray
+from dray.api.resources import Resource
+from dray.apiserver.wire.discovery import Discovery
+from dray.apiserver.wire.openapi.custom import custom_definitions
+from dray.apiserver.wire.openapi.document_protobuf import encode_document
+from dray.apiserver.wire.openapi.paths import document_name, messages, paths
+from dray.apiserver.wire.openapi.schemas import META, Dialect, definitions
+
+_TITLE = "dray"
+
+
+class OpenApi:
+    """The documents of one set of served resources."""
+
+    def __init__(self, served: Mapping[Resource, Sequence[str]]) -> None:
+        self._served = served
+        self._groups = Discovery(served).groups
+        self._documents: dict[str, bytes] = {}
+
+    @cached_property
+    def index(self) -> bytes:
+        """/openapi/v3: where the document of each group version is. The hash in the address lets clients keep it."""
+        entries = {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hash(path)}"} for path in self._group_versions
+        }
+        return msgspec.json.encode({"paths": entries})
+
+    def v3(self, path: str) -> bytes | None:
+        """/openapi/v3/PATH, with a path such as `apis/resource.k8s.io/v1`; nothing for what is not served."""
+        if path not in self._group_versions:
+            return None
+        if path not in self._documents:
+            self._documents[path] = msgspec.json.encode(self._v3_document(*self._group_versions[path]))
+        return self._documents[path]
+
+    @cached_property
+    def v2(self) -> bytes:
+        """/openapi/v2 as JSON."""
+        return msgspec.json.encode(self._v2_document())
+
+    @cached_property
+    def v2_protobuf(self) -> bytes:
+        """/openapi/v2 in the protobuf form that kubectl before 1.27 asks for."""
+        return encode_document(self._v2_document())
+
+    @cached_property
+    def _group_versions(self) -> dict[str, tuple[str, str]]:
+        return {
+            f"apis/{group}/{version}" if group else f"api/{version}": (group, version)
+            for group, versions in self._groups.items()
+            for version in versions
+        }
+
+    def _hash(self, path: str) -> str:
+        """Changes whenever the document might: with the program, the schema and what is served."""
+        digest = hashlib.sha256(f"{dray.__version__} {path}".encode())
+        digest.update(_sources())
+        for resource, versions in self._served.items():
+            digest.update(f"{resource.qualified} {','.join(versions)} ".encode())
+            if resource.custom is not None:
+                digest.update(resource.custom.definition.metadata.resourceVersion.encode())
+        return digest.hexdigest().upper()
+
+    def _resources(self, group: str, version: str) -> list[Resource]:
+        return [r for r, versions in self._served.items() if r.group == group and version in versions]
+
+    def _v3_document(self, group: str, version: str) -> dict[str, Any]:
+        found = self._resources(group, version)
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": _TITLE, "version": dray.__version__},
+            "paths": dict(sorted(item for r in found for item in paths(r, version, Dialect.V3))),
+            "components": {"schemas": _schemas([(r, version) for r in found], Dialect.V3)},
+        }
+
+    def _v2_document(self) -> dict[str, Any]:
+        found = [(r, version) for r, versions in self._served.items() for version in versions]
+        return {
+            "swagger": "2.0",
+            "info": {"title": _TITLE, "version": dray.__version__},
+            "paths": dict(sorted(item for r, version in found for item in paths(r, version, Dialect.V2))),
+            "definitions": _schemas(found, Dialect.V2),
+        }
+
+
+def _schemas(found: list[tuple[Resource, str]], dialect: Dialect) -> dict[str, Any]:
+    known = [(resource, version) for resource, version in found if resource.custom is None]
+    made = [(resource, version) for resource, version in found if resource.custom is not None]
+    own = {document_name(resource, version) for resource, version in made}
+    used = [name for resource, version in found for name in messages(resource, version) if name not in own]
+    used += [f"{META}ObjectMeta"] if made else []
+    listed = [resource.message(version) for resource, version in known if "list" in resource.verbs]
+    custom = {name: tree for resource, version in made for name, tree in custom_definitions(resource, version, dialect)}
+    return dict(sorted((definitions(used, listed, dialect) | custom).items()))
+
+
+@cache
+def _sources() -> bytes:
+    """A digest of the data that the documents are made of."""
+    files = resources.files("dray.api")
+    data = files.joinpath("schema.json").read_bytes() + files.joinpath("descriptions.json").read_bytes()
+    return hashlib.sha256(data).digest()

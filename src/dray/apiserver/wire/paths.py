@@ -1,0 +1,149 @@
+"""From a method and a path to what is meant: verb, resource, version, namespace, name, subresource.
+
+Only paths of resources are understood here; discovery, OpenAPI, health and metrics are looked up by `http` first. Whether
+a version is served (runtime configuration, feature gates) is decided by the table that the caller passes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from dray.api.errors import BadRequest, MethodNotAllowed, NotFound
+from dray.api.resources import Resource
+
+CONNECTED = ("attach", "exec", "portforward", "proxy")
+_ONE = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_MANY = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
+_POSTED = ("binding", "eviction", "token")  # subresources that are created, never read
+
+
+class UnknownResource(NotFound):
+    """No such group, version or resource, in the words and the form that clients know."""
+
+    def __init__(self) -> None:
+        super().__init__("the server could not find the requested resource")
+
+    def status(self) -> dict[str, Any]:
+        return {**super().status(), "details": {}}
+
+
+class UnknownGroup(NotFound):
+    """Nothing is served under that path: the one answer that is not a Status but plain text."""
+
+    def __init__(self) -> None:
+        super().__init__("404 page not found")
+
+
+class WrongMethod(MethodNotAllowed):
+    def __init__(self) -> None:
+        super().__init__("the server does not allow this method on the requested resource")
+
+    def status(self) -> dict[str, Any]:
+        return {**super().status(), "details": {}}
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a path means. `tail` is what follows a subresource such as proxy."""
+
+    verb: str
+    resource: Resource
+    version: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    tail: str = ""
+
+
+class CustomRoutes(Protocol):
+    """The custom resources of a server, which come and go."""
+
+    @property
+    def groups(self) -> set[str]: ...
+
+    def plurals(self, group: str, version: str) -> Mapping[str, Resource] | None: ...
+
+
+class Routes:
+    """The resources that are served, found by group, version and plural name."""
+
+    def __init__(self, served: Iterable[tuple[Resource, str]], custom: CustomRoutes | None = None) -> None:
+        self._custom = custom
+        self._table: dict[tuple[str, str], dict[str, Resource]] = {}
+        for resource, version in served:
+            self._table.setdefault((resource.group, version), {})[resource.plural] = resource
+        self.groups = {group for group, _ in self._table}
+
+    def match(self, method: str, path: str) -> Target:
+        """What to do; raises UnknownGroup, UnknownResource or WrongMethod."""
+        parts = path.split("/")
+        if len(parts) > 2 and parts[1] == "api":
+            group, version, rest = "", parts[2], parts[3:]
+        elif len(parts) > 3 and parts[1] == "apis":
+            group, version, rest = parts[2], parts[3], parts[4:]
+        else:
+            raise UnknownGroup
+        plurals = self._plurals(group, version)
+        if rest and not rest[-1]:
+            rest.pop()
+        watching = bool(rest) and rest[0] == "watch"
+        return _resolve(method, plurals, version, rest[1:] if watching else rest, watching)
+
+    def _plurals(self, group: str, version: str) -> Mapping[str, Resource]:
+        """What is served in a version of a group; what the table has goes before custom resources."""
+        plurals = self._table.get((group, version))
+        if self._custom is None:
+            more, groups = None, self.groups
+        else:
+            more, groups = self._custom.plurals(group, version), self.groups | self._custom.groups
+        if plurals is None and more is None:
+            raise UnknownResource if group in groups else UnknownGroup
+        return {**(more or {}), **plurals} if plurals and more else plurals or more or {}
+
+
+def _resolve(method: str, plurals: Mapping[str, Resource], version: str, parts: list[str], watching: bool) -> Target:
+    namespace = ""
+    # /namespaces/NAME/finalize and /status are subresources of the namespace, not resources in it.
+    if len(parts) > 2 and parts[0] == "namespaces" and not (parts[2] in ("finalize", "status") and len(parts) == 3):
+        namespace, parts = parts[1], parts[2:]
+        if not namespace:
+            raise BadRequest("the namespace in the path must not be empty")
+    resource = plurals.get(parts[0]) if parts else None
+    if resource is None or (namespace and not resource.namespaced):
+        raise UnknownResource
+    name = parts[1] if len(parts) > 1 else ""
+    if len(parts) > 1 and not name:
+        raise UnknownResource
+    subresource = parts[2] if len(parts) > 2 else ""
+    if (len(parts) > 2 and subresource not in _subresources(resource, version)) or (
+        len(parts) > 3 and subresource != "proxy"
+    ):
+        raise UnknownResource
+    if resource.namespaced and not namespace and (name or method == "POST"):
+        raise WrongMethod if method == "POST" and not name else UnknownResource
+    verb = "watch" if watching and method == "GET" else _verb(method, resource, name, subresource)
+    return Target(verb, resource, version, namespace, name, subresource, "/".join(parts[3:]))
+
+
+def _subresources(resource: Resource, version: str) -> tuple[str, ...]:
+    """What is below an object; custom resources have other things there in other versions."""
+    return resource.subresources if resource.custom is None else resource.custom.subresources(version)
+
+
+def _verb(method: str, resource: Resource, name: str, subresource: str) -> str:
+    if subresource in CONNECTED:
+        return "create" if method == "POST" else "get"
+    if subresource in _POSTED:
+        if method != "POST":
+            raise WrongMethod
+        return "create"
+    if subresource and (method == "DELETE" or (subresource == "log" and method != "GET")):
+        raise WrongMethod
+    if subresource == "finalize" and method != "PUT":
+        raise WrongMethod
+    verb = (_ONE if name else _MANY).get(method)
+    if verb is None or verb not in resource.verbs:
+        raise WrongMethod
+    return verb

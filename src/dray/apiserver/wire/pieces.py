@@ -1,0 +1,58 @@
+"""Long answers in pieces: made when the reader is ready for them, never ahead by more than one.
+
+An answer is a sequence of parts of any size: small ones are joined, large ones are cut. Parts of large objects are views of
+the bytes that the cache holds, so a thousand readers of one object share them. Left out: what the parts say (`answers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from dray.api.errors import TooManyRequests
+
+Part: TypeAlias = bytes | memoryview
+_PAUSE = 8  # parts, after which the work can be interrupted; a part is an event, or a few items
+
+
+def gathered(parts: Iterable[Part], size: int) -> Iterator[bytes]:
+    """The parts as pieces of about one size; an empty piece between them is a place to pause at."""
+    held: list[Part] = []
+    length = since = 0
+    for part in parts:
+        since += 1
+        if len(part) > size:
+            yield b"".join(held)
+            for start in range(0, len(part), size):
+                yield bytes(part[start : start + size])
+            held, length = [], 0
+            continue
+        held.append(part)
+        length += len(part)
+        if length >= size:
+            yield b"".join(held)
+            held, length, since = [], 0, 0
+        elif since >= _PAUSE:
+            since = 0
+            yield b""
+    yield b"".join(held)
+
+
+class Whole:
+    """Answers that must be made whole before they can begin: how many bytes of them there may be at once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Room for an answer within the context. Raises TooManyRequests, unless the answer is the only one."""
+        if self._taken and self._taken + size > self._most:
+            raise TooManyRequests("too many long answers are being sent, please try again later", retryAfterSeconds=1)
+        self._taken += size
+        try:
+            yield
+        finally:
+            self._taken -= size

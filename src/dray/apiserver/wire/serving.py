@@ -1,0 +1,284 @@
+"""Sockets and TLS: uvicorn, told to hand the client's certificate to the application and to leave signals alone.
+
+What a connection may cost before anybody knows who it is, is bounded here: handshakes, heads and silences have deadlines,
+and so has a client that does not take what it is sent. A deadline for a head or a body is set only when it does not
+arrive whole, which costs ordinary requests nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dray.apiserver.limits import Limits
+from dray.apiserver.streaming.duplex import Duplex
+
+_BACKLOG = 2048
+_HIGH_WATER = 64 << 10  # bytes that wait to be sent, above which a writer waits
+_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's protocol with deadlines, and with the peer's certificate in the scope of every request."""
+
+    certificate: dict[str, Any] | None = None
+    limits = Limits()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = True
+        self._head_bytes = 0  # received since the head began; perhaps with some of the body
+        self._refused = False
+        self._arrival: asyncio.TimerHandle | None = None  # until when the head or the body must be here
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self._unread_bytes = 0
+        self._duplex: Duplex | None = None  # whoever has taken the connection over
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # narrower than the base
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections:
+            self._leave()
+            return
+        transport.set_write_buffer_limits(high=_HIGH_WATER)
+        tls = transport.get_extra_info("ssl_object")
+        self.certificate = tls.getpeercert() if tls is not None else None
+        self._arrival = self.loop.call_later(self.limits.head_seconds, self._leave)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._arrival, self._unread_timer):
+            if timer is not None:
+                timer.cancel()
+        self._arrival = self._unread_timer = None
+        if self._duplex is not None:
+            self._duplex.feed_end()
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self.pipeline.clear()
+
+    # What must arrive in time
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused or self.transport.is_closing():
+            return
+        if self._duplex is not None:
+            self._duplex.feed(data)
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._refused or (self._in_head and not self._head_bytes):
+            return
+        if self._in_head and self._head_bytes > self.limits.head_bytes:
+            self._refuse_head()
+        elif self._arrival is None:
+            seconds = self.limits.head_seconds if self._in_head else self._body_seconds()
+            self._arrival = self.loop.call_later(seconds, self._leave)
+
+    def _body_seconds(self) -> float:
+        lengths = [value for name, value in self.headers if name == b"content-length" and value.isdigit()]
+        size = min(int(lengths[0]), self.limits.body) if lengths else self.limits.body
+        return self.limits.body_seconds + size / self.limits.body_bytes_a_second
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        if self.certificate:
+            self.scope["client_certificate"] = self.certificate  # type: ignore[typeddict-unknown-key]  # ours
+
+    def on_headers_complete(self) -> None:
+        if self._refused:
+            return
+        headers = self.headers
+        if len(headers) > self.limits.headers or (
+            self._head_bytes > self.limits.head_bytes
+            and len(self.url) + sum(len(name) + len(value) for name, value in headers) > self.limits.head_bytes
+        ):
+            self._refuse_head()
+            return
+        self._in_head = False
+        self._head_bytes = 0
+        self._arrived()
+        super().on_headers_complete()
+        if self.parser.should_upgrade():
+            self.scope["take_over"] = self._take_over  # type: ignore[typeddict-unknown-key]  # ours
+        if len(self.pipeline) > self.limits.pipelined:
+            self._leave()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._refused:
+            super().on_message_complete()
+            self._in_head = True
+            self._arrived()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.more_body and self._arrival is None:  # refused before its body came: the rest must come soon
+            self._arrival = self.loop.call_later(self.limits.head_seconds, self._leave)
+
+    def _take_over(self, head: bytes) -> Duplex:
+        """Answer a request to upgrade with `head`; from then on the connection is a stream of bytes."""
+        self.cycle.disconnected = True  # uvicorn expects no response any more
+        self._arrived()
+        self.transport.write(head)
+        self._duplex = Duplex(self.transport, self.flow.drain)
+        return self._duplex
+
+    def _refuse_head(self) -> None:
+        self._refused = True
+        self.transport.write(_HEAD_TOO_LARGE)
+        self.transport.close()
+        self._arrived()
+        self._arrival = self.loop.call_later(self.limits.head_seconds, self._leave)
+
+    def _arrived(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _leave(self) -> None:
+        """Close at once: what is still to be sent is dropped, since a client that does not read would keep it."""
+        self._refused = True
+        self.transport.abort()
+
+    # Readers who do not read
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._unread_timer = self.loop.call_later(self.limits.unread_seconds, self._look)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+
+    def _look(self) -> None:
+        """A client that has taken something since the last look may go on."""
+        waiting = self.transport.get_write_buffer_size()
+        if waiting >= self._unread_bytes:
+            self._leave()
+            return
+        self._unread_bytes = waiting
+        self._unread_timer = self.loop.call_later(self.limits.unread_seconds, self._look)
+
+
+class Tls:
+    """The files that a server identifies itself with and believes clients by."""
+
+    def __init__(self, certificate: Path, key: Path, authority: Path) -> None:
+        self.certificate = certificate
+        self.key = key
+        self.authority = authority
+
+    def check(self) -> None:
+        """Raises OSError or ssl.SSLError if a server could not use them."""
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self.stopping = asyncio.Event()
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn's own, but for a deadline of handshakes, which it cannot be told."""
+        config, loop = self.config, asyncio.get_running_loop()
+        handshake = self._limits.handshake_seconds if config.ssl else None
+        protocol = type("Protocol", (Protocol,), {"limits": self._limits})
+        make = partial(protocol, config=config, server_state=self.server_state, app_state={}, _loop=loop)
+        self.servers = [
+            await loop.create_server(
+                make, sock=sock, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=handshake
+            )
+            for sock in sockets or ()
+        ]
+        self.started = True
+        self.listening.set()
+
+    async def main_loop(self) -> None:
+        """uvicorn's own looks ten times a second whether there is something to do; with our options there never is."""
+        await self.stopping.wait()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # whoever runs several parts in one process handles signals for all of them
+
+
+class HttpServer:
+    """A listening server; `serve` runs until `stop`."""
+
+    def __init__(
+        self, app: Callable[..., Any], sock: socket.socket, tls: Tls | None, limits: Limits | None = None
+    ) -> None:
+        """Raises OSError or ssl.SSLError for files that cannot be used."""
+        limits = limits or Limits()
+        self._socket = sock
+        config = uvicorn.Config(
+            app,
+            http=Protocol,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="error",  # what strangers send is told to them, not to the log
+            access_log=False,
+            server_header=False,
+            date_header=False,  # uvicorn would have to wake up for it
+            proxy_headers=False,
+            timeout_keep_alive=int(limits.idle_seconds),
+            timeout_graceful_shutdown=3,
+            backlog=_BACKLOG,
+            ssl_certfile=str(tls.certificate) if tls else None,
+            ssl_keyfile=str(tls.key) if tls else None,
+            ssl_ca_certs=str(tls.authority) if tls else None,
+            ssl_cert_reqs=ssl.CERT_OPTIONAL if tls else ssl.CERT_NONE,
+        )
+        config.load()
+        self._server = _Server(config, limits)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Returns once connections are accepted; raises what kept the server from it."""
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        listening = asyncio.create_task(self._server.listening.wait())
+        await asyncio.wait({self._task, listening}, return_when=asyncio.FIRST_COMPLETED)
+        listening.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def stop(self) -> None:
+        self._server.stopping.set()
+        if self._task is not None:
+            await self._task
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; OSError if the port is taken. Port 0 takes any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol must be named, or asyncio leaves Nagle on and every answer waits 40 ms for an acknowledgement.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,97 @@
+"""Answers without end: a watch as lines or frames of events, a log as it grows, until the client leaves or the time is up.
+
+The connection is written to by one task and listened to by another; whichever ends first ends the answer. Long batches
+are sent in pieces, each when the client has taken the one before; a client that takes nothing is left by `serving`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, MutableMapping
+from contextlib import aclosing
+from typing import Any
+
+from dray.api.errors import ApiError
+from dray.apiserver.read.storage import Form
+from dray.apiserver.read.watching import Change
+from dray.apiserver.turns import turns
+from dray.apiserver.wire.answers import Printer, error_event
+from dray.apiserver.wire.negotiation import Accepted
+from dray.apiserver.wire.pieces import gathered
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Stream:
+    """Turns batches of changes into chunks of an answer."""
+
+    def __init__(self, printer: Printer, form: Form, accepted: Accepted, include: str, user: str, piece: int) -> None:
+        self._printer = printer
+        self._form = form
+        self._accepted = accepted
+        self._include = include
+        self._user = user
+        self._piece = piece
+        self._first = True
+
+    async def run(self, changes: AsyncGenerator[list[Change], None], receive: Receive, send: Send) -> None:
+        await _while_connected(asyncio.ensure_future(self._write(changes, send)), receive)
+
+    async def _write(self, changes: AsyncGenerator[list[Change], None], send: Send) -> None:
+        await send({"type": "http.response.body", "body": b"", "more_body": True})  # the client sees the headers
+        try:
+            async with aclosing(changes) as batches:
+                async for batch in batches:
+                    if len(batch) > 1:
+                        await self._send(map(self._event, batch), send)
+                    elif len(event := self._event(batch[0])) > self._piece:
+                        await self._send((event,), send)
+                    else:
+                        await send({"type": "http.response.body", "body": event, "more_body": True})
+        except ApiError as error:
+            body = error_event(error, self._accepted.media)
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send(self, events: Iterable[bytes], send: Send) -> None:
+        async with aclosing(turns().pieces(self._user, gathered(events, self._piece))) as pieces:
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    def _event(self, change: Change) -> bytes:
+        if not self._accepted.shape:
+            return self._printer.event(self._form, change, self._accepted.media)
+        first, self._first = self._first, False
+        return self._printer.shaped_event(self._form, change, self._accepted, self._include, first)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def copy(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
+    """Send pieces as they come."""
+
+    async def write() -> None:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    await _while_connected(asyncio.ensure_future(write()), receive)
+
+
+async def _while_connected(writer: asyncio.Future[None], receive: Receive) -> None:
+    """Let a writer finish, or end it when the client leaves."""
+    listener = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait((writer, listener), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (writer, listener):
+            task.cancel()
+        results = await asyncio.gather(writer, listener, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result

@@ -1,0 +1,51 @@
+"""Rows of custom resources: the columns that their definition asks for, or name and age."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dray.api.custom import jsonpath
+from dray.api.custom.kinds import Version
+from dray.api.custom.objects import CustomObject, whole
+from dray.api.types.apiextensions import CustomResourceColumnDefinition
+from dray.apiserver.wire.tables.printer import NAME, Cell, Column, Printer
+from dray.apiserver.wire.tables.text import duration, seconds
+
+_AGE = CustomResourceColumnDefinition(name="Age", type="date", jsonPath=".metadata.creationTimestamp")
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "boolean": bool,
+    "date": str,
+    "integer": int,
+    "number": (int, float),
+    "string": (str, int, float),
+}
+
+
+def printer(version: Version) -> Printer:
+    """What prints objects of one version."""
+    columns = version.spec.additionalPrinterColumns or (_AGE,)
+    shown = [Column(c.name, c.type, c.format, c.description, c.priority) for c in columns]
+    return Printer((NAME, *shown), partial(_cells, columns))
+
+
+def _cells(columns: tuple[CustomResourceColumnDefinition, ...], obj: CustomObject, now: float) -> list[Cell | None]:
+    tree = whole(obj)
+    return [obj.metadata.name, *(_cell(column, tree, now) for column in columns)]
+
+
+def _cell(column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float) -> Cell | None:
+    """The first thing that a path leads to; nothing where there is none, or one of another type."""
+    value = jsonpath.first(column.jsonPath, tree)
+    if column.type == "date" and isinstance(value, str):
+        since = seconds(value)
+        return duration(now - since) if since else "<invalid>"
+    if column.type == "string" and isinstance(value, (dict, list)):
+        return jsonpath.text(value)
+    if isinstance(value, bool):
+        return value if column.type == "boolean" else str(value).lower() if column.type == "string" else None
+    if column.type == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, _TYPES[column.type]) or not isinstance(value, (str, int, float)):
+        return None
+    return str(value) if column.type == "string" else value

@@ -1,0 +1,91 @@
+"""The small texts that cells are made of: ages, labels, selectors, lists of containers.
+
+Durations read as Kubernetes prints them: two units while the smaller one still matters, one afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from dray.api.types import core, meta
+
+NONE = "<none>"
+UNKNOWN = "<unknown>"
+UNSET = "<unset>"
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def duration(seconds: float) -> str:
+    """A duration for people.
+
+    >>> [duration(s) for s in (-5, 90, 130, 3700, 30000, 90000 * 2, 86400 * 9, 86400 * 800)]
+    ['<invalid>', '90s', '2m10s', '61m', '8h', '2d2h', '9d', '2y70d']
+    """
+    total = int(seconds)
+    if total < -1:
+        return "<invalid>"
+    if total < 2 * _MINUTE:
+        return f"{max(total, 0)}s"
+    if total < 10 * _MINUTE:
+        return _two(total, _MINUTE, "m", 1, "s")
+    if total < 3 * _HOUR:
+        return f"{total // _MINUTE}m"
+    if total < 8 * _HOUR:
+        return _two(total, _HOUR, "h", _MINUTE, "m")
+    if total < 2 * _DAY:
+        return f"{total // _HOUR}h"
+    if total < 8 * _DAY:
+        return _two(total, _DAY, "d", _HOUR, "h")
+    if total < 2 * _YEAR:
+        return f"{total // _DAY}d"
+    if total < 8 * _YEAR:
+        return _two(total, _YEAR, "y", _DAY, "d")
+    return f"{total // _YEAR}y"
+
+
+def _two(total: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = total % large // small
+    return f"{total // large}{large_name}" + (f"{rest}{small_name}" if rest else "")
+
+
+def seconds(timestamp: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time; 0, which nobody takes for a time, if it is none."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def age(timestamp: str | None, now: float) -> str:
+    """How long ago something was."""
+    since = seconds(timestamp) if timestamp else 0.0
+    return duration(now - since) if since else UNKNOWN
+
+
+def labels(values: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={values[key]}" for key in sorted(values)) or NONE
+
+
+def selector(value: meta.LabelSelector | None) -> str:
+    """A label selector in the form that `kubectl get -l` takes."""
+    if value is None:
+        return NONE
+    terms = [(key, f"{key}={text}") for key, text in value.matchLabels.items()]
+    terms += [(r.key, _requirement(r)) for r in value.matchExpressions]
+    return ",".join(term for _, term in sorted(terms)) or NONE
+
+
+def _requirement(requirement: meta.LabelSelectorRequirement) -> str:
+    values = ",".join(sorted(requirement.values))
+    forms = {"In": f"{requirement.key} in ({values})", "NotIn": f"{requirement.key} notin ({values})"}
+    forms |= {"Exists": requirement.key, "DoesNotExist": f"!{requirement.key}"}
+    return forms.get(requirement.operator, requirement.key)
+
+
+def names(containers: Iterable[core.Container]) -> str:
+    return ",".join(container.name for container in containers)
+
+
+def images(containers: Iterable[core.Container]) -> str:
+    return ",".join(container.image for container in containers)

@@ -1,0 +1,1 @@
+"""The write path: from a checked request to one commit."""

@@ -1,0 +1,241 @@
+"""Deletion: what happens at once, what waits for finalizers, and what waits for a node.
+
+An object with finalizers is only marked (deletionTimestamp) and goes when the last finalizer is taken off, by whichever
+update does it. A pod on a node is marked with its grace period and goes when the node says that it has stopped, which
+is a deletion with grace 0. A namespace waits until its content is gone. How dependents are treated is written into the
+finalizers `orphan` and `foregroundDeletion`, for the garbage collector to act on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from dray.api.errors import ApiError, conflict, invalid, not_found, unsupported
+from dray.api.errors import Conflict as ConflictError
+from dray.api.resources import Resource
+from dray.api.times import parse_timestamp, timestamp
+from dray.api.types import core
+from dray.api.types.apiextensions import CustomResourceDefinition
+from dray.api.wire import Wire
+from dray.apiserver.admission import AdmissionRequest, Chain
+from dray.apiserver.read.listing import list_objects, name_of
+from dray.apiserver.read.storage import Storage
+from dray.apiserver.request import Answer, Options, Request
+from dray.apiserver.wire.queries import OptionsInvalid
+from dray.apiserver.write.commits import Commits
+from dray.apiserver.write.definitions import CLEANUP, ending
+from dray.apiserver.write.identity import now
+from dray.store import Conflict, Version
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+_POLICIES = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": ""}
+_ATTEMPTS = 16
+# What is gone is shown once more for these; for others there is a Status.
+_RETURNED = frozenset(
+    {
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "podtemplates",
+        "pods",
+        "priorityclasses",
+        "resourcequotas",
+        "serviceaccounts",
+        "services",
+    }
+)
+_RETURNED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
+_TERMINATED = ("Succeeded", "Failed")
+
+
+def gone_when_written(resource: Resource, obj: Wire) -> bool:
+    """Whether an object in this state is deleted by being written: it is marked, and nothing holds it any more."""
+    metadata = cast(Any, obj).metadata
+    if metadata.deletionTimestamp is None or metadata.finalizers:
+        return False
+    if isinstance(obj, core.Namespace):
+        return not obj.spec.finalizers
+    return not metadata.deletionGracePeriodSeconds
+
+
+class Deletion:
+    """The verbs delete and deletecollection."""
+
+    def __init__(self, storage: Storage, commits: Commits, admission: Chain) -> None:
+        self._storage = storage
+        self._commits = commits
+        self._admission = admission
+
+    async def delete(self, request: Request, *, is_admitted: bool = False) -> Answer:
+        """`is_admitted`: admission has been asked about what it comes from, and has nothing more to say."""
+        _check(request.options)
+        for _ in range(_ATTEMPTS):
+            current = self._storage.cache.get(request.resource.key(request.namespace, request.name))
+            if current is None:
+                raise not_found(request.resource, request.name)
+            _check_preconditions(request, current)
+            try:
+                return await self._delete(request, current, is_admitted)
+            except Conflict:
+                continue
+        raise conflict(request.resource, request.name, "too many others write to it at the same time")
+
+    async def delete_collection(self, request: Request) -> Answer:
+        """Delete what a list with the same options finds; what is gone already does not matter."""
+        _check(request.options)
+        found = await list_objects(self._storage.cache, request)
+        deleted = []
+        for version in found.versions or ():
+            metadata = cast(Any, version.object).metadata
+            one = replace(request, verb="delete", namespace=metadata.namespace, name=name_of(version))
+            try:
+                answer = await self.delete(one)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                continue
+            deleted.append(answer.version or version)
+        return Answer(versions=deleted, revision=self._storage.cache.revision)
+
+    async def _delete(self, request: Request, current: Version, is_admitted: bool) -> Answer:
+        resource, old = request.resource, cast(Any, current.object)
+        admission = AdmissionRequest(
+            request.user,
+            "DELETE",
+            resource,
+            old.metadata.namespace,
+            old.metadata.name,
+            version=request.version,
+            old=old,
+            dry_run=request.options.dry_run,
+        )
+        if not is_admitted:
+            await self._admission.validate(admission)
+        marked = _marked(old, request.options)
+        if marked is None:
+            version = await self._commits.remove(admission, current)
+            return _gone(resource, version, admission.warnings)
+        if marked == old:
+            await admission.release()
+            version = current
+        else:
+            version = await self._commits.write(admission, current.key, marked, expected=current.revision)
+        code = 202 if request.options.propagation_policy == "Foreground" else 200
+        return Answer(code=code, version=version, warnings=admission.warnings)
+
+
+def _gone(resource: Resource, version: Version, warnings: list[str]) -> Answer:
+    if resource.qualified in _RETURNED or resource.group in _RETURNED_GROUPS:
+        return Answer(version=version, warnings=warnings)
+    metadata = cast(Any, version.object).metadata
+    details = {"name": metadata.name, "group": resource.group, "kind": resource.plural, "uid": metadata.uid}
+    tree = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {k: v for k, v in details.items() if v},
+    }
+    return Answer(version=version, tree=tree, warnings=warnings)
+
+
+def _check(options: Options) -> None:
+    policy, grace = options.propagation_policy, options.grace_period_seconds
+    errors = []
+    if policy and policy not in _POLICIES:
+        errors.append(unsupported("propagationPolicy", policy, [*_POLICIES]))
+    if grace is not None and grace < 0:
+        errors.append(invalid("gracePeriodSeconds", grace, "must be greater than or equal to 0"))
+    if errors:
+        raise OptionsInvalid("DeleteOptions", errors)
+
+
+def _check_preconditions(request: Request, current: Version) -> None:
+    options, resource = request.options, request.resource
+    uid = cast(Any, current.object).metadata.uid
+    if options.precondition_uid and options.precondition_uid != uid:
+        why = (
+            f"the UID in the precondition ({options.precondition_uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
+        )
+    elif options.precondition_resource_version not in ("", str(current.revision)):
+        why = (
+            f"the ResourceVersion in the precondition ({options.precondition_resource_version}) does not match "
+            f"the ResourceVersion in record ({current.revision}). The object might have been modified"
+        )
+    else:
+        return
+    qualified = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    raise ConflictError(
+        f'Operation cannot be fulfilled on {qualified} "{request.name}": {why}',
+        name=request.name,
+        group=resource.group,
+        kind=resource.kind,
+    )
+
+
+# What a deletion makes of an object
+
+
+def _marked(old: Any, options: Options) -> Wire | None:
+    """The object marked for deletion, the same object if it is already, or None if it goes at once."""
+    metadata = old.metadata
+    finalizers = _finalizers(metadata.finalizers, options.propagation_policy)
+    if isinstance(old, CustomResourceDefinition) and metadata.deletionTimestamp is None:
+        finalizers = (*(kept for kept in finalizers if kept != CLEANUP), CLEANUP)
+    grace = _grace(old, options)
+    if not finalizers and not grace and not _held(old):
+        return None
+    changed = replace(metadata, finalizers=finalizers)
+    if metadata.deletionTimestamp is None or grace < (metadata.deletionGracePeriodSeconds or 0):
+        plain = isinstance(old, (core.Namespace, CustomResourceDefinition))  # no grace, and no generation of its own
+        changed = replace(
+            changed,
+            resourceVersion="",
+            deletionTimestamp=_deadline(metadata, grace),
+            deletionGracePeriodSeconds=None if plain else grace,
+            generation=metadata.generation + 1 if metadata.generation and not plain else metadata.generation,
+        )
+    if changed == metadata:
+        return cast(Wire, old)
+    marked = replace(old, metadata=replace(changed, resourceVersion=""))
+    if isinstance(old, core.Namespace):
+        return cast(Wire, replace(marked, status=replace(old.status, phase="Terminating")))
+    if isinstance(old, CustomResourceDefinition):
+        return ending(cast(CustomResourceDefinition, marked), now())
+    return cast(Wire, marked)
+
+
+def _held(old: Any) -> bool:
+    return isinstance(old, core.Namespace) and bool(old.spec.finalizers)
+
+
+def _finalizers(present: tuple[str, ...], policy: str) -> tuple[str, ...]:
+    if not policy:
+        return present
+    wanted = _POLICIES[policy]
+    kept = tuple(f for f in present if f not in (ORPHAN, FOREGROUND) or f == wanted)
+    return kept if not wanted or wanted in kept else (*kept, wanted)
+
+
+def _grace(old: Any, options: Options) -> int:
+    """How long the object may take to stop: only pods on a node may take any time."""
+    if not isinstance(old, core.Pod) or not old.spec.nodeName or old.status.phase in _TERMINATED:
+        return 0
+    own = old.spec.terminationGracePeriodSeconds
+    grace = options.grace_period_seconds
+    if grace is None:
+        grace = own if own is not None else 30
+    if old.metadata.deletionTimestamp is not None:  # a second deletion can only hasten the first
+        return min(grace, old.metadata.deletionGracePeriodSeconds or 0)
+    return grace
+
+
+def _deadline(metadata: Any, grace: int) -> str:
+    """When the object should be gone. A second deletion counts from the first."""
+    if metadata.deletionTimestamp is None:
+        return now(grace)
+    begun = parse_timestamp(metadata.deletionTimestamp) - (metadata.deletionGracePeriodSeconds or 0)
+    return timestamp(begun + grace)

@@ -1,0 +1,98 @@
+"""Evictions and budgets: an eviction takes one disruption from the budget of its pod, or is refused for now.
+
+A budget is charged in a commit of its own, on condition that it is still the one that was read, so that two evictions
+cannot spend the same disruption. Pods that have ended, or not begun, disturb nobody when they go. Left out: how many
+disruptions a budget allows, which the disruption controller computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from dray.api.errors import InternalError, TooManyRequests
+from dray.api.resources import BY_TYPE
+from dray.api.selectors import label_selector
+from dray.api.types.core import Pod
+from dray.api.types.policy import PodDisruptionBudget
+from dray.apiserver.read.storage import Storage, written
+from dray.apiserver.write.identity import now
+from dray.store import Conflict, Version
+
+_BUDGETS = BY_TYPE[PodDisruptionBudget]
+_ATTEMPTS = 8
+_DONE = ("Succeeded", "Failed")
+
+
+class Budgets:
+    """The budgets of a server, as evictions ask them."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    async def grant(self, version: Version, dry_run: bool) -> None:
+        """Charge the budget of a pod for its eviction; raises TooManyRequests where it has nothing left."""
+        pod = cast(Pod, version.object)
+        if pod.status.phase in (*_DONE, "Pending") or pod.metadata.deletionTimestamp is not None:
+            return
+        for _ in range(_ATTEMPTS):
+            found = self._budgets_of(pod)
+            if not found:
+                return
+            if len(found) > 1:
+                raise InternalError(
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+                )
+            budget = found[0]
+            if _need_not_wait(budget, pod):
+                return
+            charged = _charged(budget, pod)
+            if dry_run:
+                return
+            try:
+                await self._write(budget, charged)
+                return
+            except Conflict:
+                continue
+        raise TooManyRequests("Cannot evict pod: its disruption budget changes all the time.")
+
+    def _budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        budgets = cast("list[PodDisruptionBudget]", list(self._storage.list(_BUDGETS, pod.metadata.namespace)))
+        return [b for b in budgets if label_selector(b.spec.selector).matches(pod.metadata.labels)]
+
+    async def _write(self, budget: PodDisruptionBudget, charged: PodDisruptionBudget) -> None:
+        meta = budget.metadata
+        key = _BUDGETS.key(meta.namespace, meta.name)
+        await self._storage.cache.commit([written(key, charged, expected=int(meta.resourceVersion))])
+
+
+def _is_ready(pod: Pod) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+
+
+def _need_not_wait(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether a pod that is not ready may go without being counted."""
+    if _is_ready(pod):
+        return False
+    if budget.spec.unhealthyPodEvictionPolicy == "AlwaysAllow":
+        return True
+    return budget.status.currentHealthy >= budget.status.desiredHealthy > 0
+
+
+def _charged(budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
+    status: Any = budget.status
+    name = budget.metadata.name
+    if status.observedGeneration < budget.metadata.generation:
+        raise _refusal(name, f"The disruption budget {name} is still being processed by the server.")
+    if status.disruptionsAllowed <= 0:
+        text = f"The disruption budget {name} needs {status.desiredHealthy} healthy pods and has {status.currentHealthy} currently"
+        raise _refusal(name, text)
+    disrupted = {**status.disruptedPods, pod.metadata.name: now()}
+    changed = replace(status, disruptionsAllowed=status.disruptionsAllowed - 1, disruptedPods=disrupted)
+    return replace(budget, status=changed, metadata=replace(budget.metadata, resourceVersion=""))
+
+
+def _refusal(budget: str, text: str) -> TooManyRequests:
+    cause = {"reason": "DisruptionBudget", "message": text}
+    return TooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", causes=[cause])

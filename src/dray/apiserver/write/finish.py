@@ -1,0 +1,156 @@
+"""From what a request says to the object that is stored: the one finish step of every write.
+
+A tree is checked against the schema, converted to the stored version and defaulted (`read`); what is left of it after
+admission becomes a typed object (`new`, `changed`). What the cluster's own parts write is typed and complete: of an
+object with nothing to default (`as_it_is`), a status (`with_status`) or a few fields of metadata (`with_metadata`), only
+the part that is new is looked at, and the rest is shared with the state before. These answer None for whatever is out of
+the ordinary (another version, fields that somebody applied, a gate that is off), and the tree answers then; it comes to
+the same. The gain (`bench/writes.py`): an event 28 → 18 µs, the status of a pod 68 → 20 µs and of a claim 70 → 32 µs, a
+finalizer 43 → 24 µs. Left out: validation and admission, which the registry asks in between.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api import conversion, decode, defaults, schema, strategy
+from dray.api.gates import FeatureGates
+from dray.api.resources import BY_TYPE, Resource
+from dray.api.types.core import Pod
+from dray.api.types.meta import ObjectMeta
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import Workload
+from dray.api.wire import Tree, Wire
+from dray.apiserver.read.storage import Storage
+from dray.apiserver.request import MERGE_PATCH, STRATEGIC_PATCH, Request
+from dray.apiserver.write import managers
+from dray.apiserver.write.identity import new_uid, now
+from dray.apiserver.write.managers import Entries
+from dray.apiserver.write.patches import merge_patch, strategic_merge
+from dray.store import Version
+
+_WORKLOADS = BY_TYPE[Workload]
+_CONDITIONS = frozenset({"uid", "resourceVersion", "name", "namespace"})  # say what is meant, change nothing
+_LIGHT = _CONDITIONS | {"finalizers", "labels", "annotations", "ownerReferences"}
+_NOT_SAID = ("resourceVersion", "managedFields", "generation", "deletionTimestamp", "selfLink")  # by a creator
+_STEERED_BY_ANNOTATIONS = frozenset({"Deployment"})  # where metadata changes the generation
+# Kinds whose status has no amounts and only times that are made here: a typed one is in its canonical form.
+_CANONICAL = frozenset({BY_TYPE[Pod], BY_TYPE[ResourceClaim]})
+
+
+class Finish:
+    """Makes objects of trees and of parts."""
+
+    def __init__(self, storage: Storage, gates: FeatureGates) -> None:
+        self._storage = storage
+        self._gates = gates
+
+    # Trees
+
+    def read(self, request: Request, body: Any, current: Version | None = None) -> tuple[Tree, list[str]]:
+        """A checked and defaulted tree of the stored version, and the warnings about what the body says."""
+        resource = request.resource
+        version = request.version or resource.stored
+        complaints = decode.check(resource, version, body)
+        if complaints and request.options.field_validation == "Strict":
+            raise decode.strict_error(resource, version, complaints)
+        old = cast(Wire, current.object) if current is not None else None
+        tree = conversion.to_stored(resource, version, body, old, partial(self._workload, request.namespace))
+        defaults.apply_defaults(resource, tree, self._gates)
+        return tree, complaints if request.options.field_validation == "Warn" else []
+
+    def _workload(self, namespace: str, name: str) -> Workload | None:
+        return cast("Workload | None", self._storage.get(_WORKLOADS, namespace, name))
+
+    def new(self, resource: Resource, tree: Tree) -> Wire:
+        """A new object, of a tree that admission has seen."""
+        strategy.prepare_create(resource, tree, self._gates)
+        return decode.to_object(conversion.home(resource), tree)
+
+    def changed(self, request: Request, tree: Tree, current: Version, entries: Entries | None) -> Wire:
+        """An object that takes the place of another, of a tree that admission has seen; `entries` are its managers."""
+        strategy.prepare_update(request.resource, tree, cast(Wire, current.object), request.subresource, self._gates)
+        if entries is not None:
+            tree["metadata"]["managedFields"] = entries
+        else:
+            managers.track(request, current, tree)
+        return decode.to_object(conversion.home(request.resource), tree)
+
+    # What is typed and complete
+
+    def as_it_is(self, request: Request) -> Any | None:
+        """A new typed object of a kind to which nothing is added."""
+        body = request.body
+        if not isinstance(body, Wire) or not _is_plain(request.resource) or not _is_ordinary(request, body):
+            return None
+        meta: ObjectMeta = body.metadata  # type: ignore[attr-defined]  # every kind has metadata
+        if not meta.name or meta.namespace != request.namespace or any(getattr(meta, name) for name in _NOT_SAID):
+            return None
+        return replace(body, metadata=replace(meta, uid=new_uid(), creationTimestamp=now()))
+
+    def with_status(self, request: Request, old: Any, status: Any) -> Wire | None:
+        """The object with a typed status."""
+        if not _is_ordinary(request, old) or not strategy.stands(request.resource, status, old, self._gates):
+            return None
+        if request.resource not in _CANONICAL:
+            status = decode.part(_part(request.resource, "status"), type(status), msgspec.to_builtins(status))
+            if status is None:
+                return None
+        return cast(Wire, replace(old, status=status, metadata=replace(old.metadata, resourceVersion="")))
+
+    def with_metadata(self, request: Request, current: Version) -> Wire | None:
+        """The object with what a patch says of its metadata, if it says nothing else."""
+        patch, old, resource = request.body, cast(Any, current.object), request.resource
+        if request.subresource or not isinstance(patch, dict) or not patch.keys() <= {"metadata"}:
+            return None
+        said = patch.get("metadata") or {}
+        if not isinstance(said, dict) or not said.keys() <= _LIGHT or not _is_meant(request, said, old, current):
+            return None
+        patch_type = request.options.patch_type
+        if resource.kind in _STEERED_BY_ANNOTATIONS or not _is_ordinary(request, old):
+            return None
+        message, before = _part(resource, "metadata"), msgspec.to_builtins(old.metadata)
+        if patch_type == MERGE_PATCH:
+            tree = merge_patch(before, said)
+        elif patch_type == STRATEGIC_PATCH:
+            tree = strategic_merge(message, before, said)
+        else:
+            return None
+        tree.pop("resourceVersion", None)
+        metadata = decode.part(message, type(old.metadata), tree)
+        return None if metadata is None else cast(Wire, replace(old, metadata=metadata))
+
+
+@cache
+def _is_plain(resource: Resource) -> bool:
+    return not defaults.has_defaults(resource) and strategy.adds_nothing(resource)
+
+
+def _is_ordinary(request: Request, old: Any) -> bool:
+    """Whether the parts of a write that are not looked at are in the stored version, and have no managers to track."""
+    return (
+        not request.tracked
+        and not request.options.field_manager
+        and not any(entry.operation == "Apply" for entry in old.metadata.managedFields)
+        and request.version in ("", request.resource.stored)
+        and conversion.home(request.resource) is request.resource
+    )
+
+
+def _is_meant(request: Request, metadata: Tree, old: Any, current: Version) -> bool:
+    """Whether the object is the one that the patch is about; the tree words what is wrong otherwise."""
+    return (
+        metadata.get("uid", old.metadata.uid) == old.metadata.uid
+        and metadata.get("resourceVersion") in (None, "", str(current.revision))
+        and metadata.get("name", request.name) == request.name
+        and metadata.get("namespace", request.namespace) == request.namespace
+    )
+
+
+@cache
+def _part(resource: Resource, name: str) -> str:
+    return schema.message(resource.message()).fields[name].reference

@@ -1,0 +1,92 @@
+"""Who manages which field of an object: when it is kept, and what an apply makes of it.
+
+Every write over HTTP is kept in metadata.managedFields, as is every write that names its manager. The cluster's own parts
+write thousands of times a second within the process and are kept only once somebody applies the object, since only then
+does anybody ask; an object without entries is treated as Kubernetes treats one from before the first apply. Who creates an
+object manages what was written and its defaults, and nobody what admission adds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from dray.api.errors import required
+from dray.api.wire import Tree
+from dray.apiserver.request import Request
+from dray.apiserver.wire.queries import OptionsInvalid
+from dray.apiserver.write.identity import now
+from dray.apiserver.write.patches import Applied, server_side_apply, track_update
+from dray.store import Version
+
+Entries = list[Tree]
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_RESET: Entries = [{}]  # what a client writes to have all entries forgotten
+_LONGEST = 128
+
+
+def manager_of(request: Request) -> str:
+    """Who is said to write: as named, or by the first word of the user agent."""
+    return (request.options.field_manager or request.user_agent.partition("/")[0] or "unknown")[:_LONGEST]
+
+
+def track(request: Request, current: Version | None, tree: Tree) -> None:
+    """Put up-to-date entries into the tree that is about to be stored."""
+    metadata = tree["metadata"]
+    reset = metadata.pop("managedFields", None) == _RESET
+    old = stored(current) if current is not None and _had_entries(current) else None
+    entries = old["metadata"].pop("managedFields", []) if old else []
+    applied = any(entry.get("operation") == "Apply" for entry in entries) if entries else False
+    if not (request.tracked or request.options.field_manager or applied):
+        if entries:
+            metadata["managedFields"] = entries
+        return
+    if current is not None and old is None:
+        old = stored(current)
+    resource = request.resource
+    entries = track_update(
+        resource,
+        old,
+        tree,
+        [] if reset else entries,
+        manager=manager_of(request),
+        time=now(),
+        api_version=resource.api_version(request.version or resource.stored),
+        subresource=request.subresource,
+    )
+    if entries:
+        metadata["managedFields"] = entries
+
+
+def apply(request: Request, current: Version | None) -> Applied:
+    """Lay the applied tree over the current object. Raises Conflict, naming who owns what."""
+    options, resource = request.options, request.resource
+    if not options.field_manager:
+        raise OptionsInvalid("PatchOptions", [required("fieldManager", "is required for apply patch")])
+    live = stored(current) if current is not None else None
+    entries: Entries = live["metadata"].pop("managedFields", []) if live is not None else []
+    if live is not None and not entries:
+        entries = track_update(resource, None, live, [], manager=_BEFORE_FIRST_APPLY, time=now())
+    version = request.version or resource.stored
+    return server_side_apply(
+        resource,
+        version,
+        live,
+        request.body,
+        entries,
+        manager=options.field_manager[:_LONGEST],
+        time=now(),
+        subresource=request.subresource,
+        force=options.force,
+    )
+
+
+def stored(version: Version) -> Tree:
+    """A private tree of a stored state."""
+    return cast(Tree, msgspec.json.decode(cast(bytes, version.value)))
+
+
+def _had_entries(version: Version) -> bool:
+    return bool(cast(Any, version.object).metadata.managedFields)

@@ -1,0 +1,180 @@
+"""Server-side apply: a client says what it wants, the server knows who wanted what before.
+
+The applied tree is laid over the live object. What the same manager applied earlier and leaves out now is removed,
+unless somebody else owns it too. A field that would get another value while somebody else owns it is a conflict, unless
+the client insists. Left out: defaults, validation, storage; the answer is a tree in the version that was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dray.api.errors import BadRequest, Conflict
+from dray.api.quoting import quote
+from dray.api.resources import Resource
+from dray.apiserver.write.patches.field_sets import FieldSet, difference, intersection, paths, union
+from dray.apiserver.write.patches.managed_fields import (
+    APPLY,
+    UPDATE,
+    Changes,
+    Entry,
+    Identity,
+    Versions,
+    arranged,
+    identity,
+    others,
+    renewed,
+    stripped,
+)
+from dray.apiserver.write.patches.rejection import BadPatch
+from dray.apiserver.write.patches.tree import Object, Tree, kind
+from dray.apiserver.write.patches.typed import (
+    Shape,
+    applied_fields,
+    compare,
+    merged,
+    problems,
+    root,
+    with_named_members,
+    without,
+)
+
+_STATUS_PARTS = ("apiVersion", "kind", "metadata", "status")
+
+
+class Applied(NamedTuple):
+    """What an apply comes to: the object in the applied version, and the entries of its managed fields."""
+
+    tree: Object
+    managed: list[Entry]
+
+
+def server_side_apply(
+    resource: Resource,
+    version: str,
+    live: Object | None,
+    applied: Tree,
+    managed: Sequence[Entry],
+    *,
+    manager: str,
+    time: str,
+    subresource: str = "",
+    force: bool = False,
+) -> Applied:
+    """Lay an applied tree over the live object, which is in the stored form, or None where it is to be created."""
+    api_version = resource.api_version(version)
+    shape = root(resource.message(version))
+    wanted = _checked(resource, api_version, shape, applied, subresource)
+    mine: Identity = (manager, APPLY, "", subresource)
+    speaks_of = applied_fields(shape, wanted)
+    fields = stripped(speaks_of)
+    if live is None:
+        return Applied(wanted, [renewed(None, mine, fields, time, api_version)] if fields else [])
+    before = next((entry for entry in managed if identity(entry) == mine), None)
+    rest = [entry for entry in managed if identity(entry) != mine]
+    old = Versions(resource, live)
+    result = merged(shape, old.tree(api_version), wanted)
+    if before:
+        result = _pruned(Versions(resource, result, api_version), resource, api_version, before, speaks_of, rest)
+    changes = Changes(old, Versions(resource, result, api_version))
+    if not force:
+        _refuse_conflicts(rest, changes)
+    entries = [entry for entry in others(managed, mine, changes) if entry is not None]
+    if fields:
+        entries.append(renewed(before, mine, fields, time, api_version))
+    return Applied(result, arranged(entries))
+
+
+def _checked(resource: Resource, api_version: str, shape: Shape, applied: Tree, subresource: str) -> Object:
+    """The applied tree without the parts that the request cannot set."""
+    if not isinstance(applied, dict):
+        raise BadPatch(f"an applied configuration is an object, not a {kind(applied)}")
+    for member, want in (("apiVersion", api_version), ("kind", resource.kind)):
+        if applied.get(member) != want:
+            raise BadRequest(f"an applied configuration needs {member} {quote(want)}, not {applied.get(member)!r}")
+    metadata = applied.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if metadata.get("managedFields") is not None:
+        raise BadRequest("metadata.managedFields must be nil")
+    for problem in problems(shape, applied):
+        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        raise BadRequest(
+            f"failed to create typed patch object ({name}; {api_version}, Kind={resource.kind}): {problem}"
+        )
+    if subresource == "status":
+        return {key: applied[key] for key in _STATUS_PARTS if key in applied}
+    owns_status = "status" in resource.subresources
+    return {key: value for key, value in applied.items() if not (owns_status and key == "status")}
+
+
+def _pruned(
+    result: Versions,
+    resource: Resource,
+    api_version: str,
+    before: Entry,
+    speaks_of: FieldSet,
+    rest: Sequence[Entry],
+) -> Object:
+    """The result without what the manager has applied before and applies no more, unless somebody else owns it."""
+    last = before.get("apiVersion", "")
+    message = result.message(last)
+    if message is None:
+        return result.tree(api_version)
+    owned: dict[str, FieldSet] = {api_version: speaks_of}
+    for entry in rest:
+        version = entry.get("apiVersion", "")
+        owned[version] = union(owned.get(version, {}), entry.get("fieldsV1") or {})
+    shape = root(message)
+    kept = with_named_members(shape, owned.pop(last, {}))
+    given_up = difference(with_named_members(shape, before.get("fieldsV1") or {}), kept)
+    pruned = Versions(resource, without(shape, result.tree(last), given_up), last)
+    for version, fields in owned.items():
+        pruned = _given_back(resource, result, pruned, version, fields)
+    return pruned.tree(api_version)
+
+
+def _given_back(resource: Resource, whole: Versions, pruned: Versions, version: str, owned: FieldSet) -> Versions:
+    """What remains, with the fields that somebody owns who speaks another version."""
+    message = whole.message(version)
+    if message is None:
+        return pruned
+    shape = root(message)
+    gone = compare(message, whole.tree(version), pruned.tree(version)).removed
+    kept = with_named_members(shape, owned)
+    if not intersection(gone, kept):
+        return pruned
+    return Versions(resource, without(shape, whole.tree(version), difference(gone, kept)), version)
+
+
+def _refuse_conflicts(rest: Sequence[Entry], changes: Changes) -> None:
+    found: list[tuple[str, str]] = []
+    for entry in sorted(rest, key=identity):
+        comparison = changes.within(entry.get("apiVersion", ""))
+        if comparison:
+            contested = intersection(entry.get("fieldsV1") or {}, comparison.changed)
+            found += [(_owner(entry), path) for path in paths(contested)]
+    if found:
+        causes = [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": path}
+            for owner, path in found
+        ]
+        raise Conflict(_conflict_text(found), causes=causes)
+
+
+def _owner(entry: Entry) -> str:
+    text = quote(entry.get("manager", ""))
+    if subresource := entry.get("subresource"):
+        text += f" with subresource {quote(subresource)}"
+    return f"{text} using {entry.get('apiVersion', '')}" if entry.get("operation") == UPDATE else text
+
+
+def _conflict_text(found: list[tuple[str, str]]) -> str:
+    if len(found) == 1:
+        owner, path = found[0]
+        return f"Apply failed with 1 conflict: conflict with {owner}: {path}"
+    lines = []
+    for owner in dict.fromkeys(owner for owner, _ in found):
+        lines.append(f"conflicts with {owner}:")
+        lines += [f"- {path}" for other, path in found if other == owner]
+    return f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)

@@ -1,0 +1,194 @@
+"""JSON patch (RFC 6902): a list of operations on paths.
+
+A container is copied once, when the first operation changes it, and changed in place after that: the answer shares all
+other parts with the original, and ten thousand operations on a large map cost one copy of it. The number of operations
+and the size of what `copy` may add are bounded, since a short patch could otherwise grow an object beyond all measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dray.api.errors import TooLarge
+from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected
+from dray.apiserver.write.patches.tree import LISTS, Object, Tree, kind, same
+
+MAX_OPERATIONS = 10_000  # as in Kubernetes
+MAX_COPIED_BYTES = 3 * 1024 * 1024  # the size of the largest request body
+
+_MISSING = object()
+_NEEDS_VALUE = ("add", "replace", "test")
+_NEEDS_FROM = ("move", "copy")
+_OPERATIONS = ("remove", *_NEEDS_VALUE, *_NEEDS_FROM)
+
+Pointer: TypeAlias = list[str]
+Edit: TypeAlias = Callable[[Any, str], None]  # (parent container that may be changed, last token)
+
+
+def json_patch(tree: Object, operations: Tree) -> Object:
+    """The tree with the operations applied in order, all or none.
+
+    >>> json_patch({"a": [1, 2]}, [{"op": "add", "path": "/a/-", "value": 3}])
+    {'a': [1, 2, 3]}
+    """
+    if not isinstance(operations, LISTS):
+        raise BadPatch(f"a JSON patch is a list of operations, not a {kind(operations)}")
+    if len(operations) > MAX_OPERATIONS:
+        raise TooLarge(
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
+        )
+    document = _Document(tree)
+    for operation in operations:
+        document.apply(operation)
+    if not isinstance(document.root, dict):
+        raise PatchRejected(f"the patched document is a {kind(document.root)}, not an object")
+    return document.root
+
+
+class _Document:
+    """A tree on its way from one state to the next. `_own` holds the containers that nobody else sees, by identity."""
+
+    def __init__(self, root: Tree) -> None:
+        self.root = root
+        self._own: dict[int, Tree] = {}
+        self._copied = 0
+
+    def apply(self, operation: Tree) -> None:
+        name, path = _checked(operation)
+        if name in _NEEDS_FROM:
+            self._add(path, self._taken(name, operation["from"], path))
+        elif name == "add":
+            self._add(path, operation["value"])
+        elif name == "remove":
+            self._edit(path, _remove)
+        elif name == "replace":
+            self._replace(path, operation["value"])
+        else:
+            self._test(path, operation["value"])
+
+    def _taken(self, name: str, text: str, path: Pointer) -> Tree:
+        """What a move or a copy puts elsewhere."""
+        source = _pointer(text)
+        value = _get(self.root, source)
+        if name == "move":
+            if path[: len(source)] == source and path != source:
+                raise PatchRejected(f"move of {text!r} into itself")
+            self._edit(source, _remove)
+            return value
+        encoded = msgspec.json.encode(value)
+        self._copied += len(encoded)
+        if self._copied > MAX_COPIED_BYTES:
+            raise PatchRejected(f"copy operations add more than {MAX_COPIED_BYTES} bytes")
+        return msgspec.json.decode(encoded)  # a later operation may change one of the two
+
+    def _add(self, pointer: Pointer, value: Tree) -> None:
+        def insert(container: Tree, token: str) -> None:
+            if isinstance(container, dict):
+                container[token] = value
+            else:
+                container.insert(_index(token, len(container)), value)
+
+        self._edit(pointer, insert) if pointer else self._become(value)
+
+    def _replace(self, pointer: Pointer, value: Tree) -> None:
+        def put(container: Tree, token: str) -> None:
+            container[token if isinstance(container, dict) else _index(token, len(container) - 1)] = value
+
+        _get(self.root, pointer)
+        self._edit(pointer, put) if pointer else self._become(value)
+
+    def _test(self, pointer: Pointer, value: Tree) -> None:
+        try:
+            found = _get(self.root, pointer)
+        except PatchRejected:
+            found = None  # a missing member equals null here, as in the library that Kubernetes uses
+        if not same(found, value):
+            raise PatchRejected(f"test of {'/'.join(pointer)!r} failed")
+
+    def _become(self, value: Tree) -> None:
+        self.root = value
+
+    def _edit(self, pointer: Pointer, edit: Edit) -> None:
+        """Change the container that the pointer's last token is about, after making the way to it our own."""
+        if not pointer:
+            raise PatchRejected("the whole document cannot be removed")
+        self.root = container = self._owned(self.root)
+        for token in pointer[:-1]:
+            child = _child(container, token)
+            if not isinstance(child, (dict, *LISTS)):
+                raise PatchRejected(f"there is no container at {token!r}")
+            own = self._owned(child)
+            if own is not child:
+                container[token if isinstance(container, dict) else _index(token, len(container) - 1)] = own
+            container = own
+        edit(container, pointer[-1])
+
+    def _owned(self, container: Tree) -> Tree:
+        if id(container) in self._own:
+            return container
+        if not isinstance(container, (dict, *LISTS)):
+            raise PatchRejected(f"nothing can be added to a {kind(container)}")
+        own = dict(container) if isinstance(container, dict) else list(container)
+        self._own[id(own)] = own
+        return own
+
+
+def _checked(operation: Tree) -> tuple[str, Pointer]:
+    if not isinstance(operation, dict):
+        raise BadPatch(f"an operation is an object, not a {kind(operation)}")
+    name = operation.get("op")
+    if not isinstance(name, str) or name not in _OPERATIONS:
+        raise PatchRejected(f"unexpected kind of operation: {name!r}")
+    if name in _NEEDS_VALUE and "value" not in operation:
+        raise PatchRejected(f"operation {name} needs a value")
+    for member in ("path", "from") if name in _NEEDS_FROM else ("path",):
+        if not isinstance(operation.get(member), str):
+            raise PatchRejected(f"operation {name} needs a {member}")
+    return name, _pointer(operation["path"])
+
+
+def _pointer(path: str) -> Pointer:
+    if not path:
+        return []
+    if not path.startswith("/"):
+        raise PatchRejected(f"path {path!r} does not start with a slash")
+    return [token.replace("~1", "/").replace("~0", "~") for token in path[1:].split("/")]
+
+
+def _index(token: str, size: int) -> int:
+    """The position that a token names in a list of some size, which is the highest allowed."""
+    if token == "-":
+        return size
+    if not token.isascii() or not token.isdigit() or (token[0] == "0" and token != "0") or len(token) > 9:
+        raise PatchRejected(f"{token!r} is not an index")
+    index = int(token)
+    if index > size:
+        raise PatchRejected(f"index {index} is out of bounds")
+    return index
+
+
+def _child(container: Tree, token: str) -> Tree:
+    """What a token leads to, or _MISSING."""
+    if isinstance(container, dict):
+        return container.get(token, _MISSING)
+    if isinstance(container, LISTS):
+        index = _index(token, len(container))
+        return container[index] if index < len(container) else _MISSING
+    return _MISSING
+
+
+def _get(tree: Tree, pointer: Pointer) -> Tree:
+    for token in pointer:
+        tree = _child(tree, token)
+        if tree is _MISSING:
+            raise PatchRejected(f"there is nothing at {'/'.join(pointer)!r}")
+    return tree
+
+
+def _remove(container: Tree, token: str) -> None:
+    if _child(container, token) is _MISSING:
+        raise PatchRejected(f"there is nothing to remove at {token!r}")
+    del container[token if isinstance(container, dict) else _index(token, len(container) - 1)]

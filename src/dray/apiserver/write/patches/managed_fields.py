@@ -1,0 +1,229 @@
+"""Who set which field: the entries of metadata.managedFields, kept up to date with every write.
+
+An entry belongs to a manager, an operation, a version of the API and a subresource; appliers keep their entry when they
+change version. What somebody changes is theirs from then on and nobody else's; what disappears belongs to nobody. Field
+sets speak in the version of their entry, so changes are compared in each version that has an entry. Left out: the merge
+that an apply makes (`apply`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dray.api import conversion
+from dray.api.resources import Resource
+from dray.apiserver.write.patches.field_sets import FieldSet, difference, intersection, union
+from dray.apiserver.write.patches.tree import Object
+from dray.apiserver.write.patches.typed import Comparison, compare, created_fields
+
+Entry: TypeAlias = dict[str, Any]
+Identity: TypeAlias = tuple[str, str, str, str]
+
+APPLY, UPDATE = "Apply", "Update"
+MAX_UPDATERS = 10  # entries of updates that an object keeps; older ones share one, as in Kubernetes
+ANCIENT = "ancient-changes"
+# What the server itself decides, or what only names the object.
+_IGNORED_TOP = ("f:apiVersion", "f:kind")
+_IGNORED_METADATA = frozenset(
+    f"f:{name}"
+    for name in (
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "selfLink",
+        "managedFields",
+    )
+)
+
+
+class Versions:
+    """One object in every version that entries speak of, converted when needed. Given in one version, else as stored."""
+
+    def __init__(self, resource: Resource, tree: Object, api_version: str = "") -> None:
+        self._resource = resource
+        self._home = conversion.home(resource)
+        self._given = api_version or self._home.api_version()
+        self._trees = {self._given: tree}
+
+    def message(self, api_version: str) -> str | None:
+        """The schema of a version; nothing for one that does not exist."""
+        for resource in (self._resource, self._home):
+            for version in resource.versions:
+                if resource.api_version(version) == api_version:
+                    return resource.message(version)
+        return None
+
+    def tree(self, api_version: str) -> Object:
+        if api_version not in self._trees:
+            stored = self._home.api_version()
+            if api_version == stored:
+                given = _copy(self._trees[self._given])
+                self._trees[stored] = conversion.to_stored(self._resource, _version(self._given), given)
+            else:
+                copy = _copy(self.tree(stored))
+                self._trees[api_version] = conversion.from_stored(self._resource, _version(api_version), copy)
+        return self._trees[api_version]
+
+
+def _copy(tree: Object) -> Object:
+    """Conversions work in place."""
+    copy: Object = msgspec.json.decode(msgspec.json.encode(tree))
+    return copy
+
+
+def _version(api_version: str) -> str:
+    return api_version.rpartition("/")[2]
+
+
+class Changes:
+    """How an object changes, in any version."""
+
+    def __init__(self, old: Versions, new: Versions) -> None:
+        self._old, self._new = old, new
+        self._known: dict[str, Comparison | None] = {}
+
+    def within(self, api_version: str) -> Comparison | None:
+        """The changes in a version; nothing if the version does not exist any more."""
+        if api_version not in self._known:
+            message = self._new.message(api_version)
+            self._known[api_version] = (
+                compare(message, self._old.tree(api_version), self._new.tree(api_version)) if message else None
+            )
+        return self._known[api_version]
+
+
+def track_update(
+    resource: Resource,
+    old: Object | None,
+    new: Object,
+    managed: Sequence[Entry],
+    *,
+    manager: str,
+    time: str,
+    api_version: str = "",
+    subresource: str = "",
+) -> list[Entry]:
+    """The entries after a create (old None), update or patch by a manager.
+
+    Both trees are in the stored form, with defaults; `api_version` is the one that the client wrote in. What admission
+    and strategy do to a new object comes later, and is nobody's.
+    """
+    api_version = api_version or conversion.home(resource).api_version()
+    after = Versions(resource, new)
+    message = after.message(api_version)
+    if message is None:
+        return list(managed)
+    mine = (manager, UPDATE, api_version, subresource)
+    if old is None:
+        fields = _own(resource, subresource, created_fields(message, after.tree(api_version)))
+        return arranged([*managed, made(mine, fields, time)] if fields else managed)
+    changes = Changes(Versions(resource, old), after)
+    here = changes.within(api_version)
+    assert here is not None
+    if not here.changed and not here.removed:
+        return list(managed)
+    entries = [entry for entry in others(managed, mine, changes) if entry is not None]
+    before = next((entry for entry in managed if identity(entry) == mine), None)
+    fields = difference(before.get("fieldsV1") or {}, here.removed) if before else {}
+    fields = _own(resource, subresource, union(fields, here.changed))
+    if fields:
+        entries.append(renewed(before, mine, fields, time))
+    return arranged(_capped(entries))
+
+
+def others(managed: Sequence[Entry], mine: Identity, changes: Changes) -> list[Entry | None]:
+    """The other managers' entries without what they lose; nothing in place of one that has lost everything."""
+    result: list[Entry | None] = []
+    for entry in managed:
+        if identity(entry) == mine:
+            continue
+        found = changes.within(entry.get("apiVersion", ""))
+        if found is None:
+            continue
+        fields = entry.get("fieldsV1") or {}
+        lost = union(found.changed, found.removed)
+        if not intersection(fields, lost):
+            result.append(entry)
+            continue
+        rest = difference(fields, lost)
+        result.append({**entry, "fieldsV1": rest} if rest else None)
+    return result
+
+
+def identity(entry: Entry) -> Identity:
+    """What makes an entry somebody's own."""
+    operation = entry.get("operation", "")
+    version = "" if operation == APPLY else entry.get("apiVersion", "")
+    return entry.get("manager", ""), operation, version, entry.get("subresource", "")
+
+
+def made(owner: Identity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
+    """A new entry."""
+    manager, operation, version, subresource = owner
+    entry: Entry = {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": version or api_version,
+        "time": time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+    if subresource:
+        entry["subresource"] = subresource
+    return entry
+
+
+def renewed(before: Entry | None, owner: Identity, fields: FieldSet, time: str, api_version: str = "") -> Entry:
+    """An entry with new fields; it keeps its time if nothing is different."""
+    entry = made(owner, fields, time, api_version)
+    if before and before.get("fieldsV1") == fields and before.get("apiVersion") == entry["apiVersion"]:
+        return before
+    return entry
+
+
+def stripped(fields: FieldSet) -> FieldSet:
+    """The set without what nobody can own."""
+    result = {key: value for key, value in fields.items() if key not in _IGNORED_TOP}
+    if "f:metadata" in result:
+        kept = {key: value for key, value in result["f:metadata"].items() if key not in _IGNORED_METADATA}
+        kept.pop(".", None)
+        result.pop("f:metadata")
+        if kept:
+            result["f:metadata"] = kept
+    return result
+
+
+def _own(resource: Resource, subresource: str, fields: FieldSet) -> FieldSet:
+    """The set without what nobody can own, or not by way of this subresource."""
+    foreign = {"": "f:status" if "status" in resource.subresources else "", "status": "f:spec"}.get(subresource, "")
+    result = stripped(fields)
+    result.pop(foreign, None)
+    return result
+
+
+def arranged(entries: Sequence[Entry]) -> list[Entry]:
+    """Appliers first, then by time and name."""
+    return sorted(entries, key=lambda e: (e.get("operation", ""), e.get("time") or "", *identity(e)))
+
+
+def _capped(entries: list[Entry]) -> list[Entry]:
+    """At most so many entries of updates: the oldest are put together, by version."""
+    updates = sorted((e for e in entries if e.get("operation") == UPDATE), key=lambda e: e.get("time") or "")
+    surplus = len(updates) - MAX_UPDATERS
+    if surplus <= 0:
+        return entries
+    oldest = updates[: surplus + 1]
+    kept = [entry for entry in entries if not any(entry is old for old in oldest)]
+    ancient: dict[str, Entry] = {}
+    for entry in oldest:
+        version = entry.get("apiVersion", "")
+        so_far = ancient[version]["fieldsV1"] if version in ancient else {}
+        fields = union(so_far, entry.get("fieldsV1") or {})
+        ancient[version] = made((ANCIENT, UPDATE, version, ""), fields, entry.get("time") or "")
+    return [*kept, *ancient.values()]

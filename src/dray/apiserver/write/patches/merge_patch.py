@@ -1,0 +1,32 @@
+"""JSON merge patch (RFC 7396): objects merge, null deletes, everything else replaces.
+
+Lists are replaced whole; whoever wants them merged by key sends a strategic merge patch.
+"""
+
+from __future__ import annotations
+
+from dray.apiserver.write.patches.rejection import BadPatch
+from dray.apiserver.write.patches.tree import Object, Tree, kind, without_nulls
+
+
+def merge_patch(tree: Object, patch: Tree) -> Object:
+    """The tree with a merge patch applied; both stay as they are, unchanged parts are shared.
+
+    >>> merge_patch({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": None}, "e": 4})
+    {'a': {'c': 2}, 'd': 3, 'e': 4}
+    """
+    if not isinstance(patch, dict):
+        raise BadPatch(f"a merge patch is an object, not a {kind(patch)}")
+    return _merged(tree, patch)
+
+
+def _merged(tree: Object, patch: Object) -> Object:
+    merged = dict(tree)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict) and isinstance(old := merged.get(key), dict):
+            merged[key] = _merged(old, value)
+        else:
+            merged[key] = without_nulls(value)
+    return merged

@@ -1,0 +1,188 @@
+"""Strategic merge patch: a merge patch that knows from the schema which lists merge, and by which key.
+
+Directives inside the patch steer it: `$patch` (replace, delete, merge), `$retainKeys`, `$deleteFromPrimitiveList/x` and
+`$setElementOrder/x`. None of them ends up in the answer. A field that the schema does not know is merged as plain JSON;
+complaining about it is the business of field validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from dray.api import schema
+from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected
+from dray.apiserver.write.patches.tree import LISTS, Object, Tree, kind
+
+DIRECTIVE = "$patch"
+RETAIN = "$retainKeys"
+DELETE_PREFIX = "$deleteFromPrimitiveList/"
+ORDER_PREFIX = "$setElementOrder/"
+
+Identity: TypeAlias = str | int | float | bool | None
+
+
+def strategic_merge(message_name: str, tree: Object, patch: Tree) -> Object:
+    """The tree, a message of the schema, with the patch applied; unchanged parts are shared.
+
+    >>> pod = {"metadata": {"finalizers": ["a"]}}
+    >>> strategic_merge("io.k8s.api.core.v1.Pod", pod, {"metadata": {"finalizers": ["b"]}})
+    {'metadata': {'finalizers': ['b', 'a']}}
+    """
+    if not isinstance(patch, dict):
+        raise BadPatch(f"a strategic merge patch is an object, not a {kind(patch)}")
+    return _object(f"ref:{message_name}", tree, patch)
+
+
+def _field(type_: str, key: str) -> schema.Field | None:
+    """What the schema says of a member of an object of some type."""
+    if type_.startswith("ref:"):
+        return schema.message(type_[4:]).fields.get(key)
+    return schema.Field(type=type_[1:]) if type_.startswith("{") else None
+
+
+def _object(type_: str, tree: Object, patch: Object) -> Object:
+    directive = patch.get(DIRECTIVE, "merge")
+    if directive == "delete":
+        return {}
+    if directive not in ("merge", "replace"):
+        raise PatchRejected(f"unknown directive {DIRECTIVE}: {directive!r}")
+    merged = {} if directive == "replace" else _retained(tree, patch)
+    steering = {key: value for key, value in patch.items() if key[:1] == "$" and _steers(key)}
+    before = dict(merged) if steering else merged
+    for key, value in steering.items():
+        if key.startswith(DELETE_PREFIX):
+            _delete_values(merged, key.removeprefix(DELETE_PREFIX), value)
+    for key, value in patch.items():
+        if key in steering:
+            continue
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _value(_field(type_, key), merged.get(key), value)
+    for key, value in steering.items():
+        if key.startswith(ORDER_PREFIX):
+            name = key.removeprefix(ORDER_PREFIX)
+            _set_order(merged, name, _list(key, value), _field(type_, name), before.get(name), patch.get(name))
+    return merged
+
+
+def _steers(key: str) -> bool:
+    return key in (DIRECTIVE, RETAIN) or key.startswith((DELETE_PREFIX, ORDER_PREFIX))
+
+
+def _list(what: str, value: Tree) -> Sequence[Any]:
+    if not isinstance(value, LISTS):
+        raise PatchRejected(f"{what} is a list, not a {kind(value)}")
+    return value
+
+
+def _retained(tree: Object, patch: Object) -> Object:
+    """A copy of the object, of which only the keys survive that the patch retains."""
+    if RETAIN not in patch:
+        return dict(tree)
+    keys = _list(RETAIN, patch[RETAIN])
+    lost = [key for key in patch if not key.startswith("$") and patch[key] is not None and key not in keys]
+    if lost:
+        raise PatchRejected(f"{RETAIN} does not retain {lost[0]!r}, which the patch sets")
+    return {key: value for key, value in tree.items() if key in keys}
+
+
+def _delete_values(merged: Object, key: str, values: Tree) -> None:
+    doomed = _list(DELETE_PREFIX + key, values)
+    if isinstance(old := merged.get(key), LISTS):
+        merged[key] = [value for value in old if value not in doomed]
+
+
+def _value(field: schema.Field | None, old: Tree, patch: Tree) -> Tree:
+    type_ = field.type if field else ""
+    if isinstance(patch, dict):
+        return _object(type_, old if isinstance(old, dict) else {}, patch)
+    if isinstance(patch, LISTS) and field and "merge" in field.patch_strategy.split(","):
+        return _merged_list(field, old if isinstance(old, LISTS) else (), patch)
+    return patch
+
+
+def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any]) -> list[Any]:
+    key = field.patch_key
+    if not field.reference:
+        return _ordered([*old, *(value for value in patch if value not in old)], patch, old, key)
+    directives = [_directive(item, key) for item in patch]
+    plain = [item for item, directive in zip(patch, directives, strict=True) if directive == "merge"]
+    if "replace" in directives:
+        return [_object(field.element, {}, item) for item in plain]
+    doomed = {_identity(item, key) for item, what in zip(patch, directives, strict=True) if what == "delete"}
+    merged = [item for item in old if _identity(item, key) not in doomed]
+    places = {_identity(item, key): place for place, item in enumerate(merged)}
+    for item in plain:
+        identity = _identity(item, key)
+        if identity is None:
+            raise PatchRejected(f"an element of the list lacks its merge key {key!r}")
+        if identity in places:
+            place = places[identity]
+            merged[place] = _object(field.element, merged[place], item)
+        else:
+            places[identity] = len(merged)
+            merged.append(_object(field.element, {}, item))
+    return _ordered(merged, plain, old, key)
+
+
+def _directive(item: Tree, key: str) -> str:
+    """What to do with an element of a list that merges by key."""
+    if not isinstance(item, dict):
+        raise PatchRejected(f"an element of a list that merges by {key!r} is an object, not a {kind(item)}")
+    directive = item.get(DIRECTIVE, "merge")
+    if directive not in ("merge", "replace", "delete"):
+        raise PatchRejected(f"unknown directive {DIRECTIVE}: {directive!r}")
+    if directive == "delete" and _identity(item, key) is None:
+        raise PatchRejected(f"an element to delete lacks its merge key {key!r}")
+    return str(directive)
+
+
+def _identity(item: Tree, key: str) -> Identity:
+    """What an element is found by: its merge key, or itself where it is a plain value."""
+    value = item.get(key) if isinstance(item, dict) else item
+    if value is not None and not isinstance(value, (str, int, float)):
+        raise PatchRejected(f"a merge key is a plain value, not a {kind(value)}")
+    return value
+
+
+def _set_order(
+    merged: Object, name: str, order: Sequence[Any], field: schema.Field | None, before: Tree, patched: Tree
+) -> None:
+    """Arrange a merged list as its `$setElementOrder` says; what the patch sends must follow that order too."""
+    key = field.patch_key if field else ""
+    if isinstance(patched, LISTS):
+        places = _places(order, key)
+        sent = [_identity(item, key) for item in patched if not (isinstance(item, dict) and DIRECTIVE in item)]
+        if any(item not in places for item in sent) or sent != sorted(sent, key=lambda item: places[item]):
+            raise PatchRejected(f"the order of {name} does not match {ORDER_PREFIX}{name}")
+    if isinstance(current := merged.get(name), LISTS):
+        merged[name] = _ordered(current, order, before if isinstance(before, LISTS) else (), key)
+
+
+def _places(items: Iterable[Any], key: str) -> dict[Identity, int]:
+    return {_identity(item, key): place for place, item in enumerate(items)}
+
+
+def _ordered(items: Sequence[Any], wanted: Sequence[Any], server: Sequence[Any], key: str) -> list[Any]:
+    """The items that are wanted in their wanted order, and the others among them where the server had them.
+
+    An item that the patch does not name goes before the first wanted one that the server has after it.
+    """
+    places, before = _places(wanted, key), _places(server, key)
+    named = sorted((i for i in items if _identity(i, key) in places), key=lambda i: places[_identity(i, key)])
+    if len(named) == len(items):
+        return named
+    others = sorted(
+        (i for i in items if _identity(i, key) not in places), key=lambda i: before.get(_identity(i, key), len(before))
+    )
+    arranged: list[Any] = []
+    next_other = 0
+    for item in named:
+        place = before.get(_identity(item, key), -1)
+        while next_other < len(others) and before.get(_identity(others[next_other], key), place) < place:
+            arranged.append(others[next_other])
+            next_other += 1
+        arranged.append(item)
+    return arranged + others[next_other:]

@@ -1,0 +1,320 @@
+"""Trees seen through the schema: which parts have owners of their own, and how two trees differ or become one.
+
+An object or map is divided into its members, a list of type `map` into elements found by their keys, one of type `set`
+into values; everything else is atomic and has one owner as a whole. Left out: who owns what (`managed_fields`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dray.api import schema
+from dray.apiserver.write.patches.field_sets import MEMBER, FieldSet, below, is_member, node, paths
+from dray.apiserver.write.patches.tree import LISTS, Object, Tree, kind, same
+
+LEAF, STRUCT, MAP, KEYED, SET = "leaf", "struct", "map", "keyed", "set"
+ANY = "any"  # of custom resources: an object if it is one, and a leaf otherwise
+_OBJECTS = (STRUCT, MAP, ANY)
+_TEMPLATE_BYTES = 8192  # the longest spec whose fields are remembered
+_ZEROS: tuple[Any, ...] = (None, "", 0, False)
+
+
+class Shape(msgspec.Struct, frozen=True, gc=False):
+    """How one place in a tree is divided. `always`: it is there in an empty object too, so nobody adds it."""
+
+    kind: str = LEAF
+    message: str = ""  # of a struct, or of the elements of a keyed list
+    keys: tuple[tuple[str, Any], ...] = ()  # each with its default
+    value: str = ""  # the type of a map's values
+    always: bool = False
+
+
+Shapes: TypeAlias = dict[str, Shape]
+Keyed: TypeAlias = list[tuple[str, Any]]
+_LEAF = Shape()
+_ALWAYS_LEAF = Shape(always=True)
+_ANYTHING = Shape(ANY)
+_encode = msgspec.json.Encoder().encode
+
+
+@lru_cache(maxsize=8192)
+def shapes(message: str) -> Shapes:
+    """The shapes of a message's members."""
+    return {name: _shape(field) for name, field in schema.message(message).fields.items()}
+
+
+def _shape(field: schema.Field) -> Shape:
+    always = bool(field.always) and not field.pointer
+    if field.is_list:
+        if field.list_type == "map" and field.reference:
+            return Shape(KEYED, field.reference, _keys(field), always=always)
+        return Shape(SET, always=always) if field.list_type == "set" else _leaf(always)
+    if field.map_type == "atomic":
+        return _leaf(always)
+    return _value_shape(field.type, always)
+
+
+def _keys(field: schema.Field) -> tuple[tuple[str, Any], ...]:
+    known = schema.message(field.reference).fields
+    return tuple((name, known[name].default) for name in sorted(field.keys))
+
+
+@lru_cache(maxsize=8192)
+def _value_shape(type_: str, always: bool = False) -> Shape:
+    if type_.startswith("ref:"):
+        atomic = schema.message(type_[4:]).map_type == "atomic"
+        return _leaf(always) if atomic else Shape(STRUCT, type_[4:], always=always)
+    if type_ == schema.ANY:
+        return _ANYTHING
+    return Shape(MAP, value=type_[1:], always=always) if type_.startswith("{") else _leaf(always)
+
+
+def _leaf(always: bool) -> Shape:
+    return _ALWAYS_LEAF if always else _LEAF
+
+
+def _member_shape(shape: Shape, name: str) -> Shape:
+    if shape.kind == ANY:
+        return shape
+    if shape.kind == STRUCT:
+        return shapes(shape.message).get(name) or (_ANYTHING if schema.message(shape.message).open else _LEAF)
+    return _value_shape(shape.value)
+
+
+@lru_cache(maxsize=8192)
+def root(message: str) -> Shape:
+    """The shape of a whole object."""
+    return Shape(STRUCT, message)
+
+
+def divided(shape: Shape, value: Tree) -> bool:
+    """Whether a value has parts of its own; a value of the wrong type has none."""
+    if shape.kind in _OBJECTS:
+        return isinstance(value, dict)
+    return shape.kind != LEAF and isinstance(value, LISTS)
+
+
+def parts(shape: Shape, value: Tree) -> Keyed:
+    """The parts of a divided value by their path elements."""
+    if shape.kind in _OBJECTS:
+        return [("f:" + name, child) for name, child in value.items()]
+    if shape.kind == SET:
+        return [("v:" + _encode(item).decode(), item) for item in value]
+    return [(_key(shape, item), item) for item in value]
+
+
+def _key(shape: Shape, item: Tree) -> str:
+    found: Object = {}
+    if isinstance(item, dict):
+        for name, default in shape.keys:
+            value = item.get(name, default)
+            if value is not None:
+                found[name] = value
+    return "k:" + _encode(found).decode()
+
+
+def _part_shape(shape: Shape, element: str) -> Shape:
+    if shape.kind == KEYED:
+        return root(shape.message)
+    return _LEAF if shape.kind == SET else _member_shape(shape, element[2:])
+
+
+# Sets
+
+
+def applied_fields(shape: Shape, value: Tree) -> FieldSet:
+    """The fields that an applied tree speaks of: its leaves, and the elements of its lists."""
+    if not divided(shape, value):
+        return {}
+    result: FieldSet = {}
+    for element, child in parts(shape, value):
+        inner = applied_fields(_part_shape(shape, element), child)
+        result[element] = {MEMBER: {}, **inner} if inner and shape.kind == KEYED else inner
+    return result
+
+
+def all_fields(shape: Shape, value: Tree) -> FieldSet:
+    """A node of everything at and below a place, every level of it a member."""
+    if not divided(shape, value):
+        return {}
+    children = {element: all_fields(_part_shape(shape, element), child) for element, child in parts(shape, value)}
+    return {MEMBER: {}, **children} if children else {}
+
+
+def _added(shape: Shape, value: Tree, in_empty: bool) -> FieldSet | None:
+    """A node of what comes into being with a value; `in_empty`: the parent exists in an empty object."""
+    there = in_empty and shape.always
+    if not divided(shape, value):
+        return None if there and value in _ZEROS else {}
+    children: FieldSet = {}
+    inside = there and shape.kind == STRUCT
+    for element, child in parts(shape, value):
+        part = _part_shape(shape, element)
+        inner = {} if part is _LEAF else _added(part, child, inside)
+        if inner is not None:
+            children[element] = inner
+    return node(not there, children)
+
+
+def created_fields(message: str, value: Object) -> FieldSet:
+    """The fields that somebody owns who creates a whole object."""
+    fields: FieldSet = {}
+    for name, child in value.items():
+        shape = shapes(message).get(name, _LEAF)
+        found = _added_member(message, name, shape, child) if shape.kind == STRUCT else _added(shape, child, True)
+        if found is not None:
+            fields["f:" + name] = found
+    return fields
+
+
+def _added_member(message: str, name: str, shape: Shape, value: Tree) -> FieldSet | None:
+    if name != "metadata" and len(text := _encode(value)) <= _TEMPLATE_BYTES:
+        return _added_again(message, name, text)
+    return _added(shape, value, True)
+
+
+@lru_cache(maxsize=512)
+def _added_again(message: str, name: str, text: bytes) -> FieldSet | None:
+    """Objects that follow a template are created by the thousand and have the same spec."""
+    return _added(shapes(message)[name], msgspec.json.decode(text), True)
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What has changed from one tree to another."""
+
+    changed: FieldSet  # new or different
+    removed: FieldSet
+
+
+def compare(message: str, old: Object, new: Object) -> Comparison:
+    """How an object differs from what it was."""
+    changed: FieldSet = {}
+    removed: FieldSet = {}
+    _compare(root(message), old, new, changed, removed)
+    return Comparison(changed, removed)
+
+
+def _compare(shape: Shape, old: Tree, new: Tree, changed: FieldSet, removed: FieldSet) -> None:
+    before = dict(parts(shape, old))
+    seen = set()
+    for element, child in parts(shape, new):
+        seen.add(element)
+        was = before.get(element)
+        if was is child or was == child:
+            continue
+        part = _part_shape(shape, element)
+        if child is None:
+            removed[element] = all_fields(part, was)
+        elif was is None:
+            added = _added(part, child, False)
+            if added is not None:
+                changed[element] = added
+        elif divided(part, was) and divided(part, child):
+            more: FieldSet = {}
+            less: FieldSet = {}
+            _compare(part, was, child, more, less)
+            if more:
+                changed[element] = more
+            if less:
+                removed[element] = less
+        elif not same(was, child):
+            changed[element] = {}
+    for element, was in before.items():
+        if element not in seen:
+            removed[element] = all_fields(_part_shape(shape, element), was)
+
+
+def with_named_members(shape: Shape, fields: FieldSet) -> FieldSet:
+    """The set with all members of objects that lead to its fields: they go when everything in them goes."""
+    result: FieldSet = {}
+    for element, child in fields.items():
+        if element == MEMBER:
+            result[element] = child
+            continue
+        inner = with_named_members(_part_shape(shape, element), below(child))
+        named = shape.kind == STRUCT and element.startswith("f:")
+        result[element] = ({MEMBER: {}, **inner} if inner else {}) if named or is_member(child) else inner
+    return result
+
+
+# Trees
+
+
+def problems(shape: Shape, value: Tree, path: str = "") -> Iterator[str]:
+    """What keeps a tree from being applied: unknown members, elements that are there twice, parts of the wrong type."""
+    if not divided(shape, value):
+        if shape.kind not in (LEAF, ANY) and value is not None:
+            yield f"{path}: expected {'map' if shape.kind in (STRUCT, MAP) else 'list'}, got {kind(value)}"
+        return
+    found = parts(shape, value)
+    if shape.kind in (KEYED, SET):
+        seen = set()
+        for element, _ in found:
+            if element in seen:
+                yield f"{path}: duplicate entries for key {next(paths({element: {}}))}"
+            seen.add(element)
+    for element, child in found:
+        here = next(paths({element: {}}, path))
+        if shape.kind == STRUCT and element[2:] not in shapes(shape.message) and not _is_open(shape):
+            yield f"{here}: field not declared in schema"
+        else:
+            yield from problems(_part_shape(shape, element), child, here)
+
+
+def _is_open(shape: Shape) -> bool:
+    return schema.message(shape.message).open
+
+
+def merged(shape: Shape, live: Tree, applied: Tree) -> Tree:
+    """The live value with the applied one laid over it; both stay as they are."""
+    if not divided(shape, live) or not divided(shape, applied):
+        return applied
+    if shape.kind in _OBJECTS:
+        result = dict(live)
+        for name, child in applied.items():
+            result[name] = merged(_member_shape(shape, name), live[name], child) if name in live else child
+        return result
+    return list(_merged_list(shape, parts(shape, live), parts(shape, applied)))
+
+
+def _merged_list(shape: Shape, live: Keyed, applied: Keyed) -> Iterator[Tree]:
+    """Applied elements in their order; the others where they stood between those that both have."""
+    old, new = dict(live), dict(applied)
+    shared = iter([element for element in new if element in old])
+    wanted = next(shared, None)
+    place = 0
+    for element, item in new.items():
+        while place < len(live) and live[place][0] != wanted:
+            if live[place][0] not in new:
+                yield live[place][1]
+            place += 1
+        if element in old:
+            yield merged(_part_shape(shape, element), old[element], item)
+            wanted = next(shared, None)
+        else:
+            yield item
+    yield from (item for element, item in live[place:] if element not in new)
+
+
+def without(shape: Shape, value: Tree, fields: FieldSet) -> Tree:
+    """The value without the fields of a set."""
+    if not fields or not divided(shape, value):
+        return value
+    kept: Keyed = []
+    for element, child in parts(shape, value):
+        chosen = fields.get(element)
+        if chosen is None:
+            kept.append((element, child))
+        elif not is_member(chosen):
+            kept.append((element, without(_part_shape(shape, element), child, chosen)))
+    return _assembled(shape, kept)
+
+
+def _assembled(shape: Shape, found: Sequence[tuple[str, Any]]) -> Tree:
+    if shape.kind in _OBJECTS:
+        return {element[2:]: child for element, child in found}
+    return [child for _, child in found]

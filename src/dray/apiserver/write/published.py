@@ -1,0 +1,120 @@
+"""The pools that drivers publish, followed in the cache: which devices are real, and what they draw and have.
+
+A device is real when its pool is published for a node that exists, or for any node of a cluster that has some. What it
+draws and has is said by the newest generation of its pool. Left out: which claim has which device (`holds`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+from dray.api.allocations import DeviceId
+from dray.api.pools import newest
+from dray.api.quantity import Quantity
+from dray.api.resources import BY_TYPE
+from dray.api.types.core import Node
+from dray.api.types.resource import Device, ResourceSlice
+from dray.store import Cache, Closed, Event
+
+_NODES = BY_TYPE[Node]
+_SLICES = BY_TYPE[ResourceSlice]
+
+_NO_DEVICE = Device()
+
+_Devices = dict[str, Device]
+_Counters = dict[str, dict[str, Quantity]]
+
+
+class _Pool:
+    """The slices of a pool by name, and what follows from them, worked out when it is asked for."""
+
+    def __init__(self) -> None:
+        self.slices: dict[str, ResourceSlice] = {}
+        self.nodes: Counter[str] = Counter()  # slices by their node
+        self._found: tuple[_Devices, _Counters] | None = None
+
+    def put(self, slice_: ResourceSlice, *, gone: bool) -> None:
+        node = slice_.spec.nodeName or ""
+        self._found = None
+        self.nodes[node] += -1 if gone else 1
+        if not self.nodes[node]:
+            del self.nodes[node]
+        if gone:
+            self.slices.pop(slice_.metadata.name, None)
+        else:
+            self.slices[slice_.metadata.name] = slice_
+
+    @property
+    def devices(self) -> _Devices:
+        return self._current()[0]
+
+    @property
+    def counters(self) -> _Counters:
+        return self._current()[1]
+
+    def _current(self) -> tuple[_Devices, _Counters]:
+        if self._found is None:
+            current = newest(self.slices.values())
+            self._found = (
+                {device.name: device for one in current for device in one.spec.devices},
+                {
+                    set_.name: {name: Quantity.parse(counter.value) for name, counter in set_.counters.items()}
+                    for one in current
+                    for set_ in one.spec.sharedCounters
+                },
+            )
+        return self._found
+
+
+class PublishedPools:
+    """What is published now."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._pools: dict[tuple[str, str], _Pool] = {}
+        self._follow()
+
+    def is_real(self, device: DeviceId) -> bool:
+        """Whether some node of the cluster can reach the device."""
+        pool = self._pools.get(device[:2])
+        for node in pool.nodes if pool is not None else ():
+            if self._cache.get(_NODES.key("", node)) is not None if node else self._cache.count(_NODES.prefix):
+                return True
+        return False
+
+    def device(self, id_: DeviceId) -> Device:
+        """What is published of a device; nothing where it is not."""
+        pool = self._pools.get(id_[:2])
+        return _NO_DEVICE if pool is None else pool.devices.get(id_.device, _NO_DEVICE)
+
+    def counters(self, device: DeviceId, counter_set: str) -> dict[str, Quantity]:
+        """The counters of a set in the device's pool."""
+        pool = self._pools.get(device[:2])
+        return {} if pool is None else pool.counters.get(counter_set, {})
+
+    def _follow(self) -> None:
+        self._pools.clear()
+        for version in self._cache.list(_SLICES.prefix).versions:
+            self._put(cast(ResourceSlice, version.object), gone=False)
+        self._cache.subscribe(_SLICES.prefix, self._cache.revision, self._note, self._start_over)
+
+    def _start_over(self, reason: Exception) -> None:
+        """The cache has started again: read what it has."""
+        if not isinstance(reason, Closed):
+            self._follow()
+
+    def _note(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.previous is not None and event.previous.value is not None:
+                self._put(cast(ResourceSlice, event.previous.object), gone=True)
+            if event.version.value is not None:
+                self._put(cast(ResourceSlice, event.version.object), gone=False)
+
+    def _put(self, slice_: ResourceSlice, *, gone: bool) -> None:
+        key = (slice_.spec.driver, slice_.spec.pool.name)
+        pool = self._pools.setdefault(key, _Pool())
+        pool.put(slice_, gone=gone)
+        if not pool.nodes:
+            del self._pools[key]

@@ -1,0 +1,303 @@
+"""Writing objects: create, update, patch and apply, from what a request says to a commit.
+
+Every write takes the same steps: read what the request says, let admission change it, finish it (`finish`: the strategy
+of the resource says what the client may decide, and a typed object is made), validate it, let admission refuse it,
+commit. Nothing is copied: a tree belongs to the request, and what was read is immutable. A new object like one before it
+begins with what that one came to (`memo`). A resource is known by its row of the resource table only, so one whose
+schema comes from a definition takes the same steps. Left out: deletion (`deletion`) and what subresources do besides
+replacing a part of their object (`subresources`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+
+from dray.api import strategy, validation
+from dray.api.errors import (
+    BadRequest,
+    Invalid,
+    MethodNotAllowed,
+    UnsupportedMediaType,
+    already_exists,
+    conflict,
+    invalid,
+    not_found,
+)
+from dray.api.gates import FeatureGates
+from dray.api.wire import Tree, Wire
+from dray.apiserver.admission import AdmissionRequest, Chain, Operation
+from dray.apiserver.read.storage import Storage, encode
+from dray.apiserver.request import APPLY_PATCH, DEFAULT_OPTIONS, JSON_PATCH, MERGE_PATCH, Answer, Request
+from dray.apiserver.write import identity, managers
+from dray.apiserver.write.commits import Commits
+from dray.apiserver.write.deletion import gone_when_written
+from dray.apiserver.write.finish import Finish
+from dray.apiserver.write.managers import Entries
+from dray.apiserver.write.memo import Memo, question_of
+from dray.apiserver.write.patches import json_patch, merge_patch, strategic_merge
+from dray.apiserver.write.scales import scale_of
+from dray.apiserver.write.selector_checks import Validate
+from dray.apiserver.write.validators import Validators
+from dray.store import Conflict, Version
+
+_PATCHES_OF_CUSTOM = (
+    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
+    "application/merge-patch+json, application/apply-patch+yaml"
+)
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+_ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
+CREATED_BY_UPDATE = frozenset({"leases.coordination.k8s.io", "serviceaccounts", "events", "events.events.k8s.io"})
+
+
+class Registry:
+    """The writes of every resource."""
+
+    def __init__(self, storage: Storage, commits: Commits, admission: Chain, gates: FeatureGates) -> None:
+        self._storage = storage
+        self._commits = commits
+        self._admission = admission
+        self._finish = Finish(storage, gates)
+        self._validators = Validators(gates)
+        self._memo = Memo()
+
+    async def close(self) -> None:
+        await self._validators.selectors.close()
+
+    # Creation
+
+    async def create(self, request: Request) -> Answer:
+        kind = request.resource.custom
+        if kind is not None and kind.definition.metadata.deletionTimestamp is not None:
+            raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
+        reads = self._admission.reads(request.resource.type, "CREATE")
+        question = None if reads is None else question_of(request, tuple(map(self._storage.revision, reads)))
+        for _ in range(_ATTEMPTS):
+            obj = self._memo.recall(question) or (self._finish.as_it_is(request) if reads == () else None)
+            if obj is None:
+                break
+            try:
+                return await self._create_finished(request, obj, is_known=question is not None)
+            except Conflict:
+                if question is None or question.name:
+                    raise already_exists(request.resource, obj.metadata.name) from None
+        if isinstance(request.body, Wire):
+            request.body = msgspec.json.decode(encode(request.body))
+        answer = await self._create_tree(request)
+        self._memo.learn(question, answer)
+        return answer
+
+    async def _create_finished(self, request: Request, obj: Any, *, is_known: bool) -> Answer:
+        """Write a new object that no admission plugin changes any more; of one that is known, only metadata is new."""
+        admission = _asked(request, "CREATE", obj.metadata.name)
+        await self._admission.admit(admission)
+        validate = validation.validate_copy if is_known else validation.validate_create
+        context = self._validators.context(request)
+        return await self._store(admission, obj, partial(validate, request.resource, obj, context))
+
+    async def _create_tree(self, request: Request) -> Answer:
+        tree, warnings = self._finish.read(request, request.body)
+        metadata = identity.metadata_of(tree)
+        identity.place(request, metadata)
+        if metadata.get("resourceVersion"):
+            raise BadRequest("resourceVersion should not be set on objects to be created")
+        generates = not metadata.get("name") and bool(metadata.get("generateName"))
+        identity.begin(metadata)
+        managers.track(request, None, tree)  # before admission: what that adds is nobody's
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._create(request, tree, warnings)
+            except Conflict:
+                if not generates:
+                    break
+                metadata["name"] = identity.generated(metadata["generateName"])
+        raise already_exists(request.resource, metadata["name"])
+
+    async def _create(self, request: Request, tree: Tree, warnings: list[str]) -> Answer:
+        admission = _asked(request, "CREATE", tree["metadata"].get("name") or "", tree=tree)
+        admission.warnings += warnings
+        await self._admission.admit(admission)
+        obj = self._finish.new(request.resource, tree)
+        context = self._validators.context(request)
+        return await self._store(admission, obj, partial(validation.validate_create, request.resource, obj, context))
+
+    async def _store(self, admission: AdmissionRequest, obj: Wire, validate: Validate) -> Answer:
+        """Store a new object; raises the store's Conflict when there is one of its name."""
+        resource, checks = admission.resource, self._validators.selectors
+        errors = checks.validated(validate)
+        if errors is None:
+            errors = await checks.waited_for(validate)
+        if errors:
+            raise Invalid(resource, admission.name, errors)
+        admission.warnings += strategy.unused(resource) + strategy.warnings(resource, obj)
+        admission.object = obj
+        await self._admission.validate(admission)
+        key = resource.key(admission.namespace, admission.name)
+        version = await self._commits.write(admission, key, obj, expected=0)
+        return Answer(code=201, version=version, warnings=admission.warnings)
+
+    # Changes
+
+    async def update(self, request: Request) -> Answer:
+        body, resource = request.body, request.resource
+        conditional = isinstance(body, dict) and bool(identity.metadata_of(body).get("resourceVersion"))
+        if not conditional and not strategy.allows_unconditional_update(resource, request.version or resource.stored):
+            text = "must be specified for an update"
+            raise Invalid(resource, request.name, [invalid("metadata.resourceVersion", 0, text)])
+        original = b"" if conditional else encode(body)
+        for attempt in range(1 if conditional else _ATTEMPTS):
+            if attempt:
+                body = msgspec.json.decode(original)
+            current = self._current(request)
+            if current is None and request.resource.qualified in CREATED_BY_UPDATE and not request.subresource:
+                return await self.create(msgspec.structs.replace(request, body=body))
+            if current is None:
+                raise not_found(request.resource, request.name)
+            tree, warnings = self._finish.read(request, body, current)
+            try:
+                return await self._replace(request, current, tree, warnings)
+            except Conflict:
+                continue
+        raise conflict(request.resource, request.name, MODIFIED)
+
+    async def patch(self, request: Request) -> Answer:
+        if request.options.patch_type == APPLY_PATCH:
+            return await self._apply(request)
+        original = b""
+        for _ in range(_ATTEMPTS):
+            current = self._current(request)
+            if current is None:
+                raise not_found(request.resource, request.name)
+            try:
+                if isinstance(request.body, Wire):
+                    return await self._patch_typed(request, current, request.body)
+                if (obj := self._finish.with_metadata(request, current)) is not None:
+                    return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
+                original = original or encode(request.body)
+                patched = self._patched(request, current, msgspec.json.decode(original))
+                tree, warnings = self._finish.read(request, patched, current)
+                return await self._replace(request, current, tree, warnings)
+            except Conflict:
+                continue
+        raise conflict(request.resource, request.name, MODIFIED)
+
+    async def _patch_typed(self, request: Request, current: Version, body: Any) -> Answer:
+        """Write the status of an object as one of the cluster's own parts read it and wants it to be."""
+        old, meant = cast(Any, current.object), body.metadata
+        if (meant.uid, meant.resourceVersion) != (old.metadata.uid, str(current.revision)):
+            raise conflict(request.resource, request.name, MODIFIED)
+        if (obj := self._finish.with_status(request, old, body.status)) is not None:
+            return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
+        stored = managers.stored(current) | {"status": msgspec.json.decode(encode(body.status))}
+        tree, warnings = self._finish.read(request, stored, current)
+        return await self._replace(request, current, tree, warnings)
+
+    async def _apply(self, request: Request) -> Answer:
+        original = encode(request.body)
+        for _ in range(_ATTEMPTS):
+            request.body = msgspec.json.decode(original)
+            current = self._current(request)
+            applied = managers.apply(request, current)
+            tree, warnings = self._finish.read(request, applied.tree, current)
+            try:
+                if current is not None:
+                    return await self._replace(request, current, tree, warnings, applied.managed)
+                if request.subresource:
+                    raise not_found(request.resource, request.name)
+                metadata = identity.metadata_of(tree)
+                identity.place(request, metadata)
+                identity.begin(metadata)
+                metadata["managedFields"] = applied.managed
+                return await self._create(request, tree, warnings)
+            except Conflict:
+                continue
+        raise conflict(request.resource, request.name, MODIFIED)
+
+    async def _replace(
+        self, request: Request, current: Version, tree: Tree, warnings: list[str], entries: Entries | None = None
+    ) -> Answer:
+        """Write a tree in place of the current state; raises the store's Conflict when somebody else was faster."""
+        metadata = identity.metadata_of(tree)
+        identity.place(request, metadata)
+        expected = metadata.pop("resourceVersion", "")
+        if expected and expected != str(current.revision):
+            raise conflict(request.resource, request.name, MODIFIED)
+        identity.keep(metadata, cast(Any, current.object).metadata)
+        admission = _asked(request, "UPDATE", request.name, tree=tree)
+        admission.old = cast(Wire, current.object)
+        admission.warnings += warnings
+        await self._admission.admit(admission)
+        return await self._store_change(
+            request, admission, current, self._finish.changed(request, tree, current, entries)
+        )
+
+    async def _store_change(self, request: Request, admission: AdmissionRequest, current: Version, obj: Wire) -> Answer:
+        """Store what takes the place of the current state; raises the store's Conflict when somebody was faster."""
+        resource, subresource, old = request.resource, request.subresource, cast(Wire, current.object)
+        context = self._validators.context(request)
+        validate = partial(validation.validate_update, resource, obj, old, subresource, context)
+        errors = self._validators.selectors.validated(validate)
+        if errors is None:
+            errors = await self._validators.selectors.waited_for(validate)
+        if errors:
+            raise Invalid(resource, request.name, errors)
+        admission.warnings += strategy.warnings(resource, obj)
+        admission.object, admission.old = obj, old
+        if subresource == "scale":  # whoever judges it sees no more than who writes it
+            admission.object = scale_of(resource, request.version, obj)
+            admission.old = scale_of(resource, request.version, old)
+        await self._admission.validate(admission)
+        if gone_when_written(resource, obj):
+            version = await self._commits.remove(admission, current, obj)
+        elif (value := encode(obj)) == current.value:
+            await admission.release()
+            version = current  # nothing has changed: no write, no event
+        else:
+            version = await self._commits.write(admission, current.key, obj, expected=current.revision, value=value)
+        return Answer(version=version, warnings=admission.warnings)
+
+    def _current(self, request: Request) -> Version | None:
+        return self._storage.cache.get(request.resource.key(request.namespace, request.name))
+
+    def _patched(self, request: Request, current: Version, patch: Any) -> Tree:
+        """What a patch makes of the current object, in the version that the patch is written in."""
+        resource = request.resource
+        form = self._storage.form(resource, request.version or resource.stored)
+        tree = self._storage.tree(form, current)
+        if request.options.patch_type == JSON_PATCH:
+            return json_patch(tree, patch)
+        if request.options.patch_type == MERGE_PATCH:
+            return merge_patch(tree, patch)
+        if resource.custom is not None:
+            raise UnsupportedMediaType(_PATCHES_OF_CUSTOM)
+        return strategic_merge(resource.message(form.version), tree, patch)
+
+
+def _asked(request: Request, operation: Operation, name: str, tree: Tree | None = None) -> AdmissionRequest:
+    """A write as admission sees it."""
+    return AdmissionRequest(
+        request.user,
+        operation,
+        request.resource,
+        request.namespace if request.resource.namespaced else "",
+        name,
+        request.subresource,
+        request.version,
+        tree,
+        dry_run=request.options.dry_run,
+        options=_options(request) if request.options is not DEFAULT_OPTIONS else {},
+        verb=request.verb,
+    )
+
+
+def _options(request: Request) -> Tree:
+    """The options of a write as a webhook sees them."""
+    options = request.options
+    tree: Tree = {}
+    if options.dry_run:
+        tree["dryRun"] = ["All"]
+    if options.field_manager:
+        tree["fieldManager"] = options.field_manager
+    return tree

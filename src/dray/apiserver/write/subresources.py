@@ -1,0 +1,285 @@
+"""What subresources do that is more than replacing a part of their object: binding, eviction, scale, token, log.
+
+`status`, `finalize`, `ephemeralcontainers` and `resize` are plain updates, whose strategy says which part may change;
+the registry does them. exec, attach, port-forward and proxy need a way to a node that does not exist: they say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, conflict, not_found, required, unsupported
+from dray.api.resources import BY_TYPE
+from dray.api.types import authentication, core, policy
+from dray.apiserver.admission import AdmissionRequest, Chain
+from dray.apiserver.read.storage import Storage
+from dray.apiserver.request import JSON_PATCH, Answer, Options, Request
+from dray.apiserver.wire.paths import WrongMethod
+from dray.apiserver.write.commits import Commits
+from dray.apiserver.write.deletion import Deletion
+from dray.apiserver.write.evictions import Budgets
+from dray.apiserver.write.identity import now
+from dray.apiserver.write.patches import json_patch, merge_patch
+from dray.apiserver.write.registry import Registry
+from dray.apiserver.write.scales import read_scale, scale_of, scale_patch
+from dray.store import Conflict as StoreConflict
+from dray.store import Version
+
+PLAIN = ("approval", "status", "finalize", "ephemeralcontainers", "resize")
+PODS = BY_TYPE[core.Pod]
+_BINDINGS = BY_TYPE[core.Binding]
+_ATTEMPTS = 8
+_SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+T = TypeVar("T", core.Binding, policy.Eviction, authentication.TokenRequest)
+Handler = Callable[[Request], Awaitable[Answer]]
+IssueToken = Callable[[str, str, dict[str, Any]], dict[str, Any]]
+
+
+class Subresources:
+    """The handlers of subresources, found by their name."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        commits: Commits,
+        admission: Chain,
+        registry: Registry,
+        deletion: Deletion,
+        issue_token: IssueToken | None,
+    ) -> None:
+        self._storage = storage
+        self._commits = commits
+        self._admission = admission
+        self._registry = registry
+        self._deletion = deletion
+        self._issue_token = issue_token
+        self._budgets = Budgets(storage)
+        self._handlers: dict[str, Handler] = {
+            "binding": self.bind,
+            "eviction": self._evict,
+            "scale": self._scale,
+            "token": self._token,
+        }
+
+    def handle(self, request: Request) -> Awaitable[Answer]:
+        name = request.subresource
+        if name in PLAIN:
+            return self._part(request)
+        handler = self._handlers.get(name)
+        if handler is None:
+            raise NotImplementedYet(
+                f"{request.resource.plural}/{name} is not implemented: this server has no connection to nodes"
+            )
+        return handler(request)
+
+    def _part(self, request: Request) -> Awaitable[Answer]:
+        if request.verb == "get":
+            return self._get(request)
+        if request.verb == "update":
+            return self._registry.update(request)
+        if request.verb == "patch":
+            return self._registry.patch(request)
+        raise WrongMethod
+
+    async def _get(self, request: Request) -> Answer:
+        return Answer(version=self._found(request))
+
+    def _found(self, request: Request) -> Version:
+        version = self._storage.cache.get(request.resource.key(request.namespace, request.name))
+        if version is None:
+            raise not_found(request.resource, request.name)
+        return version
+
+    # pods/binding and bindings
+
+    async def bind(self, request: Request) -> Answer:
+        """Assign a pod to a node, once."""
+        body = request.body
+        binding = body if isinstance(body, core.Binding) else _convert(body, core.Binding)
+        name = request.name or binding.metadata.name
+        if binding.target.kind not in ("", "Node"):
+            raise Invalid(_BINDINGS, name, [unsupported("target.kind", binding.target.kind, ("Node", "<empty>"))])
+        if not binding.target.name:
+            raise Invalid(_BINDINGS, name, [required("target.name")])
+        for _ in range(_ATTEMPTS):
+            current = self._found(replace(request, resource=PODS, name=name))
+            try:
+                return await self._bind(request, current, binding)
+            except StoreConflict:
+                continue
+        raise _cannot_bind(name, "too many others write to it at the same time")
+
+    async def _bind(self, request: Request, current: Version, binding: core.Binding) -> Answer:
+        pod = cast(core.Pod, current.object)
+        _check_binding(pod, binding)
+        admission = _posted(request, _placed(binding, pod.metadata.namespace, pod.metadata.name))
+        await self._admit(admission)
+        await self._commits.write(admission, current.key, _bound(pod, binding), expected=current.revision)
+        return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
+
+    # pods/eviction
+
+    async def _evict(self, request: Request) -> Answer:
+        """Delete a pod on behalf of somebody who would rather not disturb: budgets are asked first (`evictions`).
+
+        Admission is asked about the eviction, and not about the deletion that it comes to.
+        """
+        body = request.body if request.body is not None else {}
+        eviction = _convert(body, policy.Eviction)
+        if eviction.metadata.name not in ("", request.name):
+            raise BadRequest(f"name in URL does not match name in Eviction object: expected {request.name}")
+        options = delete_options(request.options, body.get("deleteOptions"))
+        request = replace(request, options=options)
+        admission = _posted(request, _placed(eviction, request.namespace, request.name))
+        await self._admit(admission)
+        await admission.release()
+        await self._budgets.grant(self._found(request), request.options.dry_run)
+        await self._deletion.delete(replace(request, verb="delete", subresource="", body=None), is_admitted=True)
+        return Answer(code=201, tree=dict(_SUCCESS), warnings=admission.warnings)
+
+    async def _admit(self, admission: AdmissionRequest) -> None:
+        """Ask admission about what was posted; it has no tree, since nothing may change it."""
+        await self._admission.admit(admission)
+        await self._admission.validate(admission)
+
+    # deployments/scale, replicasets/scale and replicationcontrollers/scale
+
+    async def _scale(self, request: Request) -> Answer:
+        current = scale_of(request.resource, request.version, self._found(request).object)
+        tree = msgspec.to_builtins(current)
+        if request.verb == "get":
+            return Answer(tree=tree)
+        body = request.body
+        if request.verb == "patch":
+            body = json_patch(tree, body) if request.options.patch_type == JSON_PATCH else merge_patch(tree, body)
+        scale, uid = read_scale(body, request.name), current.metadata.uid
+        if scale.metadata.uid not in ("", uid):
+            text = f"Precondition failed: UID in precondition: {scale.metadata.uid}, UID in object meta: {uid}"
+            raise conflict(request.resource, request.name, text)
+        metadata = {"uid": scale.metadata.uid or None, "resourceVersion": scale.metadata.resourceVersion or None}
+        patch = {"metadata": metadata, **scale_patch(request.resource, request.version, scale.spec.replicas)}
+        written = await self._registry.patch(
+            replace(request, verb="patch", version="", body=patch, options=_merge(request.options))
+        )
+        scaled = scale_of(request.resource, request.version, written.object)
+        return Answer(tree=msgspec.to_builtins(scaled), warnings=written.warnings)
+
+    # serviceaccounts/token
+
+    async def _token(self, request: Request) -> Answer:
+        if self._issue_token is None:
+            raise NotImplementedYet("this server issues no service account tokens")
+        body = request.body if isinstance(request.body, dict) else {}
+        wanted = _placed(_convert(body, authentication.TokenRequest), request.namespace, request.name)
+        admission = _posted(request, wanted)
+        await self._admit(admission)
+        await admission.release()
+        tree = self._issue_token(request.namespace, request.name, body)
+        return Answer(code=201, tree=tree, warnings=admission.warnings)
+
+
+def _posted(request: Request, obj: T) -> AdmissionRequest:
+    """The creation of something that is stored nowhere, as admission sees it."""
+    metadata = obj.metadata
+    return AdmissionRequest(
+        request.user,
+        "CREATE",
+        request.resource,
+        metadata.namespace,
+        metadata.name,
+        request.subresource,
+        object=obj,
+        dry_run=request.options.dry_run,
+    )
+
+
+def _placed(obj: T, namespace: str, name: str) -> T:
+    """What was posted, with the name and the namespace that it was posted to."""
+    metadata = obj.metadata
+    if metadata.namespace == namespace and metadata.name == name:
+        return obj
+    return replace(obj, metadata=replace(metadata, namespace=namespace, name=name))
+
+
+def delete_options(options: Options, body: Any) -> Options:
+    """Options with what a DeleteOptions object says on top."""
+    if not body:
+        return options
+    if not isinstance(body, dict):
+        raise BadRequest("DeleteOptions: expected an object")
+    conditions = body.get("preconditions") or {}
+    policy, dry_run = body.get("propagationPolicy"), body.get("dryRun")
+    if body.get("orphanDependents") is not None:
+        if policy:
+            raise BadRequest("orphanDependents and deletionPropagation cannot be both set")
+        policy = "Orphan" if body["orphanDependents"] else "Background"
+    grace = body.get("gracePeriodSeconds")
+    _check_types(policy, grace, conditions, dry_run)
+    return replace(
+        options,
+        grace_period_seconds=grace if grace is not None else options.grace_period_seconds,
+        propagation_policy=policy or options.propagation_policy,
+        precondition_uid=conditions.get("uid") or "",
+        precondition_resource_version=conditions.get("resourceVersion") or "",
+        dry_run=bool(dry_run) or options.dry_run,
+    )
+
+
+def _check_types(policy: Any, grace: Any, conditions: Any, dry_run: Any) -> None:
+    if policy is not None and not isinstance(policy, str):
+        raise BadRequest("DeleteOptions: propagationPolicy: expected a string")
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
+        raise BadRequest("DeleteOptions: gracePeriodSeconds: expected an integer")
+    if not isinstance(conditions, dict) or not all(isinstance(v, str | None) for v in conditions.values()):
+        raise BadRequest("DeleteOptions: preconditions: expected uid and resourceVersion as strings")
+    if dry_run not in (None, [], ["All"]):
+        raise BadRequest('DeleteOptions: dryRun: expected ["All"]')
+
+
+def _convert(body: Any, type_: type[T]) -> T:
+    kind = type_.__name__
+    try:
+        return msgspec.convert(body, type_)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f'{kind} in version "v1" cannot be handled as a {kind}: {error}') from error
+
+
+def _cannot_bind(name: str, why: str) -> Conflict:
+    return Conflict(f'Operation cannot be fulfilled on pods/binding "{name}": {why}', name=name, kind="pods/binding")
+
+
+def _check_binding(pod: core.Pod, binding: core.Binding) -> None:
+    name, uid = pod.metadata.name, binding.metadata.uid
+    if uid and uid != pod.metadata.uid:
+        raise _cannot_bind(
+            name,
+            f"the UID in the precondition ({uid}) does not match the UID in record ({pod.metadata.uid}). "
+            "The object might have been deleted and then recreated",
+        )
+    if pod.metadata.deletionTimestamp is not None:
+        raise _cannot_bind(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if pod.spec.nodeName:
+        raise _cannot_bind(name, f'pod {name} is already assigned to node "{pod.spec.nodeName}"')
+    if pod.spec.schedulingGates:
+        raise _cannot_bind(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _bound(pod: core.Pod, binding: core.Binding) -> core.Pod:
+    scheduled = core.PodCondition(type="PodScheduled", status="True", lastTransitionTime=now())
+    conditions = tuple(c for c in pod.status.conditions if c.type != "PodScheduled")
+    annotations = {**pod.metadata.annotations, **binding.metadata.annotations}
+    return replace(
+        pod,
+        metadata=replace(pod.metadata, resourceVersion="", annotations=annotations),
+        spec=replace(pod.spec, nodeName=binding.target.name),
+        status=replace(pod.status, conditions=(*conditions, scheduled)),
+    )
+
+
+def _merge(options: Options) -> Options:
+    return Options(dry_run=options.dry_run, field_manager=options.field_manager)

@@ -1,0 +1,56 @@
+"""What covers what."""
+
+import pytest
+
+from dray.api.types.rbac import PolicyRule
+from dray.apiserver.security.authorization.escalation import compact, uncovered
+
+
+def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", urls: str = "") -> PolicyRule:
+    return PolicyRule(
+        verbs=tuple(verbs.split()),
+        apiGroups=tuple(groups.split()),
+        resources=tuple(resources.split()),
+        resourceNames=tuple(names.split()),
+        nonResourceURLs=tuple(urls.split()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("owned", "wanted"),
+    [
+        ([rule("get list", "apps", "deployments")], rule("get", "apps", "deployments")),
+        ([rule("*", "*", "*")], rule("delete", "apps", "deployments/status", "x")),
+        ([rule("get", "apps", "a"), rule("get", "apps", "b")], rule("get", "apps", "a b")),
+        ([rule("get", "apps", "a", "x y")], rule("get", "apps", "a", "x")),
+        ([rule("get", "apps", "a")], rule("get", "apps", "a", "x")),
+        ([rule("get", "apps", "*/status")], rule("get", "apps", "a/status")),
+        ([rule("get", urls="/healthz/*")], rule("get", urls="/healthz/etcd")),
+        ([rule("*", urls="*")], rule("get", urls="/metrics")),
+        ([], rule("get")),
+    ],
+)
+def test_covered(owned: list[PolicyRule], wanted: PolicyRule) -> None:
+    assert uncovered(owned, [wanted]) == []
+
+
+@pytest.mark.parametrize(
+    ("owned", "wanted", "missing"),
+    [
+        ([], rule("get", "apps", "a"), [rule("get", "apps", "a")]),
+        ([rule("get", "apps", "a")], rule("get list", "apps", "a"), [rule("list", "apps", "a")]),
+        ([rule("get", "apps", "a")], rule("*", "apps", "a"), [rule("*", "apps", "a")]),
+        ([rule("get", "apps", "a", "x")], rule("get", "apps", "a"), [rule("get", "apps", "a")]),
+        ([rule("get", "apps", "a", "x")], rule("get", "apps", "a", "x y"), [rule("get", "apps", "a", "y")]),
+        ([rule("get", "apps", "a")], rule("get", "apps", "a/status"), [rule("get", "apps", "a/status")]),
+        ([rule("get", urls="/healthz")], rule("get", urls="/healthz/*"), [rule("get", urls="/healthz/*")]),
+        ([rule("*", "*", "*")], rule("get", urls="/metrics"), [rule("get", urls="/metrics")]),
+    ],
+)
+def test_uncovered(owned: list[PolicyRule], wanted: PolicyRule, missing: list[PolicyRule]) -> None:
+    assert uncovered(owned, [wanted]) == missing
+
+
+def test_rules_are_printed_compactly() -> None:
+    text = compact(rule("get list", "apps", "a", "x"))
+    assert text == '{APIGroups:["apps"], Resources:["a"], ResourceNames:["x"], Verbs:["get" "list"]}'

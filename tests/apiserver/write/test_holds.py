@@ -1,0 +1,116 @@
+"""A device never goes to two claims, whoever writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.api.errors import Conflict
+from dray.api.types.core import Node
+from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.security.user import ADMIN
+from dray.client import InProcess
+from dray.store.errors import Compacted
+
+
+@pytest.fixture
+async def client() -> Any:
+    running = await Running.open(Settings(keys=None))
+    yield InProcess(running.api, ADMIN)
+    await running.close()
+
+
+async def publish(client: InProcess, *, for_a_node: bool = True) -> None:
+    if for_a_node:
+        await client.create(Node, {"metadata": {"name": "n"}})
+    spec = {
+        "driver": "d.example.com",
+        "nodeName": "n",
+        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "one"}, {"name": "two"}],
+    }
+    await client.create(ResourceSlice, {"metadata": {"name": "s"}, "spec": spec})
+
+
+async def claim(client: InProcess, name: str, *, admin: bool = False) -> None:
+    exactly = {"deviceClassName": "c", **({"adminAccess": True} if admin else {})}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    await client.create(ResourceClaim, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+
+
+async def allocate(client: InProcess, name: str, *devices: str) -> None:
+    results = [{"request": "r", "driver": "d.example.com", "pool": "n", "device": device} for device in devices]
+    allocation = {"devices": {"results": results}} if devices else None
+    await client.patch(ResourceClaim, name, {"status": {"allocation": allocation}}, "default", subresource="status")
+
+
+async def test_the_second_claim_that_wants_a_published_device_gets_a_conflict(client: InProcess) -> None:
+    await publish(client)
+    await claim(client, "a")
+    await claim(client, "b")
+    await allocate(client, "a", "one")
+    with pytest.raises(Conflict, match=r"device d.example.com/n/one is allocated to another claim"):
+        await allocate(client, "b", "one")
+    assert (await client.get(ResourceClaim, "b", "default")).status.allocation is None
+    await allocate(client, "b", "two")
+
+
+async def test_a_device_is_free_again_after_deallocation(client: InProcess) -> None:
+    await publish(client)
+    await claim(client, "a")
+    await claim(client, "b")
+    await allocate(client, "a", "one")
+    await allocate(client, "a")
+    await allocate(client, "b", "one")
+
+
+async def test_a_device_is_free_again_after_the_claim_is_gone(client: InProcess) -> None:
+    await publish(client)
+    await claim(client, "a")
+    await claim(client, "b")
+    await allocate(client, "a", "one")
+    await client.delete(ResourceClaim, "a", "default")
+    await allocate(client, "b", "one")
+
+
+async def test_a_device_that_is_published_for_no_node_of_the_cluster_is_only_a_name(client: InProcess) -> None:
+    await publish(client, for_a_node=False)
+    await claim(client, "a")
+    await claim(client, "b")
+    await allocate(client, "a", "one")
+    await allocate(client, "b", "one")
+
+
+async def test_a_device_that_nobody_publishes_is_only_a_name(client: InProcess) -> None:
+    await claim(client, "a")
+    await claim(client, "b")
+    await allocate(client, "a", "one")
+    await allocate(client, "b", "one")
+
+
+async def test_a_deleted_claim_with_finalizer_gives_its_devices_back_when_it_goes(client: InProcess) -> None:
+    await publish(client)
+    await claim(client, "a")
+    await claim(client, "b")
+    await client.patch(ResourceClaim, "a", {"metadata": {"finalizers": ["example.com/f"]}}, "default")
+    await allocate(client, "a", "one")
+    await client.delete(ResourceClaim, "a", "default")
+    with pytest.raises(Conflict):
+        await allocate(client, "b", "one")
+    await client.patch(ResourceClaim, "a", {"metadata": {"finalizers": None}}, "default")
+    await allocate(client, "b", "one")
+
+
+async def test_published_devices_are_counted_again_when_the_cache_starts_over() -> None:
+    running = await Running.open(Settings(keys=None))
+    client, cache = InProcess(running.api, ADMIN), running.api.storage.cache
+    await cache._start_over(Compacted(1, cache.revision))  # as after a long absence from the log
+    await publish(client)
+    for name in "ab":
+        await claim(client, name)
+    await allocate(client, "a", "one")
+    with pytest.raises(Conflict, match="is allocated to another claim"):
+        await allocate(client, "b", "one")
+    await running.close()

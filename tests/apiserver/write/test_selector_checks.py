@@ -1,0 +1,74 @@
+"""Selectors of a write are checked without holding up the event loop, and with the answer that they always get."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from dray.api.errors import Invalid
+from dray.api.types.resource import ResourceClaim
+from dray.apiserver.assembly import Running, Settings
+from dray.apiserver.security.user import ADMIN
+from dray.client import InProcess
+
+GOOD = "&&".join(["device.driver != 'x'"] * 400)
+LIMIT = 0.1  # seconds of the thread's processor: twenty milliseconds are the aim, and machines differ
+
+
+def claim(name: str, *expressions: str) -> dict[str, Any]:
+    selectors = [{"cel": {"expression": expression}} for expression in expressions]
+    exactly = {"deviceClassName": "gpu", "selectors": selectors}
+    devices = {"requests": [{"name": "r", "exactly": exactly}]}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": devices}}
+
+
+@pytest.fixture
+async def client() -> Any:
+    running = await Running.open(Settings(keys=None))
+    yield InProcess(running.api, ADMIN)
+    await running.close()
+
+
+async def test_long_selectors_are_stored_where_they_are_right(client: InProcess) -> None:
+    created = await client.create(ResourceClaim, claim("c", GOOD, "device.driver == 'y'"))
+    (request,) = created.spec.devices.requests or ()
+    assert request.exactly is not None
+    assert len(request.exactly.selectors) == 2
+
+
+async def test_each_wrong_selector_is_told_long_or_short(client: InProcess) -> None:
+    with pytest.raises(Invalid) as caught:
+        await client.create(ResourceClaim, claim("c", f"{GOOD} && nope", "nope", GOOD))
+    text = str(caught.value)
+    assert "selectors[0].cel.expression" in text
+    assert "selectors[1].cel.expression" in text
+    assert "selectors[2]" not in text
+    assert text.count("undeclared reference to 'nope'") == 2
+
+
+async def test_an_update_with_a_long_selector_is_checked_too(client: InProcess) -> None:
+    created = await client.create(ResourceClaim, claim("c"))
+    changed = claim("c", f"{GOOD} && nope")
+    changed["metadata"]["resourceVersion"] = created.metadata.resourceVersion
+    with pytest.raises(Invalid):
+        await client.update(ResourceClaim, changed)
+
+
+async def test_many_long_selectors_do_not_hold_the_event_loop(
+    client: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[float] = []
+    run = asyncio.Handle._run
+
+    def measured(handle: asyncio.Handle) -> None:
+        began = time.thread_time()
+        run(handle)
+        turns.append(time.thread_time() - began)
+
+    monkeypatch.setattr(asyncio.Handle, "_run", measured)
+    expressions = [f"{GOOD} && device.driver != '{at}'" for at in range(8)]
+    await client.create(ResourceClaim, claim("c", *expressions))
+    assert 0 < max(turns) < LIMIT
