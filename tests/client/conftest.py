@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.serving import HttpServer, listen
-from dray.apiserver.storage import decode
-from dray.apiserver.user import ADMIN
+from dray.apiserver.read.storage import decode
+from dray.apiserver.security.user import ADMIN
+from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess
 from dray.client.config import Config
 from dray.client.http import Http

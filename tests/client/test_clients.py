@@ -9,15 +9,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dray.api.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound
 from dray.api.types import core, resource, scheduling
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.serving import HttpServer, listen
-from dray.client import Client, Deltas, Informer, PatchKind, WatchEvent
+from dray.apiserver.wire.serving import HttpServer, listen
+from dray.client import Client, Deltas, Informer, PatchKind, WatchEvent, change_status, with_conditions, with_fields
 from dray.client.config import Config
 from dray.client.http import Http
 from dray.store import MemoryLog
+from tests import objects
 from tests.client.conftest import HISTORY, listening
 from tests.client.proxy import Proxy
 from tests.waiting import eventually, within
@@ -135,32 +137,87 @@ async def test_the_status_is_written_apart_from_the_rest(client: Client) -> None
     assert not node.spec.unschedulable
 
 
-async def test_a_typed_status_replaces_the_fields_that_it_names_and_keeps_what_is_opaque(client: Client) -> None:
-    opaque = {"driver": "d.example.com", "parameters": {"kind": "K", "none": None, "list": [None, {"x": None}]}}
+def user(name: str) -> resource.ResourceClaimConsumerReference:
+    return resource.ResourceClaimConsumerReference(resource="pods", name=name, uid=name)
+
+
+async def pending_claim(client: Client, parameters: Any = None) -> tuple[resource.ResourceClaim, Any]:
+    """A claim, and an allocation for it with its opaque parameters."""
+    opaque = {"driver": "d.example.com", "parameters": parameters or {"kind": "K"}}
     requests = [{"name": "r", "exactly": {"deviceClassName": "c"}}]
     tree = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests, "config": [{"opaque": opaque}]}}}
-    claim = await client.create(resource.ResourceClaim, tree, namespace="ns")
     result = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "d"}
     config = [{"source": "FromClaim", "opaque": opaque}]
     allocation = msgspec.convert({"devices": {"results": [result], "config": config}}, resource.AllocationResult)
-    users = [resource.ResourceClaimConsumerReference(resource="pods", name=name, uid=name) for name in "ab"]
+    return await client.create(resource.ResourceClaim, tree, namespace="ns"), allocation
 
-    async def write(over: resource.ResourceClaim, **status: Any) -> resource.ResourceClaim:
-        said = {"uid": over.metadata.uid, "resourceVersion": over.metadata.resourceVersion}
-        patch = {"metadata": said, "status": resource.ResourceClaimStatus(**status)}
-        return await client.patch(resource.ResourceClaim, "c", patch, "ns", subresource="status")
 
-    first = await write(claim, allocation=allocation, reservedFor=(users[0],))
-    assert first.status.allocation == allocation
+async def test_a_status_is_written_whole_and_keeps_what_is_opaque(client: Client) -> None:
+    claim, allocation = await pending_claim(client, {"kind": "K", "none": None, "list": [None, {"x": None}]})
+    first = await client.patch_status(
+        claim, resource.ResourceClaimStatus(allocation, reservedFor=(user("a"), user("b")))
+    )
+    assert first.status == resource.ResourceClaimStatus(allocation, reservedFor=(user("a"), user("b")))
+    assert first == await client.get(resource.ResourceClaim, "c", "ns")
+    second = await client.patch_status(first, replace(first.status, reservedFor=(user("b"),)))
+    assert second.status == replace(first.status, reservedFor=(user("b"),))
+    last = await client.patch_status(second, resource.ResourceClaimStatus())
+    assert last.status == resource.ResourceClaimStatus()
+
+
+async def test_a_status_is_written_only_over_the_state_that_was_read(client: Client) -> None:
+    claim, allocation = await pending_claim(client)
+    status = resource.ResourceClaimStatus(allocation)
+    await client.patch(resource.ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "ns")
     with pytest.raises(Conflict):
-        await write(claim, reservedFor=(users[1],))
-    second = await write(first, reservedFor=(users[1],))
-    assert second.status == msgspec.structs.replace(first.status, reservedFor=(users[1],))
+        await client.patch_status(claim, status)
+    await client.delete(resource.ResourceClaim, "c", "ns")
+    with pytest.raises(NotFound):
+        await client.patch_status(claim, status)
+    again, _ = await pending_claim(client)
+    with pytest.raises(Conflict):
+        await client.patch_status(claim, status)
+    assert await client.get(resource.ResourceClaim, "c", "ns") == again
+
+
+async def test_a_status_that_says_nothing_new_is_not_written(client: Client) -> None:
+    node = await client.create(core.Node, {"metadata": {"name": "n"}})
+    assert await client.patch_status(node, node.status) == node
+    assert await client.get(core.Node, "n") == node
+
+
+async def test_a_status_that_is_wrong_is_refused(client: Client) -> None:
+    claim, allocation = await pending_claim(client)
+    with pytest.raises(Invalid, match="uid"):
+        await client.patch_status(claim, resource.ResourceClaimStatus(allocation, reservedFor=(user(""),)))
+
+
+async def test_a_status_is_changed_again_when_somebody_else_was_faster(client: Client) -> None:
+    made = await client.create(core.Node, {"metadata": {"name": "n"}})
+    ready = core.NodeCondition(type="Ready", status="True", lastTransitionTime="2026-01-01T00:00:00Z")
+    tired = core.NodeCondition(type="Tired", status="False", lastTransitionTime="2026-01-01T00:00:00Z")
+    await change_status(client, made, lambda node: with_conditions(node.status, ready))
+    later = [replace(one, lastTransitionTime="2026-01-02T00:00:00Z") for one in (ready, tired)]
+    node = await change_status(client, made, lambda node: with_conditions(node.status, *later))  # what was read is old
+    assert node.status.conditions == (ready, later[1])  # the status of the first is as before, and so is its time
+    fields = {"conditions": [{"type": "Ready", "status": "False"}], "phase": "Running"}
+    node = await change_status(client, made, lambda node: with_fields(node.status, fields))
+    assert (node.status.phase, [one.status for one in node.status.conditions]) == ("Running", ["False", "False"])
+
+
+async def test_the_status_of_an_object_that_took_the_place_of_another_is_left_alone(client: Client) -> None:
+    first = await client.create(core.Node, {"metadata": {"name": "n"}})
+    await client.delete(core.Node, "n")
+    with pytest.raises(NotFound):
+        await change_status(client, first, lambda node: replace(node.status, phase="Running"))
+    second = await client.create(core.Node, {"metadata": {"name": "n"}})
+    with pytest.raises(Conflict):
+        await change_status(client, first, lambda node: replace(node.status, phase="Running"))
+    assert await client.get(core.Node, "n") == second
 
 
 async def test_a_pod_is_bound_through_its_subresource(client: Client) -> None:
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    await client.create(core.Pod, pod, namespace="ns")
+    await client.create(core.Pod, objects.pod(), namespace="ns")
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -355,11 +412,3 @@ async def test_what_a_server_has_it_serves(client: Client) -> None:
 async def test_a_resource_behind_a_closed_gate_is_not_served_over_http(server: Running) -> None:
     async with listening(server) as address, Http(Config(address)) as far:
         assert not await far.serves(scheduling.PodGroup)
-
-
-async def test_work_that_can_wait_lets_others_in(client: Client) -> None:
-    others: list[str] = []
-    asyncio.get_running_loop().call_soon(others.append, "one")
-    turn = await client.give_way()
-    assert others == ["one"]
-    assert 0 < turn < 0.1

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from dray.api.times import micro_timestamp, parse_timestamp, timestamp
 from dray.client import ManualClock, SystemClock
 from dray.client.backoff import Backoff
-from dray.client.clock import micro_timestamp, parse_timestamp, timestamp
 from tests.waiting import within
 
 

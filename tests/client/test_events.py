@@ -14,6 +14,7 @@ from dray.api.errors import ApiError, InternalError, ServiceUnavailable, Timeout
 from dray.api.types import core
 from dray.client import Client, EventRecorder, ManualClock
 from dray.client.clock import settle
+from tests import objects
 from tests.waiting import within
 
 
@@ -25,8 +26,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 async def pod(near: Client) -> core.Pod:
     await near.create(core.Namespace, {"metadata": {"name": "ns"}})
-    tree = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    return await near.create(core.Pod, tree, namespace="ns")
+    return await near.create(core.Pod, objects.pod(), namespace="ns")
 
 
 @pytest.fixture

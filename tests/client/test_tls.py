@@ -20,8 +20,8 @@ from dray.api.errors import Forbidden, ServiceUnavailable, Unauthorized
 from dray.api.types.authentication import SelfSubjectReview, TokenRequest
 from dray.api.types.core import ConfigMap, ServiceAccount
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.certificates import Keys
-from dray.apiserver.serving import HttpServer, Tls, listen
+from dray.apiserver.security.certificates import Keys
+from dray.apiserver.wire.serving import HttpServer, Tls, listen
 from dray.client.config import Config
 from dray.client.credentials import Fixed
 from dray.client.http import Http

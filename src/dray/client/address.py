@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from dray.api.errors import BadRequest
 from dray.api.resources import Resource
-from dray.client.interface import Object, Tree
+from dray.api.wire import Tree
+from dray.client.interface import Object
 
 
 def namespace_in(resource: Resource, obj: Object | Tree, namespace: str) -> str:

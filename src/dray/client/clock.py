@@ -1,7 +1,7 @@
 """Time as a parameter: the real clock, and one that is turned by hand.
 
 Everything here that waits (backoff, work queue, events, leader election) asks a `Clock`, so that tests and simulations
-decide what time it is. Left out: time zones; the API speaks UTC in RFC 3339.
+decide what time it is. Left out: how the API writes times (`dray.api.times`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import asyncio
 import heapq
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import count
 from typing import Protocol
 
@@ -114,23 +112,3 @@ async def settle() -> None:
     """Let tasks that can run do so, without time going by."""
     for _ in range(_SETTLE_TURNS):
         await asyncio.sleep(0)
-
-
-def timestamp(seconds: float) -> str:
-    """`2026-01-31T12:00:00Z`, as metav1.Time is written."""
-    return _second(int(seconds // 1))
-
-
-@lru_cache(maxsize=16)  # what is written now was mostly written before in the same second
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def micro_timestamp(seconds: float) -> str:
-    """`2026-01-31T12:00:00.000000Z`, as metav1.MicroTime is written."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def parse_timestamp(text: str) -> float:
-    """Seconds since 1970 of a Time or MicroTime."""
-    return datetime.fromisoformat(text).timestamp()

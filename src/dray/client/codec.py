@@ -16,9 +16,9 @@ from dray.api import conversion, decode
 from dray.api.errors import ApiError, BadRequest, InternalError
 from dray.api.resources import Resource
 from dray.api.types import authentication, autoscaling, meta, policy
-from dray.api.wire import Wire
+from dray.api.wire import Tree, Wire
 from dray.client.errors import from_status
-from dray.client.interface import Batch, Page, Tree, WatchEvent
+from dray.client.interface import Batch, Page, WatchEvent
 
 W = TypeVar("W")
 
@@ -105,17 +105,6 @@ class Codec:
         if isinstance(patch, dict) and "apiVersion" in patch:
             patch = {**patch, "apiVersion": self.resource.api_version(self.version)}
         return msgspec.json.encode(patch)
-
-    def encode_status(self, patch: Tree) -> bytes:
-        """The body of a JSON patch for one with a typed status that has nulls in something opaque: merging loses them."""
-        parts = (("replace", "metadata", patch["metadata"]), ("add", "status", msgspec.to_builtins(patch["status"])))
-        return msgspec.json.encode(
-            [
-                {"op": op, "path": f"/{part}/{name}", "value": value}
-                for op, part, fields in parts
-                for name, value in fields.items()
-            ]
-        )
 
     def typed(self, tree: Tree) -> Any:
         """The typed object of a tree in the server's version."""

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from dray.client.credentials import Credentials, Fixed, Plugin, TokenFile
+from dray.api.wire import Tree
+from dray.client.credentials import Credentials, Fixed, TokenFile, TokenPlugin
 
 _IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _PLUGIN_KEYS = ("exec", "auth-provider")
-
-Tree = dict[str, Any]
 
 
 class ConfigError(Exception):
@@ -176,7 +175,7 @@ def _plugin(paths: list[Path], context: str) -> Credentials:
         merged = kube_config.KubeConfigMerger(os.pathsep.join(str(p) for p in paths))
         return kube_config.KubeConfigLoader(merged.config, active_context=context, config_base_path=None)
 
-    return Plugin(make_loader)
+    return TokenPlugin(make_loader)
 
 
 def _impersonation(user: Tree) -> tuple[tuple[str, str], ...]:

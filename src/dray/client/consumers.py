@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dray.api.podclaims import Use, group_name, use_of
+from dray.api.podclaims import Use, group_name, holds_devices, use_of, uses_of
 from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.client.informer import Informer
 from dray.client.shared import SharedInformers
@@ -43,8 +44,7 @@ class Consumers:
 
     def uses(self, pod: Pod) -> list[Use]:
         """The claims of a pod, as its entries resolve right now."""
-        group = self.group_of(pod)
-        return [use_of(pod, entry, group) for entry in pod.spec.resourceClaims]
+        return uses_of(pod, self.group_of(pod))
 
     def members(self, namespace: str, group: str) -> list[Pod]:
         """The pods that say they belong to a group, whether it exists or not."""
@@ -62,6 +62,10 @@ class Consumers:
                 if pod.metadata.uid not in seen and any(use.claim == claim for use in self.uses(pod)):
                     yield pod
 
+    def is_in_use(self, claim: ResourceClaim) -> bool:
+        """Whether a pod that has a node and is not finished uses a claim, as far as the copies know."""
+        return any(map(holds_devices, self.of(claim.metadata.namespace, claim.metadata.name)))
+
 
 def _claims_of_pod(pod: Pod) -> list[str]:
     """The claims that a pod names without its group: in its entries, or in its status once they are generated."""
@@ -70,6 +74,8 @@ def _claims_of_pod(pod: Pod) -> list[str]:
         claim = use_of(pod, entry).claim
         if claim:
             claims.append(f"{pod.metadata.namespace}/{claim}")
+    if (special := pod.status.extendedResourceClaimStatus) is not None:
+        claims.append(f"{pod.metadata.namespace}/{special.resourceClaimName}")
     return claims
 
 

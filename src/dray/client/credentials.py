@@ -78,7 +78,7 @@ class TokenFile:
         self._read_at = self._clock.monotonic()
 
 
-class Plugin:
+class TokenPlugin:
     """A token from an exec plugin or auth provider of a kubeconfig; run at first use and whenever refused."""
 
     def __init__(self, make_loader: Callable[[], Any]) -> None:

@@ -16,9 +16,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from dray.api.errors import AlreadyExists, ApiError, NotFound, ServiceUnavailable, Timeout, TooManyRequests
+from dray.api.times import timestamp
 from dray.api.types import core
 from dray.api.types.meta import ObjectMeta
-from dray.client.clock import Clock, SystemClock, timestamp
+from dray.client.clock import Clock, SystemClock
 from dray.client.interface import Client, Object
 from dray.client.metrics import EVENTS_DROPPED, EVENTS_WRITTEN
 

@@ -7,7 +7,6 @@ retry reads themselves. Left out: choosing a configuration (`config`) and readin
 
 from __future__ import annotations
 
-import asyncio
 import math
 import socket
 import ssl
@@ -23,15 +22,16 @@ import msgspec
 from dray.api.errors import Expired, NotFound, ServiceUnavailable
 from dray.api.resources import Resource
 from dray.api.types.core import Pod
-from dray.api.wire import Wire
+from dray.api.wire import Tree
 from dray.client.address import name_in, namespace_in, path, required_name
 from dray.client.clock import Clock, SystemClock
 from dray.client.codec import Codec
 from dray.client.config import Config, ConfigError
 from dray.client.errors import from_answer
-from dray.client.interface import Batch, Object, Page, Patch, PatchKind, T, Tree, resource_of
+from dray.client.interface import Batch, Object, Page, Patch, PatchKind, T, resource_of
+from dray.client.status import status_steps
 from dray.client.tls import as_kubernetes
-from dray.client.versions import Versions
+from dray.client.versions import ServedVersions
 
 _JSON = "application/json"
 # A server that says "later" this often in a row is not going to answer.
@@ -47,7 +47,6 @@ _BOOKMARKED_SECONDS = 150.0
 # The kernel notices a peer that is gone without a word: it asks after this many seconds of silence, then again, and gives
 # up after so many questions. What a system does not know is left out.
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 5}
-_TURN_SECONDS = 0.005  # of work that can wait, before others in this process want theirs
 
 Query = dict[str, str]
 
@@ -59,7 +58,7 @@ class Http:
         self.config = config
         self._clock = clock or SystemClock()
         self._session: aiohttp.ClientSession | None = None
-        self._versions = Versions(lambda path: self._send("GET", path))
+        self._versions = ServedVersions(lambda path: self._send("GET", path))
         self._codecs: dict[tuple[Resource, str], Codec] = {}
         self._tls = _tls(config)
 
@@ -73,10 +72,6 @@ class Http:
 
     async def serves(self, type_: type[Object]) -> bool:
         return await self._versions.serves(resource_of(type_))
-
-    async def give_way(self) -> float:
-        await asyncio.sleep(0)  # the server is elsewhere, and only this process wants its turn
-        return _TURN_SECONDS
 
     async def aclose(self) -> None:
         if self._session is not None:
@@ -139,9 +134,16 @@ class Http:
         async with self._speaking(type_) as codec:
             path = _path(codec, namespace, required_name(codec.resource, name), subresource)
             body = codec.encode_patch(patch)
-            if isinstance(patch, dict) and isinstance(patch.get("status"), Wire) and b"null" in body:
-                body, kind = codec.encode_status(patch), PatchKind.JSON
             return cast(T, codec.object(await self._send("PATCH", path, query, body=body, media_type=kind.value)))
+
+    async def patch_status(self, obj: T, status: Any) -> T:
+        meta, steps = obj.metadata, status_steps(obj, status)
+        if not steps:
+            return obj
+        async with self._speaking(type(obj)) as codec:
+            path = _path(codec, meta.namespace, required_name(codec.resource, meta.name), "status")
+            body = msgspec.json.encode(steps)
+            return cast(T, codec.object(await self._send("PATCH", path, body=body, media_type=PatchKind.JSON.value)))
 
     async def delete(
         self,

@@ -12,14 +12,17 @@ from contextlib import aclosing
 from functools import cache
 from typing import Any, Protocol, cast
 
+from msgspec.structs import replace
+
 from dray.api.resources import Resource
 from dray.api.types.meta import ObjectMeta
+from dray.api.wire import Tree
 from dray.client.address import name_in, namespace_in, required_name
 from dray.client.codec import Codec
-from dray.client.interface import Batch, Object, Page, Patch, PatchKind, T, Tree, WatchEvent, resource_of
+from dray.client.interface import Batch, Object, Page, Patch, PatchKind, T, WatchEvent, resource_of
 
 
-class Answer(Protocol):
+class BackendAnswer(Protocol):
     """What the server answers: one of an object, a list, or a tree that has no stored form."""
 
     @property
@@ -38,7 +41,7 @@ class Answer(Protocol):
     def remaining(self) -> int | None: ...
 
 
-class Change(Protocol):
+class BackendChange(Protocol):
     """One event of the server's watch; a bookmark has no object."""
 
     @property
@@ -64,8 +67,6 @@ class Backend(Protocol):
 
     def watch(self, request: Any) -> AsyncIterator[Sequence[Any]]: ...
 
-    async def give_way(self) -> float: ...
-
 
 class InProcess:
     """A `Client` for a server in this process. The server takes trees over: do not touch them after a call."""
@@ -78,9 +79,6 @@ class InProcess:
 
     async def serves(self, type_: type[Object]) -> bool:
         return True  # gates close the paths to a resource, not the way through the process
-
-    async def give_way(self) -> float:
-        return await self._server.give_way()
 
     async def aclose(self) -> None:
         """Nothing is held."""
@@ -144,6 +142,13 @@ class InProcess:
         answer = await self._call("patch", resource, namespace, name, subresource, body=patch, options=options)
         return cast(T, _object(resource, answer))
 
+    async def patch_status(self, obj: T, status: Any) -> T:
+        resource, meta = resource_of(type(obj)), obj.metadata
+        written = replace(cast(Any, obj), status=status)
+        return cast(
+            T, _object(resource, await self._call("patch", resource, meta.namespace, meta.name, "status", body=written))
+        )
+
     async def delete(
         self,
         type_: type[T],
@@ -201,8 +206,10 @@ class InProcess:
             "allow_bookmarks": bookmarks,
             "timeout_seconds": timeout,
         }
-        request = self._build("watch", resource_of(type_), namespace, options=options)
-        async with aclosing(cast("AsyncGenerator[Sequence[Change], None]", self._server.watch(request))) as batches:
+        request = self._build("watch", resource_of(type_), namespace, "", "", None, options)
+        async with aclosing(
+            cast("AsyncGenerator[Sequence[BackendChange], None]", self._server.watch(request))
+        ) as batches:
             async for batch in batches:
                 yield [_event(type_, change) for change in batch]
 
@@ -211,11 +218,10 @@ class InProcess:
         verb: str,
         resource: Resource,
         namespace: str,
-        name: str = "",
-        subresource: str = "",
-        *,
-        body: Any = None,
-        options: dict[str, Any] | None = None,
+        name: str,
+        subresource: str,
+        body: Any,
+        options: dict[str, Any] | None,
     ) -> Any:
         namespace = namespace if resource.namespaced else ""
         return self._request(self._user, verb, resource, namespace, name, subresource, body, options, self._user_agent)
@@ -230,12 +236,11 @@ class InProcess:
         *,
         body: Any = None,
         options: dict[str, Any] | None = None,
-    ) -> Awaitable[Answer]:
-        request = self._build(verb, resource, namespace, name, subresource, body=body, options=options)
-        return self._server.handle(request)
+    ) -> Awaitable[BackendAnswer]:
+        return self._server.handle(self._build(verb, resource, namespace, name, subresource, body, options))
 
 
-def _object(resource: Resource, answer: Answer) -> Any:
+def _object(resource: Resource, answer: BackendAnswer) -> Any:
     if answer.version is not None:
         return answer.object
     return _codec(resource).typed(answer.tree or {})
@@ -246,7 +251,7 @@ def _codec(resource: Resource) -> Codec:
     return Codec(resource, resource.stored)
 
 
-def _event(type_: type[T], change: Change) -> WatchEvent[T]:
+def _event(type_: type[T], change: BackendChange) -> WatchEvent[T]:
     obj = change.object
     version = str(change.revision)
     if obj is None:

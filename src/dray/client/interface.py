@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
+import msgspec
+
+from dray.api.custom import CustomObject
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.meta import ObjectMeta
+from dray.api.wire import Tree
 
-Tree = dict[str, Any]
 Patch = Tree | list[Tree]
 
 
@@ -117,10 +121,15 @@ class Client(Protocol):
         manager: str = "",
         force: bool = False,
     ) -> T:
-        """Change an object. `manager` names the field manager; `APPLY` needs one, and `force` takes fields over.
+        """Change an object. `manager` names the field manager; `APPLY` needs one, and `force` takes fields over."""
+        ...
 
-        The `status` of a merge patch may be typed: what has its default there is left alone, the rest replaces what was
-        there; `metadata` then says which object is meant.
+    async def patch_status(self, obj: T, status: Any) -> T:
+        """Make `status` the status of an object that was read, and return the object as it was written.
+
+        `status` is typed and whole; most are made of `obj.status` with `msgspec.structs.replace`. Only the fields in
+        which the two differ are written, and nulls in opaque parameters stay. `Conflict` when the object was written
+        since it was read, or when another object has its name; `dray.client.status.change_status` then tries again.
         """
         ...
 
@@ -175,20 +184,36 @@ class Client(Protocol):
         not ready answer so, too. Raises when the server does not say."""
         ...
 
-    async def give_way(self) -> float:
-        """Let others go first, for a moment; returns the seconds of work after which it should be asked again."""
-        ...
-
     async def aclose(self) -> None:
         """Give connections back; the client is of no use afterwards."""
         ...
 
 
 def resource_of(type_: type[Object]) -> Resource:
-    """The row of the resource table that a type of the interface stands for."""
-    return BY_TYPE[cast(Any, type_)]
+    """The row of the resource table that a type of the interface stands for; a type of a custom resource has its own."""
+    found: Resource | None = BY_TYPE.get(type_)  # type: ignore[arg-type]  # types of custom resources are not in it
+    if found is None:
+        found = getattr(type_, "RESOURCE", None)
+        if found is None:
+            raise KeyError(type_)
+    return found
 
 
 def type_of(resource: Resource) -> type[Object]:
     """The other way around: the type to ask a client for."""
-    return cast("type[Object]", resource.type)
+    return cast("type[Object]", resource.type if resource.custom is None else _custom_type(resource))
+
+
+@lru_cache(maxsize=4096)
+def _custom_type(resource: Resource) -> type[CustomObject]:
+    """A type that stands for one custom resource. It reads what controllers of all kinds look at: metadata above all."""
+    made = msgspec.defstruct(
+        resource.kind,
+        [],
+        bases=(CustomObject,),
+        namespace={"RESOURCE": resource},
+        frozen=True,
+        gc=False,
+        forbid_unknown_fields=False,
+    )
+    return cast("type[CustomObject]", made)

@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dray.api.errors import ApiError, NotFound
+from dray.api.times import micro_timestamp
 from dray.api.types.coordination import Lease
-from dray.client.clock import Clock, SystemClock, micro_timestamp
-from dray.client.interface import Client, Tree
+from dray.api.wire import Tree
+from dray.client.clock import Clock, SystemClock
+from dray.client.interface import Client
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import REGISTRY, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 _SECONDS = (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0)
 
@@ -111,3 +112,24 @@ def queue_metrics(name: str, depth: Callable[[], float], running: Callable[[], l
     metrics = _QUEUES.by_name.setdefault(name, QueueMetrics())
     metrics.depth, metrics.running = depth, running
     return metrics
+
+
+class _Renamed(Collector):
+    """The figures of another collector under names that begin differently: a Prometheus collector."""
+
+    def __init__(self, original: Collector, prefix: str, instead: str) -> None:
+        self._original, self._prefix, self._instead = original, prefix, instead
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._original.collect():
+            renamed = Metric(self._named(metric.name), metric.documentation, metric.type, metric.unit)
+            renamed.samples = [sample._replace(name=self._named(sample.name)) for sample in metric.samples]
+            yield renamed
+
+    def _named(self, name: str) -> str:
+        return self._instead + name.removeprefix(self._prefix)
+
+
+def also_named(original: Collector, prefix: str, instead: str) -> None:
+    """Publish the same figures a second time, with `instead` in place of the prefix of their names."""
+    REGISTRY.register(_Renamed(original, prefix, instead))

@@ -47,7 +47,7 @@ class _Groups(Struct):
 Document = TypeVar("Document", _Resources, _Groups)
 
 
-class Versions:
+class ServedVersions:
     """What discovery said, until it proves wrong."""
 
     def __init__(self, fetch: Fetch) -> None:
