@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from dray.api.types.core import Node, Pod
-from dray.scheduler.nodes import NodeTable
+from dray.verdicts.nodes import NodeTable
 
 
 def pod(name: str, node: str = "", priority: int = 0, labels: dict[str, str] | None = None, **spec: Any) -> Pod:

@@ -9,17 +9,19 @@ import msgspec
 import pytest
 
 from dray.allocator import Index
+from dray.api.claim_access import ClaimUse, PodClaims
 from dray.api.gates import FeatureGates
+from dray.api.reasons.devices import StepCode
+from dray.api.reasons.nodes import NodeCode, SchedulingRule, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.client import Informer, InProcess
-from dray.scheduler.attempt import COMPARED, Placement, Refused
+from dray.scheduler.attempt import COMPARED, Attempt, Placement, Promise, Refused
 from dray.scheduler.configuration import Profile
-from dray.scheduler.demand import Candidate
-from dray.scheduler.devices import ClaimUse, Devices, PodClaims, Promise
-from dray.scheduler.neighbours import Neighbours
-from dray.scheduler.nodes import NodeTable
+from dray.scheduler.devices import Devices
 from dray.sim.hardware import class_tree, node_name, slice_trees
+from dray.verdicts.demand import Candidate
+from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.nodes import NodeTable
 from tests.e2e.objects import claim as claim_tree
 from tests.e2e.objects import request
 from tests.scheduler.objects import node, pod
@@ -32,8 +34,7 @@ class Scene:
         self.table = NodeTable()
         self.index = Index()
         self.index.upsert_class(msgspec.convert(class_tree(), DeviceClass))
-        informer: Informer[ResourceClaim] = Informer(InProcess.__new__(InProcess), ResourceClaim)  # never run
-        self.devices = Devices(self.index, informer, lambda _: None, self.table, FeatureGates(), time.monotonic)
+        self.devices = Devices(self.index, lambda *_: None, lambda _: None, self.table, FeatureGates(), time.monotonic)
         self.placement = Placement(self.table, Neighbours(self.table, lambda _: {}), self.devices)
         for number in range(nodes):
             self.add(node(node_name(number)))
@@ -44,19 +45,28 @@ class Scene:
         self.index.upsert_node(made)
         self.table.upsert(made, self.index.number(made.metadata.name))
 
-    def decide(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Promise:
+    def attempt(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Attempt:
         uses = [ClaimUse(used, False) for used in claims]
         pending = [used for used in claims if used.status.allocation is None]
         allocated = [used for used in claims if used.status.allocation is not None]
         state = PodClaims(wanted, uses=uses, pending=pending, allocated=allocated)
-        promise = self.placement.decide(Candidate(wanted), state, profile or Profile())
+        return Attempt(Candidate(wanted), state, profile or Profile())
+
+    def decide(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Promise:
+        promise = self.placement.decide(self.attempt(wanted, *claims, profile=profile))
+        assert isinstance(promise, Promise)
         self.table.place(wanted, promise.node)
         return promise
 
     def refusal(self, wanted: Pod, *claims: ResourceClaim, profile: Profile | None = None) -> Refused:
-        with pytest.raises(Refused) as refused:
-            self.decide(wanted, *claims, profile=profile)
-        return refused.value
+        refused = self.placement.decide(self.attempt(wanted, *claims, profile=profile))
+        assert isinstance(refused, Refused)
+        return refused
+
+
+def counts(refused: Refused) -> dict[tuple[NodeCode, str], int]:
+    """How many nodes were refused, by code and subject."""
+    return {(reason.code, reason.subject): nodes.bit_count() for reason, nodes in refused.why.reasons.items()}
 
 
 def one(selector: str = "") -> dict[str, Any]:
@@ -74,13 +84,12 @@ def test_every_refused_node_is_counted_under_its_first_reason() -> None:
     scene = Scene(2)
     scene.add(node("tainted", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}], cpu="0"))
     refused = scene.refusal(pod("p", resources={"requests": {"cpu": "5"}}))
-    assert refused.message == ("0/3 nodes are available: 1 node(s) had untolerated taint {k: v}, 2 Insufficient cpu.")
-    assert refused.plugins == {"TaintToleration", "NodeResourcesFit"}
-    assert refused.blocking is None
+    assert counts(refused) == {(NodeCode.TAINT, "k"): 1, (NodeCode.INSUFFICIENT, "cpu"): 2}
+    assert refused.rules == {SchedulingRule.TAINT_TOLERATION, SchedulingRule.NODE_RESOURCES_FIT}
 
 
 def test_a_cluster_without_nodes_says_so() -> None:
-    assert Scene(0).refusal(pod("p")).message == "0/0 nodes are available."
+    assert Scene(0).refusal(pod("p")).why == Unschedulable(0)
 
 
 def test_a_profile_can_leave_filters_out() -> None:
@@ -107,12 +116,12 @@ def test_devices_are_promised_on_the_chosen_node_and_not_twice() -> None:
     first, second = scene.decide(pod("p"), claim("a")), scene.decide(pod("q"), claim("b"))
     assert {first.node, second.node} == {"node-0", "node-1"}
     refused = scene.refusal(pod("r"), claim("c"))
-    assert refused.message.startswith(
-        "0/2 nodes are available: 2 cannot allocate all claims. "
-        "node node-0: claim default/c: request r needs 1 device: 1 published, "
-    )
-    assert refused.plugins == {"DynamicResources"}
-    assert refused.blocking is None
+    assert counts(refused) == {(NodeCode.CANNOT_ALLOCATE, ""): 2}
+    assert refused.why.nearest is not None
+    lacking = refused.why.nearest.lacking
+    assert lacking is not None
+    assert (lacking.claim, lacking.alternatives[0].lost_at.code) == ("default/c", StepCode.FREE)
+    assert refused.rules == {SchedulingRule.DYNAMIC_RESOURCES}
     scene.devices.ledger.forget("uid-a")
     assert scene.decide(pod("r"), claim("c")).node == first.node
 
@@ -123,21 +132,21 @@ def test_an_allocated_claim_keeps_the_pod_to_its_node() -> None:
     held = claim("a", allocation={"nodeSelector": {"nodeSelectorTerms": [term]}})
     assert scene.decide(pod("p"), held).node == "node-1"
     elsewhere = pod("q", nodeSelector={"kubernetes.io/hostname": "node-0"})
-    refused = scene.refusal(elsewhere, held)
-    assert refused.message == (
-        "0/3 nodes are available: 1 resourceclaim not available on the node, "
-        "2 node(s) didn't match Pod's node affinity/selector."
-    )
-    assert refused.blocking is not None
-    assert refused.blocking.elsewhere == [held]
+    attempt = scene.attempt(elsewhere, held)
+    refused = scene.placement.decide(attempt)
+    assert isinstance(refused, Refused)
+    assert counts(refused) == {(NodeCode.CLAIM_ELSEWHERE, "a"): 1, (NodeCode.NODE_AFFINITY, ""): 2}
+    assert attempt.devices.elsewhere == [held]
 
 
 def test_an_allocation_that_all_nodes_can_use_is_in_nobody_s_way() -> None:
     scene = Scene(2, devices=0)
     shared = claim("a", allocation={})
-    refused = scene.refusal(pod("p"), shared, claim("b"))
-    assert "cannot allocate all claims" in refused.message
-    assert refused.blocking is None
+    attempt = scene.attempt(pod("p"), shared, claim("b"))
+    refused = scene.placement.decide(attempt)
+    assert isinstance(refused, Refused)
+    assert counts(refused) == {(NodeCode.CANNOT_ALLOCATE, ""): 2}
+    assert attempt.devices.elsewhere == []
 
 
 def test_a_spread_pod_waits_for_a_domain_that_is_full() -> None:
@@ -157,8 +166,8 @@ def test_a_spread_pod_waits_for_a_domain_that_is_full() -> None:
 
     assert scene.decide(wanted("p")).node == "node-0"
     refused = scene.refusal(wanted("q"))
-    assert refused.plugins == {"NodeResourcesFit", "PodTopologySpread"}
-    assert "1 node(s) didn't match pod topology spread constraints" in refused.message
+    assert refused.rules == {SchedulingRule.NODE_RESOURCES_FIT, SchedulingRule.POD_TOPOLOGY_SPREAD}
+    assert counts(refused)[NodeCode.SPREAD, "kubernetes.io/hostname"] == 1
 
 
 @pytest.mark.parametrize(
@@ -187,28 +196,54 @@ def test_policies_of_a_constraint_say_which_nodes_count(policy: dict[str, str], 
     spec = {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint], "nodeSelector": {"disk": "ssd"}}
     assert scene.decide(pod("p", **spec)).node == "here"
     if counts:
-        assert "PodTopologySpread" in scene.refusal(pod("q", **spec)).plugins
+        assert "PodTopologySpread" in scene.refusal(pod("q", **spec)).rules
     else:
         assert scene.decide(pod("q", **spec)).node == "here"
+
+
+def _model(name: str) -> str:
+    return f'device.attributes["gpu.example.com"].model == "{name}"'
+
+
+BIG_OR_ANY = {
+    "name": "r",
+    "firstAvailable": [{"name": "big", **one(_model("h100"))["exactly"]}, {"name": "any", **one()["exactly"]}],
+}
 
 
 def test_the_better_alternative_outweighs_an_emptier_node() -> None:
     scene = Scene(2, devices=4)  # the fourth device of a node is the larger model
     taken = scene.decide(pod("first"), claim("x", one(_model("h100"))))
-    listed = {
-        "name": "r",
-        "firstAvailable": [
-            {"name": "big", **one(_model("h100"))["exactly"]},
-            {"name": "any", **one()["exactly"]},
-        ],
-    }
     other = {"node-0": "node-1", "node-1": "node-0"}[taken.node]
     scene.table.place(pod("load", resources={"requests": {"cpu": "500m"}}), other)
-    promise = scene.decide(pod("p"), claim("y", listed))
+    promise = scene.decide(pod("p"), claim("y", BIG_OR_ANY))
     assert promise.node == other
     assert promise.outcome is not None
     assert promise.outcome.alternatives == ((0,),)
 
 
-def _model(name: str) -> str:
-    return f'device.attributes["gpu.example.com"].model == "{name}"'
+@pytest.mark.parametrize(("percentage", "found"), [(0, True), (100, True), (1, False)])
+def test_the_better_alternative_wins_among_all_nodes_unless_a_profile_wants_fewer(percentage: int, found: bool) -> None:
+    """Two nodes of a large cluster have the larger model, as their fourth device, and are far from the first ones."""
+    scene = Scene(COMPARED * 3, devices=1)
+    for number in (COMPARED * 2, COMPARED * 3 - 1):
+        for tree in slice_trees(number, 4, "uid"):
+            scene.index.upsert_slice(msgspec.convert(tree, ResourceSlice))
+    profile = Profile(percentage_to_score=percentage)
+    promise = scene.decide(pod("p"), claim("a", BIG_OR_ANY), profile=profile)
+    assert promise.outcome is not None
+    assert promise.outcome.alternatives == (((0,) if found else (1,)),)
+
+
+def test_the_reason_told_is_that_of_the_node_where_the_pod_came_farthest() -> None:
+    scene = Scene(2, devices=0)
+    for number, devices in ((0, 1), (1, 4)):
+        for tree in slice_trees(number, devices, "uid"):
+            scene.index.upsert_slice(msgspec.convert(tree, ResourceSlice))
+    wanted = claim("big", one(_model("h100")))  # the fourth device of a node is the larger model
+    taken = scene.decide(pod("first"), claim("x", one(_model("h100"))))
+    nearest = scene.refusal(pod("p"), wanted).why.nearest
+    assert nearest is not None
+    assert nearest.node == taken.node == "node-1"
+    assert nearest.lacking is not None
+    assert nearest.lacking.alternatives[0].lost_at.code is StepCode.FREE

@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 
-from dray.allocator import Allocated, DeviceId
+from dray.allocator import Allocated
+from dray.api.allocations import DeviceId, Taken
+from dray.api.claim_access import ClaimUse, PodClaims
 from dray.api.errors import Conflict, NotFound, ServiceUnavailable
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import CLAIM_FINALIZER, Sharing
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
+from dray.scheduler.attempt import Promise
 from dray.scheduler.binding import Binder, Overtaken
-from dray.scheduler.devices import ClaimUse, PodClaims, Promise
 
 RESULT: dict[str, Any] = {"devices": {"results": [{"request": "r", "driver": "d.io", "pool": "p", "device": "x"}]}}
 WORKLOAD = {"resource": "jobs", "apiGroup": "batch", "name": "j", "uid": "1"}
@@ -50,9 +52,9 @@ def promise(pod: Pod, *claims: ResourceClaim, node: str = "n") -> Promise:
     pending = [c for c in claims if c.status.allocation is None]
     allocated = [c for c in claims if c.status.allocation is not None]
     state = PodClaims(pod, None, [ClaimUse(c, by_group=False) for c in claims], pending, allocated)
-    devices = tuple((DeviceId("d.io", "p", "x"),) for _ in pending)
+    devices = tuple(Taken((DeviceId("d.io", "p", "x"),)) for _ in pending)
     outcome = Allocated(tuple(RESULT for _ in pending), devices, ()) if pending else None
-    return Promise(state, node, outcome)
+    return Promise(state, node, outcome, pending)
 
 
 async def consumers(client: Client, name: str = "c") -> list[str]:

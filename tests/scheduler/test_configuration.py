@@ -39,18 +39,33 @@ def test_profiles_weights_and_the_filter_timeout_are_read() -> None:
 
 
 def test_what_has_no_effect_is_said() -> None:
-    configuration = read(configured(percentageOfNodesToScore=50, profiles=[{"plugins": {"bind": {}}}]))
+    configuration = read(configured(parallelism=8, profiles=[{"plugins": {"bind": {}}}]))
     assert configuration.warnings == (
-        "percentageOfNodesToScore: has no effect here",
+        "parallelism: has no effect here",
         "profiles[0].plugins.bind: has no effect here",
     )
 
 
-def test_arguments_that_only_kubernetes_honours_are_said_and_its_type_is_not() -> None:
+def test_the_share_of_nodes_of_a_profile_goes_before_that_of_all() -> None:
+    profiles = [{"schedulerName": "a"}, {"schedulerName": "b", "percentageOfNodesToScore": 30}]
+    configuration = read(configured(percentageOfNodesToScore=50, profiles=profiles))
+    assert configuration.warnings == ()
+    assert {name: one.percentage_to_score for name, one in configuration.profiles.items()} == {"a": 50, "b": 30}
+    assert read(configured()).profiles["default-scheduler"].percentage_to_score == 0
+
+
+@pytest.mark.parametrize("share", [-1, 101, "50%", True, 1.5])
+def test_a_share_of_nodes_is_a_percentage(share: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"^profiles\[0\]\.percentageOfNodesToScore: expected a whole number"):
+        read(configured(profiles=[{"percentageOfNodesToScore": share}]))
+
+
+def test_both_timeouts_of_dynamic_resources_are_honoured() -> None:
     args = {"kind": "DynamicResourcesArgs", "filterTimeout": "5s", "bindingTimeout": "1m"}
     configuration = read(configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": args}]}]))
-    assert configuration.warnings == ("profiles[0].pluginConfig[0].args.bindingTimeout: has no effect here",)
-    assert configuration.profiles["default-scheduler"].filter_timeout == 5.0
+    assert configuration.warnings == ()
+    profile = configuration.profiles["default-scheduler"]
+    assert (profile.filter_timeout, profile.binding_timeout) == (5.0, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +84,10 @@ def test_arguments_that_only_kubernetes_honours_are_said_and_its_type_is_not() -
         (
             configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "soon"}}]}]),
             r"args.filterTimeout: expected a duration",
+        ),
+        (
+            configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": {"bindingTimeout": "0.5s"}}]}]),
+            r"args.bindingTimeout: expected 1s or more, got 0.5s",
         ),
         (
             configured(profiles=[{"pluginConfig": [{"name": "DynamicResources", "args": {"FilterTimeout": "5s"}}]}]),

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
-from dray.allocator import DeviceId, Index
+from dray.allocator import Index
+from dray.api.allocations import DeviceId, Taken
+from dray.api.claim_access import PodClaims
 from dray.api.gates import FeatureGates
-from dray.api.types.core import NodeSelector, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.client import Client, Informer, InProcess
-from dray.scheduler.devices import DeviceLedger, Devices, KeptNodes, PodClaims, single_node
-from dray.scheduler.nodes import NodeTable
-from tests.scheduler.objects import node, pod, put
+from dray.scheduler.attempt import Attempt
+from dray.scheduler.configuration import Profile
+from dray.scheduler.devices import Devices
+from dray.scheduler.ledger import DeviceLedger
+from dray.verdicts.demand import Candidate
+from dray.verdicts.devices import DeviceVerdict
+from dray.verdicts.nodes import NodeTable
+from tests.scheduler.objects import pod
 
 POD = {"resource": "pods", "name": "p", "uid": "uid-p"}
 OTHER = {"resource": "pods", "name": "q", "uid": "uid-q"}
@@ -28,20 +31,15 @@ def claim(*consumers: dict[str, str], any_pod: bool | None = None, deleting: boo
     return msgspec.convert({"metadata": metadata, "status": status}, ResourceClaim)
 
 
-def selector(*terms: dict[str, Any]) -> NodeSelector:
-    return msgspec.convert({"nodeSelectorTerms": list(terms)}, NodeSelector)
-
-
 @pytest.fixture
 def devices() -> Devices:
-    table = NodeTable()
-    claims: Informer[ResourceClaim] = Informer(_nobody(), ResourceClaim)
-    return Devices(Index(), claims, lambda _: None, table, FeatureGates(), lambda: 0.0)
+    return devices_of(is_in_use=False)
 
 
-def _nobody() -> Client:
-    """A client that is never asked: the informer is not started."""
-    return InProcess.__new__(InProcess)
+def devices_of(*, is_in_use: bool) -> Devices:
+    """Devices of a cluster where a pod with a node uses every claim, or none does."""
+    nobody = (Index(), lambda *_: None, lambda _: None, NodeTable(), FeatureGates(), lambda: 0.0)
+    return Devices(*nobody, is_in_use=lambda _: is_in_use)
 
 
 # Deallocating what is in the way
@@ -55,15 +53,25 @@ def _nobody() -> Client:
         (claim(OTHER), False),
         (claim(POD, OTHER), False),
         (claim(GROUP), False),  # nobody knows how many pods consume it
-        (claim(any_pod=True), False),
+        (claim(any_pod=True), True),
+        (claim(POD, any_pod=True), False),  # others may have joined without a trace
         (claim(deleting=True), False),
     ],
 )
 def test_only_a_claim_that_nobody_else_can_be_using_is_in_the_way(
     devices: Devices, held: ResourceClaim, expendable: bool
 ) -> None:
-    found = devices.expendable(PodClaims(pod("p"), allocated=[held], elsewhere=[held]))
+    wanted = pod("p")
+    attempt = Attempt(Candidate(wanted), PodClaims(wanted), Profile(), devices=DeviceVerdict(elsewhere=[held]))
+    found = devices.expendable(attempt)
     assert (found is held) is expendable
+
+
+@pytest.mark.parametrize("any_pod", [True, None])
+def test_a_claim_that_lists_nobody_is_not_in_the_way_while_a_pod_uses_it(any_pod: bool | None) -> None:
+    wanted, held = pod("p"), claim(any_pod=any_pod)
+    attempt = Attempt(Candidate(wanted), PodClaims(wanted), Profile(), devices=DeviceVerdict(elsewhere=[held]))
+    assert devices_of(is_in_use=True).expendable(attempt) is None
 
 
 # Who holds what
@@ -72,7 +80,7 @@ def test_only_a_claim_that_nobody_else_can_be_using_is_in_the_way(
 def test_a_promised_device_is_taken_until_it_is_forgotten() -> None:
     index = Index()
     ledger = DeviceLedger(index)
-    ledger.promise("claim", (A,))
+    ledger.promise("claim", Taken((A,)))
     assert index.taken == {A}
     assert ledger.forget("claim")
     assert index.taken == frozenset()
@@ -81,8 +89,8 @@ def test_a_promised_device_is_taken_until_it_is_forgotten() -> None:
 def test_what_is_written_replaces_what_was_promised() -> None:
     index = Index()
     ledger = DeviceLedger(index)
-    ledger.promise("claim", (A,))
-    assert ledger.written("claim", (B,))
+    ledger.promise("claim", Taken((A,)))
+    assert ledger.written("claim", Taken((B,)))
     assert index.taken == {B}
     assert not ledger.forget("claim")
     assert index.taken == {B}
@@ -93,44 +101,15 @@ def test_what_is_written_replaces_what_was_promised() -> None:
 def test_a_device_that_two_claims_hold_is_free_when_both_let_go() -> None:
     index = Index()
     ledger = DeviceLedger(index)
-    ledger.promise("ours", (A,))
-    ledger.written("theirs", (A,))
+    ledger.promise("ours", Taken((A,)))
+    ledger.written("theirs", Taken((A,)))
     assert not ledger.forget("ours")
     assert index.taken == {A}
     assert ledger.written("theirs", None)
     assert index.taken == frozenset()
 
 
-# Where an allocation can be reached
-
-
-@pytest.mark.parametrize(
-    ("terms", "expected"),
-    [
-        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}], "n"),
-        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n", "m"]}]}], None),
-        ([{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}], None),
-        ([], None),
-    ],
-)
-def test_a_selector_that_names_one_node_is_recognized(terms: list[dict[str, Any]], expected: str | None) -> None:
-    assert single_node(selector(*terms)) == expected
-
-
-def test_the_nodes_of_a_shared_allocation_follow_the_labels() -> None:
-    table = NodeTable()
-    put(table, node("a", {"zone": "1"}))
-    put(table, node("b", {"zone": "2"}))
-    kept = KeptNodes(table)
-    one = selector({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["1"]}]})
-    assert kept.matching(one) == 0b01
-    put(table, node("b", {"zone": "1"}))
-    assert kept.matching(one) == 0b11
-    table.remove("a")
-    assert kept.matching(one) == 0b10
-
-
 def test_a_pod_without_claims_costs_nothing(devices: Devices) -> None:
-    state = devices.prepare(pod("p"))
-    assert (state.uses, state.pending, state.allocated) == ([], [], [])
-    assert isinstance(state.pod, Pod)
+    found = devices.claims_of(pod("p"))
+    assert isinstance(found, PodClaims)
+    assert (found.uses, found.pending, found.allocated) == ([], [], [])

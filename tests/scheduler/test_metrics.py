@@ -17,12 +17,12 @@ def test_pods_are_counted_by_place_and_by_who_refused_them_whenever_somebody_ask
     queue = SchedulingQueue(lambda: 100.0)
     Figures(queue)
     queue.add(pod("a", schedulerName="mine"))
-    queue.add(pod("b", schedulerName="mine"), gate="claim missing")
-    queue.add(pod("c", schedulerName="mine", schedulingGates=[{"name": "later"}]), gate="later")
+    queue.add(pod("b", schedulerName="mine"), gated=True)
+    queue.add(pod("c", schedulerName="mine", schedulingGates=[{"name": "later"}]), gated=True)
     assert value("scheduler_pending_pods", queue="active") == 1
     waiting = queue.pop()
     assert waiting is not None
-    queue.refuse(waiting, ["DynamicResources"], "no devices")
+    queue.refuse(waiting, ["DynamicResources"])
     assert value("scheduler_pending_pods", queue="active") == 0
     assert value("scheduler_pending_pods", queue="unschedulable") == 1
     assert value("scheduler_pending_pods", queue="gated") == 2

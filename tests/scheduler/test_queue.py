@@ -32,7 +32,7 @@ def test_a_refused_pod_waits_for_an_event_that_may_help_and_is_then_tried_at_onc
     queue.add(pod("p"))
     waiting = queue.pop()
     assert waiting is not None
-    queue.refuse(waiting, ["DynamicResources"], "no devices")
+    queue.refuse(waiting, ["DynamicResources"])
     assert queue.pop() is None
     assert queue.refused_by({"NodeAffinity"}) == []
     assert queue.refused_by({"NodeAffinity", "DynamicResources"}) == queue.refused_by() == [waiting]
@@ -47,7 +47,7 @@ def test_pods_that_an_event_helps_are_tried_in_the_order_in_which_they_were_refu
     for name in "abcd":
         queue.add(pod(name))
     for number, waiting in enumerate(iter(queue.pop, None)):
-        queue.refuse(waiting, ["odd" if number % 2 else "even"], "no")
+        queue.refuse(waiting, ["odd" if number % 2 else "even"])
     queue.activate(queue.refused_by())
     assert [w.pod.metadata.name for w in iter(queue.pop, None)] == ["a", "b", "c", "d"]
     assert queue.refused_by() == []
@@ -62,7 +62,7 @@ class Helped:
         for name, priority in priorities.items():
             self.queue.add(pod(name, priority=priority))
         for waiting in sorted(iter(self.queue.pop, None), key=lambda w: w.pod.metadata.name):
-            self.queue.refuse(waiting, ["DynamicResources"], "no devices")
+            self.queue.refuse(waiting, ["DynamicResources"])
         self.queue.activate_in_turn(self.queue.refused_by(), lambda: self.left > 0)
 
     def tried(self, *, takes: int = 1) -> list[str]:
@@ -72,7 +72,7 @@ class Helped:
             names.append(waiting.pod.metadata.name)
             self.left -= takes
             if not takes:
-                self.queue.refuse(waiting, ["NodePorts"], "no")
+                self.queue.refuse(waiting, ["NodePorts"])
             self.queue.judged(waiting)
         return names
 
@@ -101,7 +101,7 @@ def test_the_next_in_line_goes_when_the_one_before_will_not_be_tried(event: str)
     if event == "gone":
         helped.queue.remove("uid-a")
     else:
-        helped.queue.add(pod("a"), gate="claim missing")
+        helped.queue.add(pod("a"), gated=True)
     assert helped.tried() == ["b"]
 
 
@@ -120,7 +120,7 @@ def test_backoff_doubles_up_to_a_limit() -> None:
     for _ in range(6):
         waiting = queue.pop()
         assert waiting is not None
-        queue.retry(waiting, "conflict")
+        queue.retry(waiting)
         due = queue.next_wake()
         assert due is not None
         pauses.append(due - time.now)
@@ -136,10 +136,21 @@ def test_a_longer_pause_than_the_backoff_is_kept() -> None:
     for pause in (30.0, 0.0):
         waiting = queue.pop()
         assert waiting is not None
-        queue.retry(waiting, "took too long", pause)
+        queue.retry(waiting, pause)
         due = queue.next_wake()
         assert due == time.now + max(pause, waiting.backoff())
         time.now = due
+
+
+def test_a_pod_that_was_refused_for_lack_of_time_is_unschedulable_but_no_event_hurries_it() -> None:
+    queue = SchedulingQueue(Time())
+    queue.add(pod("late"))
+    waiting = queue.pop()
+    assert waiting is not None
+    queue.retry(waiting, 30.0, ["DynamicResources"])
+    assert queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 0}
+    assert [w.pod.metadata.name for w in queue.refused()] == ["late"]
+    assert queue.refused_by({"DynamicResources"}) == []
 
 
 def test_an_attempt_that_is_not_over_goes_on_after_the_others() -> None:
@@ -162,7 +173,7 @@ def test_an_unschedulable_pod_is_tried_again_after_a_while_without_any_event() -
     queue.add(pod("p"))
     waiting = queue.pop()
     assert waiting is not None
-    queue.refuse(waiting, ["X"], "no")
+    queue.refuse(waiting, ["X"])
     time.now += FLUSH_AFTER - 1
     assert queue.pop() is None
     time.now += 1
@@ -175,7 +186,7 @@ def test_pods_that_nobody_helped_are_tried_in_the_order_in_which_they_were_refus
     for name in "abcd":
         queue.add(pod(name))
     for number, waiting in enumerate(iter(queue.pop, None)):
-        queue.refuse(waiting, ["odd" if number % 2 else "even"], "no")
+        queue.refuse(waiting, ["odd" if number % 2 else "even"])
         time.now += 1
     queue.remove("uid-a")
     assert [w.pod.metadata.name for w in queue.refused()] == ["c", "b", "d"]
@@ -194,14 +205,14 @@ def test_a_verdict_on_a_pod_that_was_taken_in_anew_meanwhile_is_too_late() -> No
     assert outdated is not None
     queue.remove("uid-p")
     queue.add(pod("p"))
-    queue.refuse(outdated, ["X"], "no")
+    queue.refuse(outdated, ["X"])
     assert queue.counts()["unschedulable"] == 0
     assert queue.pop() is queue.get("uid-p")
 
 
 def test_a_gated_pod_is_not_tried_before_its_gate_is_gone() -> None:
     queue = SchedulingQueue(Time())
-    queue.add(pod("p"), gate="claim missing")
+    queue.add(pod("p"), gated=True)
     assert queue.pop() is None
     assert queue.counts()["gated"] == 1
     queue.add(pod("p"))
@@ -216,8 +227,8 @@ def test_a_removed_pod_never_comes_back() -> None:
     waiting = queue.pop()
     assert waiting is not None
     queue.remove("uid-p")
-    queue.refuse(waiting, ["X"], "no")
-    queue.retry(waiting, "no")
+    queue.refuse(waiting, ["X"])
+    queue.retry(waiting)
     queue.activate(queue.refused_by())
     assert queue.pop() is None
     assert len(queue) == 0

@@ -8,9 +8,6 @@ import msgspec
 import pytest
 
 from dray.api.types.core import Pod
-from dray.scheduler.demand import Candidate
-from dray.scheduler.neighbours import Neighbours
-from dray.scheduler.nodes import NodeTable, Sample
 from dray.scheduler.scores import (
     BetterAlternatives,
     FewTaints,
@@ -21,6 +18,9 @@ from dray.scheduler.scores import (
     Spreading,
     best,
 )
+from dray.verdicts.demand import Candidate
+from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.nodes import NodeTable, Sample
 from tests.scheduler.objects import node, pod, put
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

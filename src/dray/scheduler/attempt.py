@@ -1,22 +1,28 @@
-"""One attempt to place one pod: which nodes are left after each rule, and which of them is best.
+"""One attempt to place one pod: which nodes are left after every rule, and which of them is best.
 
-Synchronous from start to end, so the picture cannot change under it. The answer is a decision, or a refusal that says
-for every node why it was refused, in the words that users know.
+A part of an attempt is synchronous from start to end, so the picture cannot change under it. `Attempt` is all that is
+known of it; the answer is a promise, a refusal that says for every node why it was refused, or that it is not over. Left
+out: the rules (`dray.verdicts`), devices that are promised (`devices`), words (`dray.api.reasons.wording`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from itertools import islice
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from dray.api.types.core import TopologySpreadConstraint
+import msgspec
+from msgspec.structs import replace
+
+from dray.allocator import Allocated, LeftOver
+from dray.api.claim_access import PodClaims
+from dray.api.extended_resources import IN_MEMORY
+from dray.api.reasons.nodes import NodeCode, NodeReason, SchedulingRule, Unschedulable
+from dray.api.types.core import ContainerExtendedResourceRequest, Pod
+from dray.api.types.resource import ResourceClaim
 from dray.scheduler.configuration import Profile
-from dray.scheduler.demand import Candidate
-from dray.scheduler.devices import CANNOT_ALLOCATE, NAME, TIMED_OUT, Devices, PodClaims, Promise
-from dray.scheduler.filters import NODE_AFFINITY, NODE_FILTERS, TAINT_TOLERATION, KeptSets
-from dray.scheduler.neighbours import SPREADING, SPREADING_LABEL, Neighbours
-from dray.scheduler.nodes import NodeInfo, NodeTable, Sample
+from dray.scheduler.devices import Devices
+from dray.scheduler.kept_sets import KeptSets
 from dray.scheduler.scores import (
     BetterAlternatives,
     FewTaints,
@@ -27,42 +33,72 @@ from dray.scheduler.scores import (
     Spreading,
     best,
 )
+from dray.verdicts.demand import Candidate
+from dray.verdicts.devices import DeviceVerdict
+from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.nodes import NodeInfo, NodeTable, Sample
+from dray.verdicts.rules import Judgement, Rules
 
-COMPARED = 100  # nodes that are scored; Kubernetes, too, looks at no fewer and, in large clusters, at not many more
-
-
-@dataclass
-class Refused(Exception):
-    """No node fits. `plugins` are those whose verdict must change; `message` is for the pod."""
-
-    plugins: frozenset[str]
-    message: str
-    blocking: PodClaims | None = None  # where an allocation is in the way, for PostFilter
-    timed_out: bool = False  # there may be a node, but to find out takes too long
-    reason: str = "Unschedulable"  # of the pod's condition
+COMPARED = 100  # nodes that are scored, unless a profile says more; Kubernetes, too, looks at no fewer
 
 
-class _Tally:
-    """Refused nodes by plugin and reason."""
+@dataclass(slots=True)
+class Attempt:
+    """What one attempt knows of its pod, and what it found out about devices."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.plugins: set[str] = set()
-        self.reasons: dict[str, int] = {}
-        self.notes: list[str] = []  # what helps, after Kubernetes' words
+    candidate: Candidate
+    claims: PodClaims
+    profile: Profile
+    seconds: float = 0.0  # that went into earlier parts of it
+    devices: DeviceVerdict = field(default_factory=DeviceVerdict)
+    failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last
 
     @property
-    def timed_out(self) -> bool:
-        return TIMED_OUT in self.reasons
+    def pod(self) -> Pod:
+        return self.candidate.pod
 
-    def add(self, plugin: str, reason: str, nodes: int = 1) -> None:
-        self.plugins.add(plugin)
-        self.reasons[reason] = self.reasons.get(reason, 0) + nodes
 
-    def message(self) -> str:
-        listed = sorted(f"{count} {reason}" for reason, count in self.reasons.items())
-        text = f"0/{self.total} nodes are available" + (": " + ", ".join(listed) + "." if listed else ".")
-        return " ".join([text, *filter(None, self.notes)])
+class Promise(msgspec.Struct, frozen=True):
+    """What a pod was promised on a node: for each pending claim, its allocation."""
+
+    claims: PodClaims
+    node: str
+    outcome: Allocated | None
+    pending: Sequence[ResourceClaim] = ()
+    mappings: tuple[ContainerExtendedResourceRequest, ...] = ()  # which requests of the special claim serve whom
+
+    @property
+    def special(self) -> ResourceClaim | None:
+        """The claim for extended resources, which is to be made."""
+        return next((claim for claim in self.pending if claim.metadata.name == IN_MEMORY), None)
+
+    def with_special(self, made: ResourceClaim) -> Promise:
+        """The same, when that claim is made."""
+        pending = [made if claim.metadata.name == IN_MEMORY else claim for claim in self.pending]
+        return replace(self, pending=pending)
+
+    def allocation_of(self, claim: ResourceClaim) -> dict[str, Any] | None:
+        for pending, result in zip(self.pending, self.outcome.results if self.outcome else (), strict=True):
+            if pending.metadata.uid == claim.metadata.uid:
+                return result
+        return None
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """No node fits, for the rules whose verdict must change. `is_late`: there may be one, but to find out takes too long."""
+
+    why: Unschedulable
+    rules: frozenset[SchedulingRule]
+    is_late: bool = False
+
+
+class Unfinished(msgspec.Struct, frozen=True):
+    """There was not enough time to find out; what was found out is kept, so the next part gets on."""
+
+    left_over: LeftOver
+
+
+Decision = Promise | Refused | Unfinished
 
 
 class Placement:
@@ -70,11 +106,10 @@ class Placement:
 
     def __init__(self, table: NodeTable, neighbours: Neighbours, devices: Devices) -> None:
         self._table = table
-        self._sets = KeptSets(table)
-        self._neighbours = neighbours
+        self.rules = Rules(table, neighbours, devices.rule, KeptSets(table).accepting)
         self._devices = devices
         self._start = 0  # where the next pod starts to look, so that load spreads over equal nodes
-        self._rules: tuple[Score, ...] = (
+        self._scores: tuple[Score, ...] = (
             LeastAllocated(),
             PreferredNodes(),
             FewTaints(),
@@ -82,72 +117,106 @@ class Placement:
             PreferredNeighbours(neighbours),
         )
 
-    def decide(self, candidate: Candidate, claims: PodClaims, profile: Profile) -> Promise:
-        """A node and devices for the pod. Raises Refused, Wrong, or Thinking where the attempt must go on later."""
-        tally = _Tally(len(self._table))
-        nodes = self._fitting(candidate, claims, profile, tally)
-        while nodes:
-            info = self._choose(candidate, claims, profile, nodes)
-            promise, reason = self._devices.promise(claims, info, profile.filter_timeout)
-            if promise is not None:
-                return promise
-            tally.add(NAME, reason)
-            nodes &= ~(1 << info.position)
-        blocking = claims if claims.elsewhere else None
-        raise Refused(frozenset(tally.plugins), tally.message(), blocking, timed_out=tally.timed_out)
+    def judge(self, attempt: Attempt) -> Judgement:
+        """What the rules say of the nodes, as far as each is asked."""
+        deadline = self._devices.deadline(attempt)
+        disabled = attempt.profile.disabled_filters
+        return self.rules.judge(attempt.candidate, attempt.claims, deadline, disabled=disabled)
 
-    def _fitting(self, candidate: Candidate, claims: PodClaims, profile: Profile, tally: _Tally) -> int:
-        nodes = self._table.everyone
-        for rule in NODE_FILTERS:
-            if rule.name in profile.disabled_filters:
-                continue
-            accepted = self._sets.accepting(rule, candidate)
-            if refused := nodes & ~accepted:
-                tally.plugins.add(rule.name)
-                for info in self._table.named(refused):
-                    for reason in rule.reasons(candidate, info):
-                        tally.add(rule.name, reason)
-                nodes &= accepted
-        eligible = partial(self._spread_over, candidate)
-        for reason, refused in self._neighbours.refused(candidate, nodes, eligible).items():
-            plugin = "PodTopologySpread" if reason in (SPREADING, SPREADING_LABEL) else "InterPodAffinity"
-            if plugin not in profile.disabled_filters:
-                tally.add(plugin, reason, refused.bit_count())
-                nodes &= ~refused
-        if not claims.uses or NAME in profile.disabled_filters:
+    def decide(self, attempt: Attempt) -> Decision:
+        """A node and devices for the pod, or why there are none."""
+        self._devices.index.left_over()  # what others asked is theirs
+        judgement = self.judge(attempt)
+        found = attempt.devices = judgement.devices
+        if found.wrong is not None:
+            why = Unschedulable(len(self._table), wrong=found.wrong)
+            return Refused(why, frozenset({SchedulingRule.DYNAMIC_RESOURCES}))
+        left_over = self._devices.index.left_over()
+        # A node that is not decided yet may have the better alternative.
+        is_open = found.undecided and (left_over.is_hurried or not judgement.nodes or _has_alternatives(attempt))
+        if is_open and not self._devices.is_last_part(attempt):
+            return Unfinished(left_over)
+        while judgement.nodes:
+            info = self._choose(attempt, self._untried(attempt, judgement.nodes))
+            answer = self._devices.promise(attempt, info)
+            if not isinstance(answer, NodeReason):
+                pending = found.pending_at(info.position)
+                return Promise(attempt.claims, info.name, answer, pending, self._mappings(attempt, info))
+            judgement.refuse(answer, 1 << info.position)
+        return self._refused(attempt, judgement)
+
+    def _mappings(self, attempt: Attempt, info: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
+        if not attempt.candidate.extended:
+            return ()
+        resources = frozenset(name for name in attempt.candidate.extended if not info.allocatable.get(name))
+        return attempt.candidate.needs[resources].mappings if resources else ()
+
+    def _untried(self, attempt: Attempt, nodes: int) -> int:
+        """The nodes without those where devices did not become ready, unless there are no others."""
+        if not attempt.failed_on:
             return nodes
-        nodes, by_reason = self._devices.narrow(claims, nodes, profile.filter_timeout)
-        for reason, refused in by_reason.items():
-            tally.add(NAME, reason, refused.bit_count())
-            if reason == CANNOT_ALLOCATE and not nodes:
-                tally.notes.append(self._devices.explain(claims, refused))
-            elif reason == TIMED_OUT:
-                tally.notes += [f"node {info.name}: {TIMED_OUT}." for info in islice(self._table.named(refused), 1)]
-        return nodes
+        failed = filter(None, map(self._table.get, attempt.failed_on))
+        return nodes & ~sum(1 << info.position for info in failed if info.node is not None) or nodes
 
-    def _spread_over(self, candidate: Candidate, constraint: TopologySpreadConstraint) -> int:
-        """The nodes whose domains count for a constraint, whether there is room on them or not."""
-        nodes = self._table.everyone
-        if constraint.nodeAffinityPolicy != "Ignore":
-            nodes &= self._sets.accepting(NODE_AFFINITY, candidate)
-        if constraint.nodeTaintsPolicy == "Honor":
-            nodes &= self._sets.accepting(TAINT_TOLERATION, candidate)
-        return nodes
+    def _refused(self, attempt: Attempt, judgement: Judgement) -> Refused:
+        found = attempt.devices
+        late = next(self._table.named(found.undecided), None)
+        why = Unschedulable(
+            len(self._table),
+            judgement.refused,
+            nearest=self._devices.rule.nearest(found),
+            late=late.name if late is not None else "",
+            deallocates=self._devices.expendable(attempt) is not None,
+            deletes=attempt.claims.left_over is not None,
+        )
+        is_late = any(reason.code is NodeCode.DEVICES_TIMED_OUT for reason in judgement.refused)
+        return Refused(why, judgement.rules, is_late)
 
-    def _choose(self, candidate: Candidate, claims: PodClaims, profile: Profile, nodes: int) -> NodeInfo:
-        compared = self._sample(nodes)
-        if len(compared) == 1:
-            return compared[0]
-        rules: list[tuple[Score, float]] = [(rule, profile.weights.get(rule.name, 0)) for rule in self._rules]
-        if any(request.firstAvailable for claim in claims.pending for request in claim.spec.devices.requests or ()):
-            alternatives = BetterAlternatives(lambda info: self._devices.preference(claims, info))
-            rules.append((alternatives, profile.weights.get(NAME, 0)))
-        return best(candidate, compared, rules)
+    def _choose(self, attempt: Attempt, nodes: int) -> NodeInfo:
+        weights = attempt.profile.weights
+        rules: list[tuple[Score, float]] = [(rule, weights.get(rule.name, 0)) for rule in self._scores]
+        preference = self._preference(attempt)
+        if preference is not None and weights.get(BetterAlternatives.name, 0):
+            compared = self._preferred(attempt, nodes, preference)
+            rules.append((BetterAlternatives(preference), weights[BetterAlternatives.name]))
+        else:
+            compared = self._sample(nodes, self._most(attempt))
+        return compared[0] if len(compared) == 1 else best(attempt.candidate, compared, rules)
 
-    def _sample(self, nodes: int) -> Sample:
-        """Up to a hundred of the nodes, starting where the last pod stopped."""
+    def _preference(self, attempt: Attempt) -> Callable[[NodeInfo], float] | None:
+        """How good the alternatives are that the pod would get on a node; None where it has no choice."""
+        found = attempt.devices
+        if not _has_alternatives(attempt):
+            return None
+
+        def preference(info: NodeInfo) -> float:
+            search = found.search_at(info.position)
+            return search.fits.score(info.name) if search is not None else 0.0
+
+        return preference
+
+    def _preferred(self, attempt: Attempt, nodes: int, preference: Callable[[NodeInfo], float]) -> Sample:
+        """Up to a hundred of the nodes with the best alternatives among all that fit, or as many as the profile says."""
+        every = nodes.bit_count()
+        looked_at = self._sample(nodes, self._most(attempt) if attempt.profile.percentage_to_score else every)
+        if len(looked_at) <= COMPARED:
+            return looked_at
+        ranked = sorted(zip(looked_at.positions, looked_at.infos, strict=True), key=lambda one: -preference(one[1]))
+        return Sample(self._table, [position for position, _ in ranked[:COMPARED]])
+
+    def _most(self, attempt: Attempt) -> int:
+        """How many nodes are compared."""
+        return max(COMPARED, len(self._table) * attempt.profile.percentage_to_score // 100)
+
+    def _sample(self, nodes: int, most: int) -> Sample:
+        """So many of the nodes, starting where the last pod stopped."""
         if nodes.bit_count() <= COMPARED:
             return self._table.sample(nodes, 0, COMPARED)
-        chosen = self._table.sample(nodes, self._start, COMPARED)
-        self._start = chosen.positions[-1] + 1
+        chosen = self._table.sample(nodes, self._start, most)
+        self._start = chosen.positions[min(len(chosen), COMPARED) - 1] + 1
         return chosen
+
+
+def _has_alternatives(attempt: Attempt) -> bool:
+    """Whether the pod has a choice of devices, so that one node may be better for it than another."""
+    return any(r.firstAvailable for c in attempt.claims.pending for r in c.spec.devices.requests or ())

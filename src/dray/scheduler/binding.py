@@ -9,23 +9,30 @@ use or to deallocate.
 from __future__ import annotations
 
 import logging
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from dray.api import podclaims
+from dray.api.claim_access import ClaimUse
 from dray.api.errors import ApiError, Conflict, NotFound
-from dray.api.podclaims import Sharing
-from dray.api.types.core import Binding, ObjectReference, Pod
+from dray.api.podclaims import Sharing, Use
+from dray.api.times import timestamp
+from dray.api.types.core import Binding, ObjectReference, Pod, PodExtendedResourceClaimStatus, PodStatus
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
-from dray.client import Client
-from dray.scheduler.devices import ClaimUse, Promise
+from dray.client import Client, change_status
+from dray.scheduler.attempt import Promise
 
 log = logging.getLogger(__name__)
 
 CONFLICTS_ENDURED = 8  # a claim shared by many pods is written by many bindings at once
+
+
+Ready = Callable[[Promise, Sequence[ResourceClaim]], Awaitable[None]]
+"""Waits until the devices of claims that were written are ready for the pod."""
 
 
 class Overtaken(Exception):
@@ -35,31 +42,92 @@ class Overtaken(Exception):
 class Binder:
     """Writes decisions."""
 
-    def __init__(self, client: Client, sharing: Sharing = Sharing()) -> None:  # noqa: B008 (immutable)
+    def __init__(
+        self,
+        client: Client,
+        sharing: Sharing = Sharing(),  # noqa: B008 (immutable)
+        ready: Ready | None = None,
+        uses: Callable[[Pod], list[Use]] = podclaims.uses_of,
+    ) -> None:
         self._client = client
+        self._uses = uses
         self._sharing = sharing
+        self._ready = ready
 
     async def bind(self, promise: Promise) -> list[ResourceClaim]:
         """Claims first, then the pod; on failure the reservations are taken back and the error goes on.
 
-        Returns the claims as they were written, or found to need nothing.
+        In between, devices are made ready, where somebody waits for that. Returns the claims as they were written, or
+        found to need nothing.
         """
         pod = promise.claims.pod
         settled: list[ResourceClaim] = []
         reserved: list[ResourceClaim] = []
+        made: ResourceClaim | None = None
         try:
             for use in promise.claims.uses:
                 claim, own = await self._settle(promise, use)
                 settled.append(claim)
                 if own:
                     reserved.append(claim)
+            if promise.special is not None:
+                made = await self._make(promise.special)
+                settled.append(await self._record(promise, made))
+            if self._ready is not None:
+                await self._ready(promise, settled)
             await self._assign(pod, promise.node)
         except BaseException:
             if reserved and not await self._has_node(pod):
                 for claim in reserved:
                     await self.unreserve(claim, pod)
+            if made is not None:
+                await self.discard(made, pod)
             raise
         return settled
+
+    async def _make(self, special: ResourceClaim) -> ResourceClaim:
+        """Create the claim for extended resources."""
+        meta = special.metadata
+        metadata = replace(meta, name="", uid="", namespace=meta.namespace)
+        return await self._client.create(ResourceClaim, replace(special, metadata=metadata), namespace=meta.namespace)
+
+    async def _record(self, promise: Promise, made: ResourceClaim) -> ResourceClaim:
+        """Give a claim that was made its devices, and tell the pod which of them are for which container."""
+        pod = promise.claims.pod
+        claim, _ = await self._settle(promise.with_special(made), ClaimUse(made, by_group=False))
+        status = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=made.metadata.name)
+        await change_status(self._client, pod, lambda now: _with_claim(now, pod, status))
+        return claim
+
+    async def discard(self, claim: ResourceClaim, pod: Pod) -> None:
+        """Delete a claim for extended resources with all that it holds, unless the pod has got a node with it.
+
+        What cannot be done is left to the next attempt.
+        """
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+        try:
+            if await self._runs_with(pod, name):
+                return
+            claim = await self._client.get(ResourceClaim, name, namespace)
+            if claim.status != ResourceClaimStatus():
+                claim = await self._client.patch_status(claim, ResourceClaimStatus())
+            if claim.metadata.finalizers:
+                said = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resourceVersion, "finalizers": []}
+                claim = await self._client.patch(ResourceClaim, name, {"metadata": said}, namespace)
+            await self._client.delete(ResourceClaim, name, namespace, uid=claim.metadata.uid)
+            await change_status(self._client, pod, lambda pod: _without_claim(pod, name))
+        except ApiError as error:
+            log.info("could not delete %s: %s", name, error)
+
+    async def _runs_with(self, pod: Pod, claim: str) -> bool:
+        """Whether a pod has a node, and gets its extended resources there from this claim."""
+        try:
+            current = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        except NotFound:
+            return False
+        known = current.status.extendedResourceClaimStatus
+        is_same = current.metadata.uid == pod.metadata.uid and bool(current.spec.nodeName)
+        return is_same and known is not None and known.resourceClaimName == claim
 
     async def _has_node(self, pod: Pod) -> bool:
         """Whether a pod that we could not bind is bound: the answer was lost, or somebody else was faster.
@@ -102,16 +170,18 @@ class Binder:
     async def _write(self, promise: Promise, use: ClaimUse, claim: ResourceClaim) -> tuple[ResourceClaim, bool]:
         """Add what is missing; whether the pod's own reservation was in it."""
         if podclaims.CLAIM_FINALIZER not in claim.metadata.finalizers:
-            claim = await self._patch(
-                claim, {"metadata": {"finalizers": [*claim.metadata.finalizers, podclaims.CLAIM_FINALIZER]}}
-            )
+            claim = await self._protect(claim)
         status, own = reservation(promise, use, claim, self._sharing)
-        return await self._patch(claim, {"status": status}, subresource="status"), own
+        if self._ready is not None and claim.status.allocation is None and status.allocation is not None:
+            stamped = replace(status.allocation, allocationTimestamp=timestamp(time.time()))
+            status = replace(status, allocation=stamped)
+        return await self._client.patch_status(claim, status), own
 
-    async def _patch(self, claim: ResourceClaim, patch: dict[str, Any], subresource: str = "") -> ResourceClaim:
-        meta = claim.metadata
-        patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid, "resourceVersion": meta.resourceVersion}
-        return await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource=subresource)
+    async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
+        """Add the finalizer."""
+        meta, finalizers = claim.metadata, [*claim.metadata.finalizers, podclaims.CLAIM_FINALIZER]
+        said = {"uid": meta.uid, "resourceVersion": meta.resourceVersion, "finalizers": finalizers}
+        return await self._client.patch(ResourceClaim, meta.name, {"metadata": said}, meta.namespace)
 
     async def _read_again(self, promise: Promise, claim: ResourceClaim) -> ResourceClaim:
         """The claim as it is now, if the decision still stands for it."""
@@ -133,9 +203,9 @@ class Binder:
     async def unreserve(self, claim: ResourceClaim, pod: Pod) -> None:
         """Give the pod's reservation back, and nothing else. Gives up quietly: the claim controller does it too."""
         for _ in range(CONFLICTS_ENDURED):
-            remaining = [podclaims.reference_tree(r) for r in claim.status.reservedFor if r.uid != pod.metadata.uid]
+            remaining = tuple(r for r in claim.status.reservedFor if r.uid != pod.metadata.uid)
             try:
-                await self._patch(claim, {"status": {"reservedFor": remaining or None}}, subresource="status")
+                await self._client.patch_status(claim, replace(claim.status, reservedFor=remaining))
             except Conflict:
                 try:
                     claim = await self._client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
@@ -147,9 +217,19 @@ class Binder:
             return
 
     async def deallocate(self, claim: ResourceClaim) -> None:
-        """Clear an allocation that is in the way and that nobody uses."""
-        status = {"allocation": None, "devices": None, "reservedFor": None}
-        await self._patch(claim, {"status": status}, subresource="status")
+        """Clear an allocation that is in the way and that nobody uses.
+
+        Where nobody is listed, the server is asked for pods that use it nevertheless, since the copies may lag behind.
+        """
+        if not claim.status.reservedFor:
+            pods = (await self._client.list(Pod, claim.metadata.namespace)).items
+            if any(self._is_user(pod, claim) for pod in pods):
+                return
+        await self._client.patch_status(claim, ResourceClaimStatus())
+
+    def _is_user(self, pod: Pod, claim: ResourceClaim) -> bool:
+        uses = self._uses(pod) if podclaims.holds_devices(pod) else ()
+        return any(use.claim == claim.metadata.name for use in uses)
 
 
 def reservation(
@@ -163,7 +243,7 @@ def reservation(
     consumer = podclaims.consumer_to_add(claim, pod, group, sharing)
     added = () if consumer is None else (consumer,)
     own = consumer is not None and consumer.uid == pod.metadata.uid
-    return ResourceClaimStatus(allocation=allocation, reservedFor=(*claim.status.reservedFor, *added)), own
+    return replace(claim.status, reservedFor=(*claim.status.reservedFor, *added)), own
 
 
 def _allocation(promise: Promise, claim: ResourceClaim, sharing: Sharing) -> AllocationResult | None:
@@ -173,6 +253,21 @@ def _allocation(promise: Promise, claim: ResourceClaim, sharing: Sharing) -> All
         return None
     allocation = msgspec.convert(promised, AllocationResult)
     return replace(allocation, reservedForAnyPod=True) if claim.spec.reservedFor and sharing.workloads else allocation
+
+
+def _with_claim(pod: Pod, seen: Pod, status: PodExtendedResourceClaimStatus) -> PodStatus:
+    """The status that names the claim for extended resources. A pod has one, so whoever comes second gives way."""
+    known = pod.status.extendedResourceClaimStatus
+    if pod.spec.nodeName or (known is not None and known != seen.status.extendedResourceClaimStatus):
+        raise Overtaken(f"pod {pod.metadata.name} was placed by another scheduler")
+    return replace(pod.status, extendedResourceClaimStatus=status)
+
+
+def _without_claim(pod: Pod, name: str) -> PodStatus:
+    """The status of a pod that does not name a claim for extended resources any more."""
+    known = pod.status.extendedResourceClaimStatus
+    is_named = known is not None and known.resourceClaimName == name
+    return replace(pod.status, extendedResourceClaimStatus=None) if is_named else pod.status
 
 
 def _same_devices(current: ResourceClaim, seen: ResourceClaim) -> bool:

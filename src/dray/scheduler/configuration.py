@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dray.api.reasons.nodes import SchedulingRule
+
 DEFAULT_SCHEDULER = "default-scheduler"
 FILTER_TIMEOUT = 10.0  # seconds for one node, as KEP-4381 sets it
+BINDING_TIMEOUT = 600.0  # seconds for drivers to make devices ready, as KEP-5007 sets it
+SHORTEST_BINDING_TIMEOUT = 1.0
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "NodeResourcesFit": 1,
     "NodeAffinity": 2,
@@ -21,19 +25,8 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "InterPodAffinity": 2,
     "DynamicResources": 2,
 }
-FILTERS = frozenset(
-    {
-        "NodeUnschedulable",
-        "NodeName",
-        "TaintToleration",
-        "NodeAffinity",
-        "NodePorts",
-        "NodeResourcesFit",
-        "InterPodAffinity",
-        "PodTopologySpread",
-        "DynamicResources",
-    }
-)
+FILTERS: frozenset[str] = frozenset(SchedulingRule)
+_PERCENTAGE = "percentageOfNodesToScore"
 _API_VERSION = "kubescheduler.config.k8s.io/v1"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -51,6 +44,8 @@ class Profile:
     weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
     disabled_filters: frozenset[str] = frozenset()
     filter_timeout: float = FILTER_TIMEOUT
+    binding_timeout: float = BINDING_TIMEOUT
+    percentage_to_score: int = 0  # of all nodes; 0 leaves the choice to the scheduler
 
 
 @dataclass(frozen=True)
@@ -72,18 +67,27 @@ def read(tree: Any) -> Configuration:
     warnings = [
         f"{name}: has no effect here"
         for name in tree
-        if name not in ("apiVersion", "kind", "profiles", "leaderElection", "clientConnection")
+        if name not in ("apiVersion", "kind", "profiles", "leaderElection", "clientConnection", _PERCENTAGE)
     ]
+    percentage = _percentage(tree, 0, "")
     profiles: dict[str, Profile] = {}
     for i, entry in enumerate(_list(tree.get("profiles"), "profiles") or [{}]):
-        profile = _profile(_map(entry, f"profiles[{i}]"), f"profiles[{i}]", warnings)
+        profile = _profile(_map(entry, f"profiles[{i}]"), f"profiles[{i}]", percentage, warnings)
         if profile.name in profiles:
             raise ConfigurationError(f"profiles[{i}].schedulerName: {profile.name!r} is there twice")
         profiles[profile.name] = profile
     return Configuration(profiles, tuple(warnings))
 
 
-def _profile(entry: dict[str, Any], path: str, warnings: list[str]) -> Profile:
+def _percentage(entry: dict[str, Any], default: int, path: str) -> int:
+    """The share of nodes that are compared; that of a profile goes before that of all."""
+    value = default if (given := entry.get(_PERCENTAGE)) is None else given
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+        raise ConfigurationError(f"{path}{_PERCENTAGE}: expected a whole number from 0 to 100, got {value!r}")
+    return value
+
+
+def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[str]) -> Profile:
     weights = dict(DEFAULT_WEIGHTS)
     disabled: set[str] = set()
     plugins = _map(entry.get("plugins"), f"{path}.plugins")
@@ -93,25 +97,32 @@ def _profile(entry: dict[str, Any], path: str, warnings: list[str]) -> Profile:
             warnings.append(f"{where}: has no effect here")
             continue
         _choose(_map(chosen, where), where, point, weights, disabled)
-    timeout = FILTER_TIMEOUT
+    timeouts = FILTER_TIMEOUT, BINDING_TIMEOUT
     for i, given in enumerate(_list(entry.get("pluginConfig"), f"{path}.pluginConfig")):
         where = f"{path}.pluginConfig[{i}]"
         config = _map(given, where)
         if config.get("name") == "DynamicResources":
-            timeout = _filter_timeout(_map(config.get("args"), f"{where}.args"), f"{where}.args", warnings)
+            timeouts = _timeouts(_map(config.get("args"), f"{where}.args"), f"{where}.args")
         else:
             warnings.append(f"{where}: arguments of {config.get('name')} have no effect here")
-    return Profile(entry.get("schedulerName") or DEFAULT_SCHEDULER, weights, frozenset(disabled), timeout)
+    name, percentage = entry.get("schedulerName") or DEFAULT_SCHEDULER, _percentage(entry, percentage, f"{path}.")
+    return Profile(name, weights, frozenset(disabled), *timeouts, percentage)
 
 
-def _filter_timeout(args: dict[str, Any], path: str, warnings: list[str]) -> float:
-    """The one argument of DynamicResources that means something here; what Kubernetes does not know is a mistake."""
+def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:
+    """The arguments of DynamicResources, for filtering and for binding; what Kubernetes does not know is a mistake."""
     for name in args:
-        if name == "bindingTimeout":
-            warnings.append(f"{path}.{name}: has no effect here")
-        elif name not in ("apiVersion", "kind", "filterTimeout"):
-            raise ConfigurationError(f"{path}.{name}: DynamicResources has no such argument, expected filterTimeout")
-    return _duration(args.get("filterTimeout", f"{FILTER_TIMEOUT}s"), f"{path}.filterTimeout")
+        if name not in ("apiVersion", "kind", "filterTimeout", "bindingTimeout"):
+            raise ConfigurationError(
+                f"{path}.{name}: DynamicResources has no such argument, expected filterTimeout or bindingTimeout"
+            )
+    filtering = _duration(args.get("filterTimeout", f"{FILTER_TIMEOUT}s"), f"{path}.filterTimeout")
+    binding = _duration(args.get("bindingTimeout", f"{BINDING_TIMEOUT}s"), f"{path}.bindingTimeout")
+    if binding < SHORTEST_BINDING_TIMEOUT:
+        raise ConfigurationError(
+            f"{path}.bindingTimeout: expected {SHORTEST_BINDING_TIMEOUT:g}s or more, got {binding:g}s"
+        )
+    return filtering, binding
 
 
 def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:

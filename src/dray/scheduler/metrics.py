@@ -12,8 +12,8 @@ from functools import cache
 from prometheus_client import REGISTRY, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from dray.api.reasons.nodes import SchedulingRule
 from dray.client.metrics import DurationFamily
-from dray.scheduler import devices
 from dray.scheduler.queue import Place, SchedulingQueue, Waiting
 
 GATES = "SchedulingGates"  # the plugin that Kubernetes names for pods with gates of their own
@@ -39,6 +39,26 @@ ALTERNATIVES = Histogram(
     "Requests with alternatives that were allocated, by index of the one chosen",
     buckets=range(MOST_ALTERNATIVES),
 )
+
+BINDING_LABELS = ["profile", "driver", "status"]
+BINDINGS = Counter(
+    "scheduler_dra_bindingconditions_allocations",
+    "Allocations with binding conditions, by how the wait for them ended",
+    BINDING_LABELS,
+)
+BINDING_SECONDS = Histogram(
+    "scheduler_dra_bindingconditions_wait_duration_seconds",
+    "Time that pods waited for the binding conditions of their devices",
+    BINDING_LABELS,
+    buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1200),
+)
+
+
+def binding_ended(profile: str, drivers: Iterable[str], status: str, seconds: float) -> None:
+    """A pod waits no more for the devices of these drivers."""
+    for driver in drivers:
+        BINDINGS.labels(profile, driver, status).inc()
+        BINDING_SECONDS.labels(profile, driver, status).observe(seconds)
 
 
 class _Queue:
@@ -69,7 +89,7 @@ REGISTRY.register(_QUEUE)
 
 def _refusers(waiting: Waiting) -> Iterable[str]:
     if waiting.place is Place.GATED:
-        return (GATES if waiting.pod.spec.schedulingGates else devices.NAME,)
+        return (GATES if waiting.pod.spec.schedulingGates else SchedulingRule.DYNAMIC_RESOURCES,)
     return waiting.refused_by
 
 

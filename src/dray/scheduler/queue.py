@@ -13,11 +13,11 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dray.api.types.core import Pod
-from dray.scheduler.devices import PodClaims
+from dray.scheduler.attempt import Attempt
 
 INITIAL_BACKOFF = 1.0  # seconds, doubled with each failed attempt, as Kubernetes does
 MAX_BACKOFF = 10.0
@@ -40,14 +40,13 @@ class Waiting:
     place: Place = Place.ACTIVE
     attempts: int = 0
     refused_by: frozenset[str] = frozenset()  # plugins whose verdict must change for the pod to fit
-    claims: PodClaims | None = None  # what its last attempt knew of its claims
-    message: str = ""  # the last reason given to the user
+    attempt: Attempt | None = None  # its last attempt, or the one that is not over
     since: float = 0.0  # when it entered its place
     ready: float = 0.0  # when its backoff ends
-    thought: float = 0.0  # seconds that went into an attempt that is not over
     pause: float = 0.0  # how long it is to wait at least
     ticket: int = 0  # tells a current heap entry from an outdated one
     line: Line | None = None  # those who come after it
+    failed_on: frozenset[str] = frozenset()  # nodes where its devices did not become ready
 
     @property
     def key(self) -> str:
@@ -104,23 +103,40 @@ class SchedulingQueue:
 
     def refused(self) -> Iterable[Waiting]:
         """The pods that wait for something to happen: unschedulable or gated."""
-        return itertools.chain(*(group.values() for group in self._refused.values()), self._gated.values())
+        unschedulable = (group.values() for group in self._refused.values())
+        return itertools.chain(*unschedulable, self._gated.values(), filter(_is_late, self._backing_off()))
+
+    def _backing_off(self) -> Iterator[Waiting]:
+        return (waiting for _, ticket, waiting in self._backoff if waiting.ticket == ticket)
 
     def counts(self) -> dict[str, int]:
         """How many pods are in each place, by the names of `scheduler_pending_pods`."""
-        backoff = sum(1 for _, ticket, w in self._backoff if w.ticket == ticket)
-        refused, gated = sum(map(len, self._refused.values())), len(self._gated)
+        backing_off = [*self._backing_off()]
+        late, gated = sum(map(_is_late, backing_off)), len(self._gated)
+        backoff, refused = len(backing_off) - late, late + sum(map(len, self._refused.values()))
         active = sum(1 for _, _, ticket, w in self._active if w.ticket == ticket)
         return {"active": active, "backoff": backoff, "unschedulable": refused, "gated": gated}
 
-    def add(self, pod: Pod, *, gate: str = "") -> Waiting:
-        """Take in a new pod, or the new form of one that is known. `gate` says why it may not be tried yet."""
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._pods.values())
+
+    def copy(self) -> SchedulingQueue:
+        """A queue of its own with the same pods in the same places, for whoever only wants to try something."""
+        twin = SchedulingQueue(self.now)
+        order = sorted(self._pods.values(), key=lambda waiting: waiting.ticket)
+        for waiting in order:
+            twin._pods[waiting.key] = again = replace(waiting, ticket=-1, line=None, place=Place.TRYING)
+            twin._enter(again, waiting.place)
+        return twin
+
+    def add(self, pod: Pod, *, gated: bool = False) -> Waiting:
+        """Take in a new pod, or the new form of one that is known. A `gated` pod may not be tried yet."""
         waiting = self._pods.get(pod.metadata.uid)
         if waiting is None:
             waiting = self._pods[pod.metadata.uid] = Waiting(pod)
-            self._enter(waiting, Place.GATED if gate else Place.ACTIVE)
+            self._enter(waiting, Place.GATED if gated else Place.ACTIVE)
         waiting.pod = pod
-        if gate and waiting.place is not Place.TRYING:
+        if gated and waiting.place is not Place.TRYING:
             self._enter(waiting, Place.GATED)
         elif waiting.place is Place.GATED:
             self._enter(waiting, Place.ACTIVE)
@@ -143,15 +159,19 @@ class SchedulingQueue:
                 return waiting
         return None
 
-    def refuse(self, waiting: Waiting, plugins: Iterable[str], message: str) -> None:
+    def refuse(self, waiting: Waiting, plugins: Iterable[str]) -> None:
         """No node fits for now: wait for an event that changes the verdict of these plugins."""
-        waiting.refused_by, waiting.message = frozenset(plugins), message
+        waiting.refused_by = frozenset(plugins)
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, Place.UNSCHEDULABLE)
 
-    def retry(self, waiting: Waiting, message: str, pause: float = 0.0) -> None:
-        """Something failed that may work next time: try again after a backoff, or a longer pause."""
-        waiting.message, waiting.pause = message, pause
+    def retry(self, waiting: Waiting, pause: float = 0.0, refused_by: Iterable[str] = ()) -> None:
+        """Something failed that may work next time: try again after a backoff, or a longer pause.
+
+        Where plugins refused the pod since they had no more time, it counts as unschedulable; but no event cuts the
+        pause short, or the same long search would start again and again.
+        """
+        waiting.pause, waiting.refused_by = pause, frozenset(refused_by)
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, Place.BACKOFF)
 
@@ -246,3 +266,8 @@ class SchedulingQueue:
             self._refused.setdefault(waiting.refused_by, {})[waiting.key] = waiting
         else:
             self._gated[waiting.key] = waiting
+
+
+def _is_late(waiting: Waiting) -> bool:
+    """Whether a pod that backs off was refused for lack of time."""
+    return bool(waiting.refused_by)

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from dray.api.selectors import term_matches, untolerated
 from dray.api.types.core import Pod
-from dray.scheduler.demand import Candidate
-from dray.scheduler.neighbours import Neighbours, label
-from dray.scheduler.nodes import NodeInfo, Sample
+from dray.verdicts.demand import Candidate
+from dray.verdicts.neighbours import Neighbours, label
+from dray.verdicts.nodes import NodeInfo, Sample
 
 MAX = 100
 

@@ -1,0 +1,81 @@
+"""The sets of nodes that accept a pod, kept up to date for each rule and each *signature*, the part of a pod it looks at.
+
+Only nodes that changed are judged again, so a burst of equal pods judges one node a pod. Left out: the rules themselves
+(`dray.verdicts.node_rules`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import msgspec
+
+from dray.verdicts.demand import Candidate
+from dray.verdicts.node_rules import Judge, NodeRule
+from dray.verdicts.nodes import NodeTable
+
+KEPT_SETS = 512  # sets of nodes that are kept up to date, one for each rule and signature
+
+
+@dataclass(slots=True)
+class _KeptSet:
+    judge: Judge
+    nodes: int = 0
+    seen_objects: int = -1
+    seen_usage: int = -1
+
+
+class KeptSets:
+    """For each rule and signature, the set of nodes that accept; only what changed is judged again."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._sets: OrderedDict[Hashable, _KeptSet] = OrderedDict()
+
+    def accepting(self, rule: NodeRule, pod: Candidate) -> int:
+        name, known = rule.name, pod.signatures
+        key = known[name] if name in known else known.setdefault(name, _key(rule, pod))
+        if key is None:
+            return self._table.everyone
+        kept = self._sets.get(key)
+        if kept is None:
+            kept = self._sets[key] = _KeptSet(rule.judge(pod))
+            if len(self._sets) > KEPT_SETS:
+                self._sets.popitem(last=False)
+        else:
+            self._sets.move_to_end(key)
+        self._catch_up(kept, rule.by_usage)
+        return kept.nodes & self._table.everyone
+
+    def _catch_up(self, kept: _KeptSet, by_usage: bool) -> None:
+        table = self._table
+        objects, usage = table.object_changes, table.usage_changes
+        if kept.seen_objects == objects.end and (not by_usage or kept.seen_usage == usage.end):
+            return
+        changed = objects.since(kept.seen_objects)
+        if by_usage and changed is not None:
+            more = usage.since(kept.seen_usage)
+            changed = None if more is None else changed | more
+        positions = range(len(table.infos)) if changed is None else changed
+        for position in positions:
+            bit = 1 << position
+            info = table.infos[position]
+            if info is not None and kept.judge(info):
+                kept.nodes |= bit
+            else:
+                kept.nodes &= ~bit
+        kept.seen_objects, kept.seen_usage = objects.end, usage.end
+
+
+def _key(rule: NodeRule, pod: Candidate) -> Hashable | None:
+    """A rule and what it looks at. Frozen wire objects may hold dicts; their encoding stands in for them."""
+    signature = rule.signature(pod)
+    if signature is None:
+        return None
+    try:
+        hash(signature)
+    except TypeError:
+        signature = msgspec.json.encode(signature)
+    return rule.name, signature

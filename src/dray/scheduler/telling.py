@@ -1,0 +1,100 @@
+"""Tells pods why they wait, in their condition and in events, and that they wait no more.
+
+The same text is repeated once a minute at the most, and never written after the pod has its node. Left out: why a pod
+waits, which comes as data, and its words (`dray.api.reasons.wording`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from dray.api.binding_conditions import DeviceBinding
+from dray.api.errors import ApiError
+from dray.api.reasons import wording
+from dray.api.reasons.nodes import Unschedulable
+from dray.api.times import timestamp
+from dray.api.types.core import Pod, PodCondition, PodStatus
+from dray.client import Client, change_status, with_conditions
+from dray.client.events import EventRecorder
+from dray.scheduler.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+WHY = 5  # the logging level of reasons, below DEBUG: `-v5`
+REMIND_AFTER = 60.0  # seconds before the same event is written again: a full cluster tries its pods very often
+UNSCHEDULABLE = "Unschedulable"  # the condition's reason
+SCHEDULER_ERROR = "SchedulerError"  # the same, where waiting alone will not help
+
+
+class Teller:
+    """Writes conditions and events of pods."""
+
+    def __init__(self, client: Client, tasks: Tasks, now: Callable[[], float]) -> None:
+        self._client = client
+        self._tasks = tasks
+        self._now = now
+        self._recorder = EventRecorder(client, "default-scheduler")
+        self._writing: dict[str, asyncio.Task[None]] = {}  # pod uid → its condition on the way to the server
+        self._told: dict[str, tuple[str, float]] = {}  # pod uid → what it was told last, and when
+
+    async def run(self) -> None:
+        await self._recorder.run()
+
+    def waits(self, pod: Pod, why: Unschedulable) -> None:
+        """Say why a pod waits."""
+        text = wording.unschedulable(why)
+        log.log(WHY, "pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, text)
+        self._tell(pod, UNSCHEDULABLE if why.wrong is None else SCHEDULER_ERROR, text)
+
+    def not_bound(self, pod: Pod, node: str, error: Exception) -> None:
+        """Say that a pod could not be bound."""
+        self._tell(pod, SCHEDULER_ERROR, wording.not_bound(node, str(error)))
+
+    def not_ready(self, pod: Pod, found: DeviceBinding) -> None:
+        """Say that the devices of a pod did not become ready."""
+        self._tell(pod, SCHEDULER_ERROR, wording.devices_not_ready(found))
+
+    def waits_for_devices(self, pod: Pod, node: str) -> None:
+        """Say that a pod has got its devices, and that they are not ready."""
+        self._recorder.record(pod, "BindingConditionsPending", wording.waits_for_devices(node))
+
+    def bound(self, pod: Pod, node: str) -> None:
+        """Say that a pod has its node."""
+        self.forget(pod.metadata.uid)
+        self._recorder.record(pod, "Scheduled", wording.bound(pod.metadata.namespace, pod.metadata.name, node))
+
+    def forget(self, uid: str) -> None:
+        self._told.pop(uid, None)
+
+    async def finished(self, uid: str) -> None:
+        """Wait until a condition that is on its way is written; else the pod could be told last that it waits."""
+        if (writing := self._writing.get(uid)) is not None:
+            await asyncio.wait([writing])
+
+    def _tell(self, pod: Pod, reason: str, text: str) -> None:
+        uid, now = pod.metadata.uid, self._now()
+        said, when = self._told.get(uid, ("", 0.0))
+        if said == text and now - when < REMIND_AFTER:
+            return
+        self._told[uid] = text, now
+        self._recorder.warning(pod, "FailedScheduling", text)
+        if said != text:
+            task = self._writing[uid] = self._tasks.start(self._write(pod, reason, text, self._writing.get(uid)))
+            task.add_done_callback(lambda done: self._writing.get(uid) is done and self._writing.pop(uid))
+
+    async def _write(self, pod: Pod, reason: str, text: str, earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        told = PodCondition(None, timestamp(time.time()), text, 0, reason, "False", "PodScheduled")
+        try:
+            await change_status(self._client, pod, lambda pod: _with_condition(pod, told))
+        except ApiError as error:
+            log.debug("could not write the condition of %s: %s", pod.metadata.name, error)
+
+
+def _with_condition(pod: Pod, told: PodCondition) -> PodStatus:
+    """The status that tells why a pod waits; a pod that has got its node meanwhile waits no more."""
+    return pod.status if pod.spec.nodeName else with_conditions(pod.status, told)
