@@ -10,13 +10,13 @@ import pytest
 
 from dray.api.errors import NotFound
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.user import ADMIN
 from dray.client import Client, Clock, EventRecorder, InProcess, Object, SharedInformers
-from dray.controllers import Context, Runnable
+from dray.controllers import ControllerContext, Runnable
 from tests import waiting
 from tests.waiting import eventually, within
 
-Start = Callable[..., AbstractAsyncContextManager[Context]]
+Start = Callable[..., AbstractAsyncContextManager[ControllerContext]]
 
 
 @pytest.fixture
@@ -33,15 +33,20 @@ def client(server: Running) -> Client:
 
 @pytest.fixture
 def start(client: Client) -> Start:
-    """Runs controllers, made by the given factories, until the block ends."""
+    """Runs controllers, made by the given factories, until the block ends; `own` is the client that they write with."""
 
     @asynccontextmanager
     async def started(
-        *factories: Callable[[Context], Runnable], clock: Clock | None = None, root_ca: str = ""
-    ) -> AsyncIterator[Context]:
+        *factories: Callable[[ControllerContext], Runnable],
+        clock: Clock | None = None,
+        root_ca: str = "",
+        own: Client | None = None,
+    ) -> AsyncIterator[ControllerContext]:
         informers = SharedInformers(client)
         recorder = EventRecorder(client, "test")
-        context = Context(client, informers, recorder, root_ca=root_ca, **({"clock": clock} if clock else {}))
+        context = ControllerContext(
+            own or client, informers, recorder, root_ca=root_ca, **({"clock": clock} if clock else {})
+        )
         controllers = [factory(context) for factory in factories]
         await informers.start()
         await within(informers.synced())

@@ -16,6 +16,7 @@ from dray.controllers.claims import ClaimController
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.generated import claim_name
 from dray.controllers.quota import QuotaController
+from tests import objects
 from tests.controllers.conftest import Start, exists, gone, quiet
 from tests.waiting import eventually
 
@@ -40,8 +41,7 @@ async def pod(client: Client, name: str = "p", *, node: str = "", **claims: str)
         else {"name": entry, "resourceClaimName": source}
         for entry, source in claims.items()
     ]
-    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": node, "resourceClaims": entries}
-    return await client.create(Pod, {"metadata": {"name": name}, "spec": spec}, namespace="ns")
+    return await client.create(Pod, objects.pod(name, node=node, resourceClaims=entries), namespace="ns")
 
 
 async def allocated(client: Client, name: str, *consumers: Pod, **more: Any) -> None:

@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
+from dray.api.errors import NotFound
 from dray.api.gates import FeatureGates
 from dray.api.types.core import ConfigMap, Namespace, Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess, Object
 from dray.controllers import ControllerManager
 from dray.controllers.garbage import GarbageCollector
 from dray.store import MemoryLog
 from tests.controllers.conftest import Start, exists, gone, quiet
+from tests.objects import pod
 from tests.waiting import eventually, within
 
 
@@ -233,3 +235,26 @@ async def test_after_random_deletions_exactly_the_rightful_remain(client: Client
             return {item.metadata.name for item in page.items} == alive
 
         await eventually(settled)
+
+
+class Unserved(InProcess):
+    """A server without ConfigMaps, whose answer names no object."""
+
+    async def get(self, type_: Any, name: str, namespace: str = "") -> Any:
+        if type_ is ConfigMap:
+            raise NotFound("the server could not find the requested resource")
+        return await super().get(type_, name, namespace)
+
+
+async def test_an_owner_whose_resource_is_not_served_does_not_count_as_gone(
+    server: Running, client: Client, start: Start
+) -> None:
+    own = Unserved(server.api, ADMIN)
+    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "elsewhere", "uid": "x"}]
+    await client.create(Pod, pod("kept", metadata={"ownerReferences": owners}), namespace="ns")
+    async with start(GarbageCollector, own=own):
+        a = await client.create(Pod, pod("a"), namespace="ns")
+        await client.create(Pod, pod("b", metadata={"ownerReferences": [reference(a)]}), namespace="ns")
+        await client.delete(Pod, "a", "ns", grace=0)
+        await gone(client, Pod, "b", "ns")  # it works, and has looked at the other by now
+        assert await exists(client, Pod, "kept", "ns")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import convert
 
 from dray.api.errors import Forbidden
-from dray.api.types.core import ConfigMap, Namespace, NamespaceCondition, Pod, Secret
+from dray.api.types.core import ConfigMap, Namespace, Pod, Secret
 from dray.api.types.resource import ResourceClaimTemplate
 from dray.client import Client
-from dray.controllers.namespaces import NamespaceController, Remaining, merged, told
+from dray.controllers.namespaces import NamespaceController, Remaining, told
 from tests.controllers.conftest import Start, exists, gone
 from tests.waiting import eventually
 
@@ -87,12 +86,3 @@ def test_a_failure_is_told_in_its_own_condition() -> None:
         "ContentDeletionFailed",
         "Failed to delete all resource types: pods: no",
     )
-
-
-def test_the_time_of_a_condition_changes_with_its_status_only() -> None:
-    first = merged((), told(Remaining({"pods": 2}, {}, ())), "then")
-    known = tuple(convert(c, NamespaceCondition) for c in first)
-    second = {c["type"]: c for c in merged(known, told(Remaining({"pods": 1}, {"f": 1}, ())), "now")}
-    assert second["NamespaceContentRemaining"]["lastTransitionTime"] == "then"
-    assert second["NamespaceContentRemaining"]["message"].endswith("pods has 1 resource instances")
-    assert second["NamespaceFinalizersRemaining"]["lastTransitionTime"] == "now"

@@ -11,6 +11,7 @@ from dray.api.types.core import Namespace, Node, Pod, Taint
 from dray.api.types.resource import ResourceSlice
 from dray.client import Client, ManualClock
 from dray.controllers.nodes import OUT_OF_SERVICE, NodeGarbage, must_leave
+from tests import objects
 from tests.controllers.conftest import Start, exists, gone, quiet
 from tests.waiting import eventually
 
@@ -32,11 +33,7 @@ async def node(client: Client, name: str, *, ready: bool = True, taints: tuple[d
 
 
 async def pod(client: Client, name: str, where: str, **spec: Any) -> Pod:
-    tree = {
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": where, **spec},
-    }
-    return await client.create(Pod, tree, namespace="ns")
+    return await client.create(Pod, objects.pod(name, node=where, **spec), namespace="ns")
 
 
 async def resource_slice(client: Client, name: str, where: str) -> None:

@@ -13,7 +13,7 @@ from dray.controllers.ownership import (
     Decision,
     Delete,
     Keep,
-    Owner,
+    OwnerStanding,
     Release,
     RemoveFinalizer,
     SetOwners,
@@ -23,7 +23,7 @@ from dray.controllers.ownership import (
     owners_tree,
 )
 
-SOLID, WAITING, GONE = Owner.SOLID, Owner.WAITING, Owner.GONE
+SOLID, WAITING, GONE = OwnerStanding.SOLID, OwnerStanding.WAITING, OwnerStanding.GONE
 
 
 def ref(uid: str, block: bool | None = None) -> OwnerReference:
@@ -81,7 +81,7 @@ def test_an_owner_that_is_deleted(finalizers: tuple[str, ...], dependents: list[
         ([WAITING], [dependent(True, FOREGROUND, deleting=True)], Unblock((ref("0", False),))),
     ],
 )
-def test_an_object_with_owners(owners: list[Owner], dependents: list[ConfigMap], expected: Decision) -> None:
+def test_an_object_with_owners(owners: list[OwnerStanding], dependents: list[ConfigMap], expected: Decision) -> None:
     meta = ObjectMeta(uid="me", ownerReferences=tuple(ref(str(n), True) for n in range(len(owners))))
     assert decide_owned(meta, owners, dependents) == expected
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from dray.api.types.admissionregistration import ExpressionWarning, TypeChecking, ValidatingAdmissionPolicy
+from dray.api.wire import Tree
 from dray.client import Client
 from dray.controllers.policies import PolicyStatus
 from tests.controllers.conftest import Start
 from tests.waiting import eventually
 
-Tree = dict[str, Any]
 Policy = ValidatingAdmissionPolicy
 DEPLOYMENTS = ("apps", "v1", "deployments")
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from dray.api.podclaims import CLAIM_FINALIZER
-from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
+from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 from dray.controllers.upkeep import Facts, Upkeep, upkeep
 
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
-CLEARED = {"reservedFor": None, "allocation": None, "devices": None}
+CLEARED = ResourceClaimStatus()
 
 
 def claim(*consumers: str, allocated: bool = True, deleting: bool = False, finalizers: tuple[str, ...] = ()) -> Any:
@@ -34,7 +34,7 @@ def test_a_claim_in_use_needs_nothing() -> None:
 
 
 def test_the_reservation_of_a_consumer_that_is_gone_is_removed() -> None:
-    assert upkeep(claim("a", "b"), Facts(gone={"a"})).status == {"reservedFor": [reference("b")]}
+    assert upkeep(claim("a", "b"), Facts(gone={"a"})).status == claim("b").status
 
 
 def test_the_last_reservation_takes_allocation_and_finalizer_along() -> None:
@@ -53,7 +53,7 @@ def test_a_claim_that_its_workload_gave_back_is_deallocated() -> None:
 @pytest.mark.parametrize("deleting", [True, False])
 def test_a_claim_whose_pods_are_not_listed_loses_its_last_reservation_before_its_devices(deleting: bool) -> None:
     done = upkeep(claim("a", deleting=deleting, finalizers=(CLAIM_FINALIZER,)), Facts(gone={"a"}, shared=True))
-    assert done == Upkeep({"reservedFor": None})
+    assert done == Upkeep(claim().status)
     done = upkeep(claim(deleting=deleting, finalizers=(CLAIM_FINALIZER,)), Facts(shared=True, abandoned=True))
     assert done == Upkeep(CLEARED, [])
 
@@ -62,7 +62,7 @@ def test_a_claim_whose_pods_are_not_listed_loses_its_last_reservation_before_its
 def test_devices_are_not_freed_under_a_pod_that_uses_them(facts: Facts) -> None:
     consumers = ("a",) if facts.gone else ()
     status = upkeep(claim(*consumers, deleting=True), facts).status
-    assert status is None or "allocation" not in status
+    assert status is None or status.allocation is not None
 
 
 def test_a_deleted_claim_without_consumers_is_deallocated() -> None:
@@ -90,7 +90,6 @@ def test_a_claim_is_deleted_with_its_pod_once_nobody_else_uses_it() -> None:
 def test_a_missing_reservation_is_added_and_the_claim_opened_to_any_pod() -> None:
     missing = msgspec.convert(reference("w"), ResourceClaimConsumerReference)
     done = upkeep(claim("a"), Facts(missing=(missing,), for_any_pod=True))
-    assert done.status == {
-        "reservedFor": [reference("a"), reference("w")],
-        "allocation": {"reservedForAnyPod": True},
-    }
+    assert done.status is not None
+    assert done.status.reservedFor == claim("a", "w").status.reservedFor
+    assert done.status.allocation == msgspec.convert(ALLOCATION | {"reservedForAnyPod": True}, AllocationResult)

@@ -12,8 +12,8 @@ from dray.api.types.core import Event, Namespace, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.storage import decode
-from dray.apiserver.user import ADMIN
+from dray.apiserver.read.storage import decode
+from dray.apiserver.security.user import ADMIN
 from dray.client import Client, Clock, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler
@@ -140,7 +140,15 @@ class Cluster:
         }
         return await self.client.create(PodGroup, {"metadata": {"name": name}, "spec": spec}, namespace="ns")
 
-    async def pod(self, name: str = "p", group: str = "", seed: bool = True, **claims: str) -> Pod:
+    async def local_devices(self, *nodes: str) -> None:
+        """One device on each of these nodes, in place of those of the network."""
+        await self.client.delete(ResourceSlice, "net")
+        for node in nodes:
+            pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+            spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": [{"name": "d"}]}
+            await self.client.create(ResourceSlice, {"metadata": {"name": node}, "spec": spec})
+
+    async def pod(self, name: str = "p", group: str = "", seed: bool = True, node: str = "", **claims: str) -> Pod:
         """A pod with entries by name: `g:NAME` for an entry of its group, `t:` for a template, else a claim."""
         entries = [{"name": entry, **_source(source)} for entry, source in claims.items()]
         spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": entries}
@@ -148,6 +156,8 @@ class Cluster:
             spec["workloadRef"] = {"name": "w", "podGroupName": group}
         elif group:
             spec["schedulingGroup"] = {"podGroupName": group}
+        if node:
+            spec["nodeSelector"] = {"kubernetes.io/hostname": node}
         return await self.client.create(Pod, {"metadata": {"name": name}, "spec": spec}, namespace="ns")
 
     # What became of it

@@ -11,9 +11,9 @@ from dray.api.types.apps import Deployment
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup, Workload
-from dray.apiserver.user import AUTHENTICATED, User
+from dray.apiserver.security.user import AUTHENTICATED, User
 from dray.client import InProcess, PatchKind
-from tests.workloads.cluster import NONE, Cluster
+from tests.workloads.cluster import GROUPS, NONE, Cluster, without
 
 
 def entry(name: str, **source: str) -> dict[str, str]:
@@ -121,6 +121,19 @@ async def test_new_fields_are_dropped_or_refused_while_the_gates_are_off(idle: C
     assert claim.status.allocation is None or claim.status.allocation.reservedForAnyPod is None
     with pytest.raises(Invalid):
         await idle.pod("p", "g", x="g:claim")
+
+
+async def test_claims_of_composite_templates_are_dropped_while_the_gate_is_off(idle: Cluster) -> None:
+    await idle.serve(without(GROUPS))
+    template = {
+        "name": "t",
+        "schedulingPolicy": {"basic": {}},
+        "resourceClaims": [entry("a", resourceClaimTemplateName="t")],
+    }
+    composite = {"name": "c", "schedulingPolicy": {"basic": {}}, "podGroupTemplates": [template]}
+    tree = {"metadata": {"name": "w"}, "spec": {"compositePodGroupTemplates": [composite]}}
+    made = await idle.client.create(Workload, tree, namespace="ns")
+    assert made.spec.compositePodGroupTemplates[0].podGroupTemplates[0].resourceClaims == ()
 
 
 async def test_a_reference_needs_resource_name_and_uid(idle: Cluster) -> None:

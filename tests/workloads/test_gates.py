@@ -12,11 +12,14 @@ import pytest
 
 from dray.api.errors import Invalid
 from dray.api.gates import FeatureGates
-from dray.api.types.core import ConfigMap, Pod
+from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.wording import say
+from dray.api.types.core import ConfigMap, Namespace, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from tests.controllers.conftest import gone, quiet
-from tests.workloads.cluster import ALL, GROUPS, PARTS, WORKLOADS, Cluster, without
+from tests.saying import words_of
+from tests.workloads.cluster import ALL, CONTROLLERS, GROUPS, NONE, PARTS, WORKLOADS, Cluster, without
 
 
 @dataclass
@@ -241,7 +244,7 @@ async def test_controllers_without_the_gate_keep_references(scene: Scene) -> Non
     await scene.turn("controllers", on=False)
     await scene.pod("q")
     if scene.gate == GROUPS:
-        await scene.cluster.waits("q", "waiting for the one of entry resource")
+        await scene.cluster.waits("q", say(ClaimCode.NOT_CREATED, entry="resource"))
     else:
         await scene.cluster.running("q")
     await scene.stays(scene.consumer)
@@ -270,7 +273,7 @@ async def test_a_node_without_the_gate_refuses_new_pods_and_keeps_running_ones(s
     await scene.turn("nodes", on=False)
     await scene.pod("q")
     await scene.cluster.scheduled("q")
-    await scene.cluster.event("FailedPrepareDynamicResources", "is not allowed to use ResourceClaim", about="q")
+    await scene.cluster.event("FailedPrepareDynamicResources", words_of(ClaimCode.NOT_RESERVED), about="q")
     assert await scene.phase("q") == "Pending"
     assert await scene.phase("p") == "Running"
     await scene.turn("nodes", on=True)
@@ -293,3 +296,85 @@ async def test_a_claim_whose_list_was_changed_to_pods_is_freed_without_the_gate(
     await scene.stays("p")
     await scene.cluster.delete("p")
     await scene.cluster.free(scene.claim)
+
+
+# Pods whose entry is the group's because it is equal, as in v1.37: without the gate, it is their own
+
+
+async def equal_entries(cluster: Cluster) -> str:
+    """A group with a claim, and its name."""
+    await cluster.template()
+    await cluster.group(claim="t:t")
+    await cluster.has(1)
+    return (await cluster.the_claim()).metadata.name
+
+
+async def recorded(cluster: Cluster, pod: str) -> str | None:
+    (status,) = (await cluster.client.get(Pod, pod, "ns")).status.resourceClaimStatuses
+    return status.resourceClaimName
+
+
+async def test_without_the_gate_a_pod_keeps_the_claim_of_its_group(cluster: Cluster) -> None:
+    shared = await equal_entries(cluster)
+    await cluster.pod("p", "g", seed=False, claim="t:t")
+    await cluster.running("p")
+    for part in PARTS:
+        await cluster.restart(part, without(GROUPS))
+    await quiet(0.3)
+    assert [c.metadata.name for c in await cluster.claims()] == [shared]
+    assert await recorded(cluster, "p") == shared
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_a_claim_made_without_the_gate_stays_its_pods_own(cluster: Cluster, started: bool) -> None:
+    shared = await equal_entries(cluster)
+    for part in PARTS:
+        await cluster.restart(part, without(GROUPS))
+    if not started:
+        await cluster.stop("nodes")
+    await cluster.pod("p", "g", seed=False, claim="t:t")
+    await cluster.scheduled("p")
+    if started:
+        await cluster.running("p")
+    own = await recorded(cluster, "p")
+    assert own is not None
+    assert own != shared
+    for part in PARTS:
+        await cluster.restart(part, ALL)
+    await cluster.running("p")
+    await cluster.pod("q", "g", seed=False, claim="t:t")
+    await cluster.running("q")
+    await cluster.reserved("g", name=shared)
+    await cluster.reserved("p", name=own)
+    await cluster.delete("p")
+    await gone(cluster.client, ResourceClaim, own, "ns")
+
+
+async def test_a_pod_that_waits_with_a_claim_of_its_own_gets_that_of_its_group(cluster: Cluster) -> None:
+    shared = await equal_entries(cluster)
+    await cluster.stop("scheduler")
+    for part in ("apiserver", "controllers"):
+        await cluster.restart(part, without(GROUPS))
+    await cluster.pod("p", "g", seed=False, claim="t:t")
+    await cluster.has(2)
+    for part in PARTS:
+        await cluster.restart(part, ALL)
+    await cluster.running("p")
+    assert await recorded(cluster, "p") == shared
+
+
+# Kinds that are not served
+
+
+async def test_a_namespace_with_a_group_can_be_deleted_while_groups_are_not_served() -> None:
+    cluster = Cluster(controllers=f"{CONTROLLERS},namespace")
+    await cluster.open()
+    await cluster.template()
+    await cluster.group(claim="t:t")
+    await cluster.has(1)
+    for part in PARTS:
+        await cluster.restart(part, NONE)
+    await cluster.client.delete(Namespace, "ns")
+    await gone(cluster.client, Namespace, "ns")
+    await gone(cluster.client, PodGroup, "g", "ns")
+    await cluster.close()

@@ -9,11 +9,14 @@ import pytest
 
 from dray.api.errors import Conflict, Forbidden, Invalid
 from dray.api.podclaims import CLAIM_FINALIZER, GROUP_FINALIZER
+from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.wording import say
 from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.api.types.scheduling import PodGroup
+from dray.api.types.scheduling import PodGroup, Workload
 from tests.client.conftest import listening
 from tests.controllers.conftest import exists, gone, quiet
+from tests.saying import words_of
 from tests.waiting import eventually
 from tests.workloads.cluster import Cluster
 
@@ -90,7 +93,7 @@ async def test_a_missing_template_is_told_to_the_group_and_waited_for(cluster: C
 async def test_pods_that_come_before_their_group_wait_for_it(cluster: Cluster) -> None:
     await cluster.template()
     await cluster.pod("p", "g", resource="g:claim")
-    await cluster.waits("p", 'podgroup "g" not found')
+    await cluster.waits("p", say(ClaimCode.GROUP_MISSING, group="g"))
     await cluster.group(claim="t:t")
     await cluster.running("p")
 
@@ -380,7 +383,7 @@ async def test_a_pod_that_asks_for_what_its_group_does_not_have_is_told(cluster:
     await cluster.template()
     await cluster.group("g", claim="t:t")
     await cluster.pod("p", "g", x="g:other")
-    await cluster.waits("p", 'podgroup "g" has no resource claim "other"')
+    await cluster.waits("p", say(ClaimCode.GROUP_LACKS_CLAIM, group="g", subject="other"))
 
 
 async def conditions(cluster: Cluster, name: str) -> list[tuple[str, str, str]]:
@@ -419,12 +422,12 @@ async def test_a_group_says_why_its_pods_have_no_node_and_that_they_had_one(clus
 
     await eventually(lambda: told("False", "Unschedulable"))
     (condition,) = (await cluster.client.get(PodGroup, "g", "ns")).status.conditions
-    assert 'resourceclaim "missing" not found' in condition.message
+    assert say(ClaimCode.NOT_FOUND, claim="missing") in condition.message
     await cluster.pod("q", "g")
     await eventually(lambda: told("True", "Scheduled"))
     await cluster.delete("p", "q")
     await cluster.pod("r", "g", claim="missing")
-    await cluster.waits("r", "not found")
+    await cluster.waits("r", words_of(ClaimCode.NOT_FOUND))
     assert await told("True", "Scheduled")
 
 
@@ -474,6 +477,24 @@ async def test_a_group_of_the_older_version_may_have_more_claims_than_today(idle
     await eventually(recorded)
     await idle.client.delete(PodGroup, "g", "ns")
     await idle.has(0)
+
+
+async def test_a_group_of_the_older_version_has_its_templates_policy_wherever_its_namespace_is_said(
+    idle: Cluster,
+) -> None:
+    template = {"name": "workers", "schedulingPolicy": {"gang": {"minCount": 3}}}
+    workload = {"metadata": {"name": "w"}, "spec": {"podGroupTemplates": [template]}}
+    await idle.client.create(Workload, workload, namespace="ns")
+    tree = {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"workloadRef": {"name": "w"}, "podGroupTemplateRef": {"name": "workers"}},
+    }
+    await created_over_http(idle, "/apis/scheduling.k8s.io/v1alpha1/namespaces/ns/podgroups", tree)
+    gang = (await idle.client.get(PodGroup, "g", "ns")).spec.schedulingPolicy.gang
+    assert gang is not None
+    assert gang.minCount == 3
 
 
 async def test_a_group_of_v1alpha3_is_a_group_like_any_other(cluster: Cluster) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from dray.api.errors import Forbidden
 from dray.api.types.batch import Job
 from dray.api.types.core import ConfigMap, Pod
-from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
+from dray.api.types.rbac import Role, RoleBinding
 from dray.api.types.resource import ResourceClaim
-from dray.apiserver.user import AUTHENTICATED, User
+from dray.apiserver.security.user import AUTHENTICATED, User
 from dray.client import InProcess, ManualClock
 from dray.client.clock import settle
 from dray.controllers.references import References
@@ -107,6 +108,26 @@ async def test_the_claim_is_deallocated_when_the_owner_removes_its_reference(clu
     await cluster.free()
 
 
+@pytest.mark.parametrize("ended", ["before", "after"])
+async def test_a_claim_that_does_not_mention_its_workload_is_deallocated_with_the_last_reference(
+    cluster: Cluster, ended: str
+) -> None:
+    """Whoever takes the last reference away frees the devices, but not under a pod that runs."""
+    await cluster.claim()
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    await list_only(cluster, await workload(cluster))
+    if ended == "before":
+        await cluster.finish("p")
+        await quiet(0.2)
+    await give_back(cluster)
+    if ended == "after":
+        await quiet(0.3)
+        assert (await cluster.read()).status.allocation is not None
+        await cluster.finish("p")
+    await cluster.free()
+
+
 async def test_devices_are_not_freed_under_a_pod_whose_owner_was_too_early(cluster: Cluster) -> None:
     await cluster.claim(reservedFor=await workload(cluster))
     await cluster.pod("p", x="c")
@@ -155,6 +176,24 @@ async def test_a_pod_that_stands_for_a_workload_frees_the_claim_when_it_ends_las
     await cluster.reserved("lead")
     await cluster.finish("lead")
     await cluster.free()
+
+
+async def test_the_scheduler_frees_an_open_claim_that_nobody_uses_where_a_pod_cannot_run(cluster: Cluster) -> None:
+    """Neither waits for the other, but a pod that runs is never left without its devices."""
+    await cluster.local_devices("node-0", "node-1")
+    await cluster.claim(reservedFor=await workload(cluster))
+    await cluster.pod("p", node="node-0", x="c")
+    await cluster.running("p")
+    await give_back(cluster)
+    await cluster.pod("q", node="node-1", x="c")
+    await cluster.waits("q", "node(s)")
+    await quiet(0.3)
+    claim = await cluster.read()
+    assert claim.status.allocation is not None
+    assert claim.status.allocation.nodeSelector is not None
+    await cluster.finish("p")
+    await cluster.running("q")
+    await cluster.reserved("w")
 
 
 @pytest.mark.parametrize("left", ["by its owner", "by an owner that is gone"])
@@ -250,13 +289,13 @@ async def test_the_owner_needs_permission_to_write_the_status(cluster: Cluster, 
     await gone(cluster.client, Pod, "p", "ns")
     resources = ["resourceclaims/status", "resourceclaims/binding"] if allowed else ["resourceclaims"]
     rule = {"apiGroups": ["resource.k8s.io"], "resources": resources, "verbs": ["patch"]}
-    await cluster.client.create(ClusterRole, {"metadata": {"name": "owner"}, "rules": [rule]})
+    await cluster.client.create(Role, {"metadata": {"name": "owner"}, "rules": [rule]}, namespace="ns")
     binding = {
         "metadata": {"name": "owner"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "owner"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "owner"}],
     }
-    await cluster.client.create(ClusterRoleBinding, binding)
+    await cluster.client.create(RoleBinding, binding, namespace="ns")
     owner = InProcess(cluster.server.api, User("owner", groups=(AUTHENTICATED,)))
     patch = {"status": {"reservedFor": None}}
     if allowed:
@@ -265,6 +304,21 @@ async def test_the_owner_needs_permission_to_write_the_status(cluster: Cluster, 
     else:
         with pytest.raises(Forbidden, match="cannot patch resource"):
             await owner.patch(ResourceClaim, "c", patch, "ns", subresource="status")
+
+
+async def test_a_driver_that_does_not_know_the_field_may_replace_the_status(cluster: Cluster) -> None:
+    await cluster.claim(reservedFor=await workload(cluster))
+    await cluster.pod("p", x="c")
+    await cluster.running("p")
+    tree = msgspec.to_builtins(await cluster.read())
+    del tree["status"]["allocation"]["reservedForAnyPod"]
+    (result,) = tree["status"]["allocation"]["devices"]["results"]
+    device = {name: result[name] for name in ("driver", "pool", "device")}
+    tree["status"]["devices"] = [{**device, "networkData": {"interfaceName": "eth0"}}]
+    status = (await cluster.client.update(ResourceClaim, tree, subresource="status")).status
+    assert status.allocation is not None
+    assert status.allocation.reservedForAnyPod
+    assert [d.device for d in status.devices] == [result["device"]]
 
 
 # Looking whether the referenced object is gone

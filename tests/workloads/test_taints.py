@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.resource import DeviceTaintRule
 from dray.client import ManualClock
 from tests.controllers.conftest import gone, quiet
+from tests.saying import words_of
 from tests.waiting import eventually
 from tests.workloads.cluster import DRIVER, Cluster, tolerating
 
@@ -57,7 +59,7 @@ async def test_new_claims_avoid_devices_that_a_rule_taints(cluster: Cluster, eff
     await rule(cluster, effect, driver=DRIVER, pool="net")
     await cluster.claim()
     await cluster.pod("p", x="c")
-    await cluster.waits("p", "cannot allocate all claims")
+    await cluster.waits("p", words_of(NodeCode.CANNOT_ALLOCATE))
     await cluster.client.delete(DeviceTaintRule, "r")
     await cluster.running("p")
 
@@ -93,7 +95,7 @@ async def test_taints_in_slices_keep_new_claims_off(cluster: Cluster) -> None:
     await cluster.publish(1, {"d0": [{"key": "broken", "effect": "NoSchedule"}]})
     await cluster.claim()
     await cluster.pod("p", x="c")
-    await cluster.waits("p", "cannot allocate all claims")
+    await cluster.waits("p", words_of(NodeCode.CANNOT_ALLOCATE))
     await cluster.publish(1)
     await cluster.running("p")
 

@@ -3,8 +3,8 @@
 `ControllerManager(client).run()` runs them; `registry` lists them.
 """
 
-from dray.controllers.context import Context, Runnable
+from dray.controllers.context import ControllerContext, Runnable
 from dray.controllers.manager import ControllerManager
 from dray.controllers.registry import CONTROLLERS
 
-__all__ = ["CONTROLLERS", "Context", "ControllerManager", "Runnable"]
+__all__ = ["CONTROLLERS", "ControllerContext", "ControllerManager", "Runnable"]

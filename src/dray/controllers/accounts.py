@@ -12,7 +12,7 @@ from typing import Any
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.api.types.core import ConfigMap, Namespace, ServiceAccount
 from dray.client import Controller, Deltas
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 
 DEFAULT_ACCOUNT = "default"
 ROOT_CA = "kube-root-ca.crt"
@@ -22,7 +22,7 @@ _DESCRIPTION = "Contains the certificate that pods trust to reach the API server
 class _Furnishing:
     """Has each namespace furnished when it appears, and again when asked to."""
 
-    def __init__(self, context: Context, name: str, furnish: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, context: ControllerContext, name: str, furnish: Callable[[str], Awaitable[None]]) -> None:
         self._client = context.client
         self._furnish = furnish
         self._namespaces = context.informers.informer(Namespace)
@@ -58,7 +58,7 @@ class _Furnishing:
 class ServiceAccounts:
     """The account that pods use when they name none."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._furnishing = _Furnishing(context, "serviceaccount", self._furnish)
         self._accounts = context.informers.informer(ServiceAccount)
@@ -80,7 +80,7 @@ class ServiceAccounts:
 class RootCertificates:
     """The certificate by which pods recognise the API server."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._data = {"ca.crt": context.root_ca} if context.root_ca else {}
         self._furnishing = _Furnishing(context, "root-ca-certificate-publisher", self._furnish)

@@ -4,7 +4,7 @@ Four kinds of keys: a pod or a group, for which claims are made and recorded, a 
 a claim that was left: it has devices and lists nobody, and a pod gave its reservation back or has ended. That such a
 claim was used is what its state does not tell; an allocation that nobody has used yet is not ours to free. Nothing else
 is remembered between runs: the name of a generated claim follows from its owner (`generated`), and what a claim needs is
-decided (`upkeep`) from what is there (`inquiry`). Left out: keeping groups alive (`groups`), and taking away the
+decided (`upkeep`) from what is there (`claim_facts`). Left out: keeping groups alive (`groups`), and taking away the
 reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
 """
 
@@ -13,20 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import starmap
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from dray.api import podclaims
+from dray.api.claim_access import Knowledge, Purpose, claim_problem
+from dray.api.claim_lifecycle import IDLE, has_devices, state_of
 from dray.api.errors import NotFound
-from dray.api.podclaims import Sharing
-from dray.api.selectors.nodes import node_selector_matches
+from dray.api.podclaims import Sharing, Use
 from dray.api.types.core import Node, Pod, PodResourceClaim, PodResourceClaimStatus, PodStatus
-from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup, PodGroupResourceClaimStatus, PodGroupStatus
-from dray.client import Controller, Deltas, Informer
+from dray.client import Controller, Deltas, Informer, change_status
 from dray.client.consumers import Consumers
-from dray.controllers.context import Context
-from dray.controllers.inquiry import Inquiry
-from dray.controllers.metrics import ALLOCATED_CLAIMS, CLAIMS
+from dray.controllers.claim_facts import ClaimFacts
+from dray.controllers.context import ControllerContext
+from dray.controllers.metrics import claims_changed
 from dray.controllers.nodes import BY_NODE, node_named
 from dray.controllers.references import BY_CONSUMER, CHECK_SECONDS, consumers_named
 from dray.controllers.templates import ClaimMaker
@@ -38,7 +41,7 @@ BY_TEMPLATE = "by template"
 Kind = Literal["pod", "group", "claim", "left"]
 
 
-class Key(NamedTuple):
+class ClaimKey(NamedTuple):
     kind: Kind
     namespace: str
     name: str
@@ -47,13 +50,14 @@ class Key(NamedTuple):
 class ClaimController:
     """Keeps claims in step with the pods and groups that use them."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._client = context.client
-        self._sharing = Sharing.of(context.gates)
-        self._consumers = Consumers(informers, groups=self._sharing.groups)
-        self._inquiry = Inquiry(context, self._consumers, self._sharing)
-        self._controller: Controller[Key] = Controller(
+        self._known = Knowledge(Sharing.of(context.gates), labels_of=self._labels_of)
+        sharing = self._known.sharing
+        self._consumers = Consumers(informers, groups=sharing.groups)
+        self._claim_facts = ClaimFacts(context, self._consumers, sharing)
+        self._controller: Controller[ClaimKey] = Controller(
             "resource_claim", self._reconcile, workers=WORKERS, clock=context.clock
         )
         self._pods = informers.informer(Pod)
@@ -65,7 +69,7 @@ class ClaimController:
         self._pods.add_index(BY_NODE, node_named)
         self._claims.add_index(BY_CONSUMER, consumers_named)
         self._groups: Informer[PodGroup] | None = None
-        if self._sharing.groups:
+        if sharing.groups:
             self._groups = informers.informer(PodGroup)
             self._groups.add_index(BY_TEMPLATE, _templates_used)
             self._groups.add_handler(self._on_groups)
@@ -131,21 +135,29 @@ class ClaimController:
                 self._add_members(group.metadata.namespace, group.metadata.name)
 
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
-        CLAIMS.inc(sum((new is not None) - (old is not None) for old, new in deltas))
-        ALLOCATED_CLAIMS.inc(sum(_is_allocated(new) - _is_allocated(old) for old, new in deltas))
+        claims_changed(deltas)
         for old, new in deltas:
             claim = new or old
             assert claim is not None
-            if new is not None and _was_left(old, new):
+            if new is not None and self._was_left(old, new):
                 self._add("left", new)
-            elif new is not None and _claim_matters(old, new) and not self._inquiry.is_in_order(new):
+            elif new is not None and _claim_matters(old, new) and not self._claim_facts.is_in_order(new):
                 self._add("claim", new)
             if new is None or (old is None and podclaims.made_for(new, "Pod") is None):
                 # Somebody has lost it, or may wait for it; a pod that it was made for is told by whoever made it.
                 self._tell_owner(claim)
-            elif _is_allocated(new) and (not _is_allocated(old) or _lost_reservations(old, new)):
+            elif has_devices(new) and (not has_devices(old) or _lost_reservations(old, new)):
                 # There is an allocation now to reserve, or a failed binding took a reservation back.
                 self._add_unreserved(self._consumers.of(claim.metadata.namespace, claim.metadata.name))
+
+    def _was_left(self, old: ResourceClaim | None, new: ResourceClaim) -> bool:
+        """Whether the last reservations were taken away and the devices left, as a failed binding or a person does.
+
+        A reservation that is not ours to judge may stand for pods that nobody here can see.
+        """
+        before = old.status.reservedFor if old is not None else ()
+        is_ours = all(podclaims.is_pod(r) or self._claim_facts.is_judged(r) for r in before)
+        return bool(before) and is_ours and _is_idle(new)
 
     def _tell_owner(self, claim: ResourceClaim) -> None:
         namespace = claim.metadata.namespace
@@ -153,7 +165,7 @@ class ClaimController:
             self._add("pod", pod)
         group = podclaims.made_for(claim, "PodGroup")
         if group is not None and self._groups is not None:
-            self._controller.queue.add(Key("group", namespace, group.name))
+            self._controller.queue.add(ClaimKey("group", namespace, group.name))
             self._add_members(namespace, group.name)
 
     def _on_templates(self, deltas: Deltas[ResourceClaimTemplate]) -> None:
@@ -166,7 +178,7 @@ class ClaimController:
                     self._add("group", group)
 
     def _add(self, kind: Kind, obj: Pod | PodGroup | ResourceClaim) -> None:
-        self._controller.queue.add(Key(kind, obj.metadata.namespace, obj.metadata.name))
+        self._controller.queue.add(ClaimKey(kind, obj.metadata.namespace, obj.metadata.name))
 
     def _add_unreserved(self, pods: Iterable[Pod]) -> None:
         """Look at the pods that have a node, but not all of their reservations."""
@@ -183,7 +195,7 @@ class ClaimController:
         for claim in claims:
             self._add("claim", claim)
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def _reconcile(self, key: ClaimKey) -> float | None:
         if key.kind == "pod":
             pod = self._pods.get(key.namespace, key.name)
             if pod is not None:
@@ -220,7 +232,7 @@ class ClaimController:
         if podclaims.is_finished(pod) or pod.metadata.deletionTimestamp is not None:
             return
         group = self._consumers.group_of(pod)
-        if group is None and self._sharing.groups and podclaims.group_name(pod):
+        if group is None and self._known.sharing.groups and podclaims.group_name(pod):
             return  # without the group nobody can say whose its entries are
         made: dict[str, str] = {}
         for entry in pod.spec.resourceClaims:
@@ -243,70 +255,72 @@ class ClaimController:
             if pod.spec.nodeName and use.claim:
                 return ""  # it was placed with what it has
             name = self._maker.made(group, shared.name)
+        elif self._is_made_for_its_group(pod, use):
+            return ""  # from a time when groups meant something
         else:
             name = await self._maker.ensure(pod, entry.name, source.resourceClaimTemplateName)
         return name if name != use.claim else ""
 
+    def _is_made_for_its_group(self, pod: Pod, use: Use) -> bool:
+        """Whether groups mean nothing here, and the recorded claim was made for the pod's group nevertheless."""
+        claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
+        if claim is None or self._known.sharing.groups:
+            return False
+        return podclaims.is_made_for_group(claim, podclaims.group_name(pod))
+
     async def _record(self, owner: Pod | PodGroup, made: dict[str, str]) -> None:
-        recorded = {status.name: status.resourceClaimName for status in owner.status.resourceClaimStatuses}
-        names, meta = {**recorded, **made}, owner.metadata
-        status: PodStatus | PodGroupStatus
-        if isinstance(owner, Pod):
-            status = PodStatus(resourceClaimStatuses=tuple(starmap(PodResourceClaimStatus, names.items())))
-        else:
-            status = PodGroupStatus(resourceClaimStatuses=tuple(starmap(PodGroupResourceClaimStatus, names.items())))
-        patch: dict[str, Any] = {"metadata": {"uid": meta.uid}, "status": status}
         with suppress(NotFound):  # gone meanwhile
-            await self._client.patch(type(owner), meta.name, patch, meta.namespace, subresource="status")
+            await change_status(self._client, owner, lambda owner: _with_claims(owner, made))
 
     async def _reserve_placed(self, pod: Pod, group: PodGroup | None) -> None:
         """A pod that got its node without the scheduler still needs its reservations, where that is possible."""
         for use in podclaims.uses_of(pod, group):
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
-            if claim is None or claim.status.allocation is None or claim.metadata.deletionTimestamp is not None:
-                continue
-            if podclaims.is_open(claim, self._sharing):
+            if claim is None or claim_problem(Purpose.RESERVE, pod, use, claim, group, self._known) is not None:
+                continue  # it cannot start there, or not yet
+            if podclaims.is_open(claim, self._known.sharing):
                 continue  # it has a node, which keeps the devices from being freed
-            if not self._is_within_reach(claim.status.allocation, pod.spec.nodeName):
-                continue  # it can never start there
-            through = group if use.by_group else None
-            if use.generated and not podclaims.is_controlled_by(claim, (through or pod).metadata.uid):
-                continue
-            if any(not podclaims.is_pod(r) and not self._inquiry.is_judged(r) for r in claim.status.reservedFor):
+            if any(not podclaims.is_pod(r) and not self._claim_facts.is_judged(r) for r in claim.status.reservedFor):
                 continue  # its pods are covered in a way that is turned off, and there may be thousands
-            consumer = podclaims.consumer_to_add(claim, pod, through, self._sharing)
+            is_own = podclaims.is_controlled_by(claim, pod.metadata.uid)  # made while groups meant nothing
+            through = group if use.by_group and not is_own else None
+            consumer = podclaims.consumer_to_add(claim, pod, through, self._known.sharing)
             if consumer is not None:
-                reservations = (*claim.status.reservedFor, consumer)
-                await self._patch_status(claim, ResourceClaimStatus(reservedFor=reservations))
+                reserved = replace(claim.status, reservedFor=(*claim.status.reservedFor, consumer))
+                await self._client.patch_status(claim, reserved)
 
-    def _is_within_reach(self, allocation: AllocationResult, name: str) -> bool:
-        """Whether a node of this name can use what was allocated."""
+    def _labels_of(self, name: str) -> dict[str, str]:
         node = self._nodes.get("", name)
-        labels = node.metadata.labels if node is not None else {}
-        return allocation.nodeSelector is None or node_selector_matches(allocation.nodeSelector, labels, name)
+        return node.metadata.labels if node is not None else {}
 
     # -- claims
 
     async def _claim(self, claim: ResourceClaim, *, left: bool) -> float | None:
-        facts = await self._inquiry.facts(claim, left=left)
+        facts = await self._claim_facts.facts(claim, left=left)
         await self._carry_out(claim, upkeep(claim, facts))
         kept = [r for r in claim.status.reservedFor if r.uid not in facts.gone]
-        return CHECK_SECONDS if any(self._inquiry.is_judged(r) for r in kept) else None
+        return CHECK_SECONDS if any(self._claim_facts.is_judged(r) for r in kept) else None
 
     async def _carry_out(self, claim: ResourceClaim, todo: Upkeep) -> None:
         name, namespace = claim.metadata.name, claim.metadata.namespace
         if todo.status is not None:
-            claim = await self._patch_status(claim, todo.status)
+            claim = await self._client.patch_status(claim, todo.status)
         if todo.finalizers is not None:
-            patch = {"metadata": {"resourceVersion": claim.metadata.resourceVersion, "finalizers": todo.finalizers}}
-            await self._client.patch(ResourceClaim, name, patch, namespace)
+            meta = claim.metadata
+            said = {"uid": meta.uid, "resourceVersion": meta.resourceVersion, "finalizers": todo.finalizers}
+            claim = await self._client.patch(ResourceClaim, name, {"metadata": said}, namespace)
         if todo.delete and claim.metadata.deletionTimestamp is None:
-            await self._client.delete(ResourceClaim, name, namespace, uid=claim.metadata.uid)
+            await self._client.delete(
+                ResourceClaim, name, namespace, uid=claim.metadata.uid, resource_version=claim.metadata.resourceVersion
+            )
 
-    async def _patch_status(self, claim: ResourceClaim, status: ResourceClaimStatus | dict[str, Any]) -> ResourceClaim:
-        meta = claim.metadata
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion}, "status": status}
-        return await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource="status")
+
+def _with_claims(owner: Pod | PodGroup, made: dict[str, str]) -> PodStatus | PodGroupStatus:
+    """The status that names the claims which were made, beside those that it names already."""
+    names = {status.name: status.resourceClaimName for status in owner.status.resourceClaimStatuses} | made
+    if isinstance(owner, Pod):
+        return replace(owner.status, resourceClaimStatuses=tuple(starmap(PodResourceClaimStatus, names.items())))
+    return replace(owner.status, resourceClaimStatuses=tuple(starmap(PodGroupResourceClaimStatus, names.items())))
 
 
 def _claim_matters(old: ResourceClaim | None, new: ResourceClaim) -> bool:
@@ -320,12 +334,6 @@ def _lost_reservations(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     return old is not None and len(new.status.reservedFor) < len(old.status.reservedFor)
 
 
-def _was_left(old: ResourceClaim | None, new: ResourceClaim) -> bool:
-    """Whether the last pods gave their reservations back and left the devices, as a failed binding does."""
-    before = old.status.reservedFor if old is not None else ()
-    return bool(before) and all(map(podclaims.is_pod, before)) and _is_idle(new)
-
-
 def _templates_used(obj: Pod | PodGroup) -> list[str]:
     return [
         f"{obj.metadata.namespace}/{entry.resourceClaimTemplateName}"
@@ -334,10 +342,6 @@ def _templates_used(obj: Pod | PodGroup) -> list[str]:
     ]
 
 
-def _is_allocated(claim: ResourceClaim | None) -> bool:
-    return claim is not None and claim.status.allocation is not None
-
-
 def _is_idle(claim: ResourceClaim) -> bool:
     """Whether a claim has devices, but lists nobody."""
-    return _is_allocated(claim) and not claim.status.reservedFor
+    return state_of(claim) in IDLE

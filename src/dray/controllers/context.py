@@ -14,7 +14,7 @@ from dray.client import Client, Clock, EventRecorder, SharedInformers, SystemClo
 
 
 @dataclass(frozen=True)
-class Context:
+class ControllerContext:
     """The surroundings of the controllers of one process."""
 
     client: Client
@@ -23,6 +23,7 @@ class Context:
     gates: FeatureGates = field(default_factory=FeatureGates)
     clock: Clock = field(default_factory=SystemClock)
     root_ca: str = ""  # PEM of the authority that pods should trust; empty: none is published
+    volumes: str = ""  # the directory below which volumes are made; empty: none are
     accounts: Callable[[str], Client] | None = None  # clients of their own for controllers that want one, by account
 
     def client_for(self, account: str) -> Client:
@@ -36,4 +37,4 @@ class Runnable(Protocol):
     async def run(self) -> None: ...
 
 
-Factory = Callable[[Context], Runnable]
+Factory = Callable[[ControllerContext], Runnable]

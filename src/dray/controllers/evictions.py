@@ -1,19 +1,20 @@
-"""How far evictions have come, for the status of the rules that caused them. Counts of this process, pure state."""
+"""How far evictions have come, for the status of the rules that caused them. EvictionCounts of this process, pure state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dray.api.types.core import Pod
+from dray.api.types.meta import Condition
 from dray.api.types.resource import DeviceTaintRule
-from dray.controllers.doom import NO_EXECUTE
+from dray.controllers.eviction_time import NO_EXECUTE
 
 CONDITION = "EvictionInProgress"
 NO_EFFECT = "None"
 
 
-class Counts(NamedTuple):
+class EvictionCounts(NamedTuple):
     """Pods that must still leave, the namespaces they are in, and pods that were evicted."""
 
     left: int
@@ -65,36 +66,28 @@ class Evictions:
         for uid in self._left.pop(rule, {}):
             self._waiting[uid] -= {rule}
 
-    def counts(self, rule: str) -> Counts:
+    def counts(self, rule: str) -> EvictionCounts:
         left = self._left.get(rule, {})
-        return Counts(len(left), len(set(left.values())), self._evicted.get(rule, 0))
+        return EvictionCounts(len(left), len(set(left.values())), self._evicted.get(rule, 0))
 
-    def counted(self, pods: Iterable[Pod], rule: str) -> Counts:
+    def counted(self, pods: Iterable[Pod], rule: str) -> EvictionCounts:
         """Pods that would have to leave, beside those that had to."""
         found = {pod.metadata.uid: pod.metadata.namespace for pod in pods}
-        return Counts(len(found), len(set(found.values())), self._evicted.get(rule, 0))
+        return EvictionCounts(len(found), len(set(found.values())), self._evicted.get(rule, 0))
 
 
-def condition(rule: DeviceTaintRule, counts: Counts, reach: Reach, now: str) -> dict[str, Any] | None:
+def condition(rule: DeviceTaintRule, counts: EvictionCounts, reach: Reach, now: str) -> Condition | None:
     """What a rule should say about evictions, in Kubernetes' words; None when it says so already."""
     state, reason, message = _verdict(rule.spec.taint.effect, counts, reach)
     if counts.evicted:
         message = f"{message} {_number(counts.evicted, 'pod')} evicted since starting the controller.".lstrip()
     known = next((c for c in rule.status.conditions if c.type == CONDITION), None)
-    told = state, reason, message, rule.metadata.generation
-    if known is not None and (known.status, known.reason, known.message, known.observedGeneration) == told:
-        return None
-    return {
-        "type": CONDITION,
-        "status": state,
-        "reason": reason,
-        "message": message,
-        "observedGeneration": rule.metadata.generation,
-        "lastTransitionTime": known.lastTransitionTime if known is not None and known.status == state else now,
-    }
+    since = known.lastTransitionTime if known is not None and known.status == state else now
+    told = Condition(since, message, rule.metadata.generation, reason, state, CONDITION)
+    return None if told == known else told
 
 
-def _verdict(effect: str, counts: Counts, reach: Reach) -> tuple[str, str, str]:
+def _verdict(effect: str, counts: EvictionCounts, reach: Reach) -> tuple[str, str, str]:
     """Status, reason and message, without the pods that are gone already."""
     where = "1 namespace" if counts.namespaces == 1 else f"{counts.namespaces} different namespaces"
     if effect == NO_EFFECT:

@@ -2,29 +2,31 @@
 
 Informers of all resources give the facts, with an index of dependents by owner; `ownership` decides. An owner that the
 copies do not have is looked up at the server before anything is deleted on its account, and every write names the state
-that it was decided on, so that a decision from old facts fails and is made again. Left out: kinds that are not in the
-resource table; their dependents are left alone.
+that it was decided on, so that a decision from old facts fails and is made again. Custom resources are followed while
+they are defined. Left out: kinds that this server does not have; their dependents are left alone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dray.api.errors import NotFound
-from dray.api.resources import BY_KIND, RESOURCES, Resource
+from dray.api.resources import BY_KIND, BY_TYPE, RESOURCES, Resource
 from dray.api.types.meta import ObjectMeta, OwnerReference
-from dray.client import Controller, Deltas, Informer, Object, Tree, resource_of, type_of
-from dray.controllers.context import Context
+from dray.client import Controller, Deltas, Informer, Object, Tree, type_of
+from dray.controllers.context import ControllerContext
+from dray.controllers.custom import CustomResources
 from dray.controllers.ownership import (
     FOREGROUND,
     ORPHAN,
     AwaitDependents,
     Decision,
     Delete,
-    Owner,
+    OwnerStanding,
     Release,
     RemoveFinalizer,
     SetOwners,
@@ -41,7 +43,7 @@ WORKERS = 20  # as Kubernetes: most of the time they wait for the server
 BY_OWNER = "owner uid"
 
 
-class Item(NamedTuple):
+class Dependent(NamedTuple):
     """One object, this very one."""
 
     resource: Resource
@@ -58,9 +60,9 @@ def collected() -> tuple[Resource, ...]:
 class GarbageCollector:
     """Acts on owner references."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._controller: Controller[Item] = Controller(
+        self._controller: Controller[Dependent] = Controller(
             "garbage_collector", self._reconcile, workers=WORKERS, clock=context.clock
         )
         self._informers: dict[Resource, Informer[Any]] = {}
@@ -70,9 +72,38 @@ class GarbageCollector:
             self._informers[resource] = informer
         for resource, informer in self._informers.items():
             informer.add_handler(partial(self._changed, resource))
+        self._clock = context.clock
+        self._following: dict[Resource, asyncio.Task[None]] = {}  # custom resources come and go
+        self._custom = CustomResources(context, self._custom_changed)
 
     async def run(self) -> None:
-        await self._controller.run()
+        try:
+            await self._controller.run()
+        finally:
+            for task in self._following.values():
+                task.cancel()
+
+    def _custom_changed(self, old: Resource | None, new: Resource | None) -> None:
+        """Follow the objects of custom resources that are served, and no others."""
+        if old is not None and (task := self._following.pop(old, None)) is not None:
+            task.cancel()
+            self._informers.pop(old, None)
+        if new is not None:
+            informer: Informer[Any] = Informer(self._client, type_of(new), clock=self._clock)
+            informer.add_index(BY_OWNER, _owner_uids)
+            informer.add_handler(partial(self._changed, new))
+            self._informers[new] = informer
+            self._following[new] = asyncio.create_task(informer.run(), name=f"informer {new.qualified}")
+
+    def _resource(self, obj: Object) -> Resource:
+        """The resource of an object that came from a copy."""
+        known = BY_TYPE.get(cast(Any, type(obj)))
+        if known is not None:
+            return known
+        found = self._custom.by_kind(obj.apiVersion.rpartition("/")[0], obj.kind)
+        if found is None:
+            raise NotFound(f"{obj.apiVersion} {obj.kind} is not served any more")
+        return found
 
     # What makes us look
 
@@ -81,7 +112,7 @@ class GarbageCollector:
             old, new = delta
             if new is None:
                 for dependent in self._dependents(delta.object.metadata.uid):
-                    self._look(resource_of(type(dependent)), dependent.metadata)
+                    self._look(self._resource(dependent), dependent.metadata)
             elif _asks_for_us(new.metadata) or self._suspicious(old, new):
                 self._look(resource, new.metadata)
             if old is not None and old.metadata.ownerReferences:
@@ -92,7 +123,7 @@ class GarbageCollector:
         references = new.metadata.ownerReferences
         if not references or (old is not None and old.metadata.ownerReferences == references):
             return False
-        return any(self._known(new.metadata, ref) is not Owner.SOLID for ref in references)
+        return any(self._known(new.metadata, ref) is not OwnerStanding.SOLID for ref in references)
 
     def _tell_waiting_owners(self, old: Any, new: Any) -> None:
         """A dependent is gone or holds its owner no longer: the owner may wait for nothing else."""
@@ -101,10 +132,10 @@ class GarbageCollector:
         for ref in old.metadata.ownerReferences:
             owner = self._cached(old.metadata, ref)
             if owner is not None and is_deleting(owner.metadata, FOREGROUND):
-                self._look(resource_of(type(owner)), owner.metadata)
+                self._look(self._resource(owner), owner.metadata)
 
     def _look(self, resource: Resource, meta: ObjectMeta) -> None:
-        self._controller.queue.add(Item(resource, meta.namespace, meta.name, meta.uid))
+        self._controller.queue.add(Dependent(resource, meta.namespace, meta.name, meta.uid))
 
     # Facts
 
@@ -114,36 +145,37 @@ class GarbageCollector:
 
     def _cached(self, meta: ObjectMeta, ref: OwnerReference) -> Object | None:
         """The owner as the copies know it."""
-        resource = _owner_resource(meta, ref)
+        resource = self._owner_resource(meta, ref)
         if resource is None:
             return None
         owner: Object | None = self._informers[resource].get(meta.namespace if resource.namespaced else "", ref.name)
         return owner if owner is not None and owner.metadata.uid == ref.uid else None
 
-    def _known(self, meta: ObjectMeta, ref: OwnerReference) -> Owner:
+    def _known(self, meta: ObjectMeta, ref: OwnerReference) -> OwnerStanding:
         """How a reference stands by the copies alone."""
-        if _owner_resource(meta, ref) is None:
-            return Owner.SOLID
+        if self._owner_resource(meta, ref) is None:
+            return OwnerStanding.SOLID
         owner = self._cached(meta, ref)
-        return Owner.GONE if owner is None else _standing(owner)
+        return OwnerStanding.GONE if owner is None else _standing(owner)
 
-    async def _standing(self, meta: ObjectMeta, ref: OwnerReference) -> Owner:
+    async def _standing(self, meta: ObjectMeta, ref: OwnerReference) -> OwnerStanding:
         """How a reference stands; the server is asked before an owner counts as gone."""
         known = self._known(meta, ref)
-        resource = _owner_resource(meta, ref)
-        if known is not Owner.GONE or resource is None:
+        resource = self._owner_resource(meta, ref)
+        if known is not OwnerStanding.GONE or resource is None:
             return known
         try:
             owner = await self._client.get(type_of(resource), ref.name, meta.namespace)
         except NotFound as error:
             # Without a name in the answer the whole resource is missing, which says nothing about the owner.
-            return Owner.GONE if error.details.get("name") else Owner.SOLID
-        return _standing(owner) if owner.metadata.uid == ref.uid else Owner.GONE
+            return OwnerStanding.GONE if error.details.get("name") else OwnerStanding.SOLID
+        return _standing(owner) if owner.metadata.uid == ref.uid else OwnerStanding.GONE
 
     # Acting
 
-    async def _reconcile(self, item: Item) -> None:
-        obj = self._informers[item.resource].get(item.namespace, item.name)
+    async def _reconcile(self, item: Dependent) -> None:
+        informer = self._informers.get(item.resource)
+        obj = informer.get(item.namespace, item.name) if informer is not None else None
         if obj is None or obj.metadata.uid != item.uid:
             return
         meta, dependents = obj.metadata, self._dependents(item.uid)
@@ -170,12 +202,12 @@ class GarbageCollector:
                 await self._remove_finalizer(obj, ORPHAN)
             case AwaitDependents(dependents):
                 for dependent in dependents:
-                    self._look(resource_of(type(dependent)), dependent.metadata)
+                    self._look(self._resource(dependent), dependent.metadata)
 
     async def _delete(self, obj: Any, propagation: str) -> None:
         meta = obj.metadata
         await self._client.delete(
-            type(obj),
+            type_of(self._resource(obj)),
             meta.name,
             meta.namespace,
             uid=meta.uid,
@@ -194,7 +226,19 @@ class GarbageCollector:
     async def _patch(self, obj: Any, metadata: Tree) -> None:
         meta = obj.metadata
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion, **metadata}}
-        await self._client.patch(type(obj), meta.name, patch, meta.namespace)
+        await self._client.patch(type_of(self._resource(obj)), meta.name, patch, meta.namespace)
+
+    def _owner_resource(self, meta: ObjectMeta, ref: OwnerReference) -> Resource | None:
+        """The resource of an owner; None if the reference cannot be judged.
+
+        That is so for kinds that are not collected, and where a cluster-wide object names an owner that lives in a
+        namespace: nobody can say which one is meant.
+        """
+        group = ref.apiVersion.rpartition("/")[0]
+        resource = BY_KIND.get((group, ref.kind)) or self._custom.by_kind(group, ref.kind)
+        if resource is None or resource not in self._informers or (resource.namespaced and not meta.namespace):
+            return None
+        return resource
 
 
 def _owner_uids(obj: Object) -> list[str]:
@@ -205,21 +249,5 @@ def _asks_for_us(meta: ObjectMeta) -> bool:
     return is_deleting(meta, FOREGROUND) or is_deleting(meta, ORPHAN)
 
 
-def _standing(owner: Object) -> Owner:
-    return Owner.WAITING if is_deleting(owner.metadata, FOREGROUND) else Owner.SOLID
-
-
-def _owner_resource(meta: ObjectMeta, ref: OwnerReference) -> Resource | None:
-    """The resource of an owner; None if the reference cannot be judged.
-
-    That is so for kinds that are not collected, and where a cluster-wide object names an owner that lives in a
-    namespace: nobody can say which one is meant.
-    """
-    group = ref.apiVersion.rpartition("/")[0]
-    resource = BY_KIND.get((group, ref.kind))
-    if resource is None or resource not in _COLLECTED or (resource.namespaced and not meta.namespace):
-        return None
-    return resource
-
-
-_COLLECTED = frozenset(collected())
+def _standing(owner: Object) -> OwnerStanding:
+    return OwnerStanding.WAITING if is_deleting(owner.metadata, FOREGROUND) else OwnerStanding.SOLID

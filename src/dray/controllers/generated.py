@@ -9,13 +9,13 @@ from __future__ import annotations
 from zlib import crc32
 
 from dray.api import podclaims
+from dray.api.names import GENERATED_ALPHABET
 from dray.api.types.core import Pod
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.controllers.ownership import control_by
 
-ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes, as generated names are everywhere
 SUFFIX = 5
 NAME_LIMIT = 63  # what a label's value takes, and what the server leaves of a generated name
 
@@ -24,8 +24,8 @@ def claim_name(owner: Pod | PodGroup, entry: str) -> str:
     """`<owner>-<entry>-xxxxx`, always the same for the same owner and entry."""
     number, suffix = crc32(f"{owner.metadata.uid}/{entry}".encode()), ""
     for _ in range(SUFFIX):
-        number, digit = divmod(number, len(ALPHABET))
-        suffix += ALPHABET[digit]
+        number, digit = divmod(number, len(GENERATED_ALPHABET))
+        suffix += GENERATED_ALPHABET[digit]
     return prefix_of(owner.metadata.name, entry) + suffix
 
 

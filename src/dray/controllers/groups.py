@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any
 
 from dray.api import podclaims
 from dray.api.errors import NotFound
 from dray.api.podclaims import GROUP_FINALIZER
+from dray.api.times import timestamp
 from dray.api.types.core import Pod
+from dray.api.types.meta import Condition
 from dray.api.types.scheduling import PodGroup
-from dray.client import Controller, Deltas, Key, PatchKind, key_of
-from dray.client.clock import timestamp
+from dray.client import Controller, Deltas, Key, key_of, with_conditions
 from dray.client.consumers import Consumers
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 
 WORKERS = 8
 GANG_CONDITION = "GangScheduling"
@@ -34,7 +34,7 @@ _NAMED = 3  # pods that an event names; a group may have thousands
 class GroupController:
     """Protects groups and explains their policy."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._clock = context.clock
         self._recorder = context.recorder
@@ -87,7 +87,7 @@ class GroupController:
             self._tell(group, pods)
             return
         rest = [f for f in group.metadata.finalizers if f != GROUP_FINALIZER]
-        await self._patch(group, {"metadata": {"finalizers": rest}})
+        await self._set_finalizers(group, rest)
 
     def _tell(self, group: PodGroup, pods: Sequence[Pod]) -> None:
         if group.metadata.uid not in self._told:
@@ -99,20 +99,15 @@ class GroupController:
 
     async def _keep(self, group: PodGroup) -> None:
         if GROUP_FINALIZER not in group.metadata.finalizers:
-            group = await self._patch(
-                group, {"metadata": {"finalizers": [*group.metadata.finalizers, GROUP_FINALIZER]}}
-            )
-        told = {c.type: c for c in group.status.conditions}
+            group = await self._set_finalizers(group, [*group.metadata.finalizers, GROUP_FINALIZER])
         now = timestamp(self._clock.time())
-        news = []
-        for type_, status, reason, message in self._conditions(group):
-            old = told.get(type_)
-            if old is None or (old.status, old.reason, old.message) != (status, reason, message):
-                since = old.lastTransitionTime if old is not None and old.status == status else now
-                condition = {"type": type_, "status": status, "reason": reason, "message": message}
-                news.append({**condition, "lastTransitionTime": since})
-        if news:
-            await self._patch(group, {"status": {"conditions": news}}, subresource="status")
+        told = [
+            Condition(now, message, 0, reason, status, type_)
+            for type_, status, reason, message in self._conditions(group)
+        ]
+        status = with_conditions(group.status, *told)
+        if status != group.status:
+            await self._client.patch_status(group, status)
 
     def _conditions(self, group: PodGroup) -> Iterator[tuple[str, str, str, str]]:
         """What there is to say now: type, status, reason and message."""
@@ -138,12 +133,10 @@ class GroupController:
         pods = (await self._client.list(Pod, namespace)).items
         return _first_unfinished(pod for pod in pods if podclaims.group_name(pod) == name)
 
-    async def _patch(self, group: PodGroup, patch: dict[str, Any], subresource: str = "") -> PodGroup:
+    async def _set_finalizers(self, group: PodGroup, finalizers: Sequence[str]) -> PodGroup:
         meta = group.metadata
-        # Lists are merged by strategic patches; finalizers must be replaced.
-        kind = PatchKind.STRATEGIC if subresource else PatchKind.MERGE
-        patch["metadata"] = {**patch.get("metadata", {}), "uid": meta.uid, "resourceVersion": meta.resourceVersion}
-        return await self._client.patch(PodGroup, meta.name, patch, meta.namespace, kind=kind, subresource=subresource)
+        said = {"uid": meta.uid, "resourceVersion": meta.resourceVersion, "finalizers": finalizers}
+        return await self._client.patch(PodGroup, meta.name, {"metadata": said}, meta.namespace)
 
 
 def _first_unfinished(pods: Iterable[Pod]) -> Sequence[Pod]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dray.api import podclaims
+from msgspec.structs import replace
+
 from dray.api.errors import NotFound
 from dray.api.types.batch import Job
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.client import Controller, Deltas, Key, key_of
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 from dray.controllers.references import BY_CONSUMER, consumers_named
 
 WORKERS = 4
@@ -23,7 +24,7 @@ WORKERS = 4
 class JobClaims:
     """Removes the references of finished jobs."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._controller: Controller[Key] = Controller(
             "job_claims", self._reconcile, workers=WORKERS, clock=context.clock
@@ -54,13 +55,8 @@ class JobClaims:
             return None
         kept = [r for r in claim.status.reservedFor if not self._is_done(claim, r)]
         if len(kept) < len(claim.status.reservedFor):
-            meta = claim.metadata
-            patch = {
-                "metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion},
-                "status": {"reservedFor": [podclaims.reference_tree(r) for r in kept] or None},
-            }
             with suppress(NotFound):  # gone meanwhile
-                await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, subresource="status")
+                await self._client.patch_status(claim, replace(claim.status, reservedFor=tuple(kept)))
         return None
 
     def _is_done(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from dray.api.gates import FeatureGates
 from dray.client import Client, Clock, EventRecorder, SharedInformers, SystemClock
-from dray.controllers.context import Context, Runnable
+from dray.controllers.context import ControllerContext, Runnable
 from dray.controllers.registry import CONTROLLERS, chosen
 
 log = logging.getLogger(__name__)
@@ -33,13 +33,16 @@ class ControllerManager:
         informers: SharedInformers | None = None,
         root_ca: str = "",
         accounts: Callable[[str], Client] | None = None,
+        volumes: str = "",
         clock: Clock | None = None,
     ) -> None:
         self._own_informers = informers is None
         self._informers = informers or SharedInformers(client, clock=clock)
         clock = clock or SystemClock()
         self._recorder = EventRecorder(client, "controller-manager", clock=clock)
-        context = Context(client, self._informers, self._recorder, gates or FeatureGates(), clock, root_ca, accounts)
+        context = ControllerContext(
+            client, self._informers, self._recorder, gates or FeatureGates(), clock, root_ca, volumes, accounts
+        )
         self.controllers: dict[str, Runnable] = {n: CONTROLLERS[n](context) for n in chosen(controllers, context.gates)}
         self.ready = asyncio.Event()
 

@@ -8,16 +8,18 @@ namespaces (`accounts`).
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from dray.api.errors import ApiError, NotFound
 from dray.api.resources import RESOURCES, Resource
+from dray.api.times import parse_timestamp, timestamp
 from dray.api.types.core import Namespace, NamespaceCondition
-from dray.client import Controller, Deltas, Object, Tree, type_of
-from dray.client.clock import parse_timestamp, timestamp
-from dray.controllers.context import Context
+from dray.client import Controller, Deltas, Object, Tree, type_of, with_conditions
+from dray.controllers.context import ControllerContext
+from dray.controllers.custom import CustomResources
 
 FINALIZER = "kubernetes"
 WORKERS = 8
@@ -72,9 +74,11 @@ def contents() -> tuple[Resource, ...]:
 class NamespaceController:
     """Empties namespaces that were deleted."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._clock = context.clock
+        self._gates = context.gates
+        self._custom = CustomResources(context)
         self._namespaces = context.informers.informer(Namespace)
         self._namespaces.add_handler(self._on_namespaces)
         self._controller: Controller[str] = Controller(
@@ -106,20 +110,35 @@ class NamespaceController:
         return None
 
     async def _empty(self, name: str) -> Remaining:
-        errors, items = [], dict[str, tuple[Object, ...]]()
-        for resource in contents():
+        errors, items, unserved = [], dict[str, tuple[Object, ...]](), list[Object]()
+        for resource in (*contents(), *(r for r in self._custom.all() if r.namespaced)):
             try:
                 found = (await self._client.list(type_of(resource), name)).items
                 if any(obj.metadata.deletionTimestamp is None for obj in found):
                     await self._client.delete_collection(type_of(resource), name)
                     found = (await self._client.list(type_of(resource), name)).items
-                if found:
+                if found and self._gates.served(resource.gate):
                     items[resource.qualified] = found
+                else:
+                    unserved.extend(found)
             except NotFound:
                 continue  # not served
             except ApiError as error:
                 errors.append(f"{resource.qualified}: {error.message}")
+        if not items and not errors:
+            await self._release(unserved)
         return remaining(items, errors)
+
+    async def _release(self, unserved: list[Object]) -> None:
+        """Take the finalizers off objects of kinds whose gate is off: whoever would have done it does not run.
+
+        It comes last, since a finalizer protects what others in the namespace still use.
+        """
+        for obj in unserved:
+            meta = obj.metadata
+            patch = {"metadata": {"uid": meta.uid, "finalizers": None}}
+            with suppress(NotFound):  # gone already
+                await self._client.patch(type(obj), meta.name, patch, meta.namespace)
 
     async def _finalize(self, name: str) -> None:
         namespace = await self._client.get(Namespace, name)
@@ -132,10 +151,13 @@ class NamespaceController:
         """Write the conditions, if there is something to tell: an empty namespace is gone before anybody looks."""
         if left.nothing and not namespace.status.conditions:
             return
-        conditions = merged(namespace.status.conditions, told(left), timestamp(self._clock.time()))
-        if conditions != [msgspec.to_builtins(c) for c in namespace.status.conditions]:
-            patch = {"status": {"phase": "Terminating", "conditions": conditions}}
-            await self._client.patch(Namespace, namespace.metadata.name, patch, subresource="status")
+        now = timestamp(self._clock.time())
+        wanted = [
+            NamespaceCondition(now, message, reason, status, name) for name, status, reason, message in told(left)
+        ]
+        status = replace(with_conditions(namespace.status, *wanted), phase="Terminating")
+        if status != namespace.status:
+            await self._client.patch_status(namespace, status)
 
     def _patience(self, namespace: Namespace) -> float:
         since = self._clock.time() - parse_timestamp(namespace.metadata.deletionTimestamp or "")
@@ -164,16 +186,3 @@ def told(left: Remaining) -> list[tuple[str, str, str, str]]:
             (name, "True", reason, message + text) if text else (name, "False", good_reason, good_message)
         )
     return conditions
-
-
-def merged(present: tuple[NamespaceCondition, ...], wanted: list[tuple[str, str, str, str]], now: str) -> list[Any]:
-    """The conditions with the wanted ones in place; the time of a condition changes with its status only."""
-    known = {condition.type: condition for condition in present}
-    names = {name for name, *_ in wanted}
-    result = [msgspec.to_builtins(condition) for condition in present if condition.type not in names]
-    for name, status, reason, message in wanted:
-        old = known.get(name)
-        since = old.lastTransitionTime if old is not None and old.status == status else now
-        fields = {"type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
-        result.append(fields)
-    return result

@@ -11,12 +11,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from dray.api.errors import NotFound
-from dray.api.types.core import Node, Pod, Taint
+from dray.api.times import timestamp
+from dray.api.types.core import Node, Pod, PodCondition, PodStatus, Taint
 from dray.api.types.resource import ResourceSlice
-from dray.client import Controller, Deltas, PatchKind, Tree
-from dray.client.clock import timestamp
-from dray.controllers.context import Context
+from dray.client import Controller, Deltas, change_status, with_conditions
+from dray.controllers.context import ControllerContext
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 # As Kubernetes: a node that is gone for this long will not come back by itself.
@@ -26,7 +28,7 @@ BY_NODE = "node"
 _DONE = ("Succeeded", "Failed")
 
 
-class Key(NamedTuple):
+class NodeKey(NamedTuple):
     kind: Literal["absent", "tainted"]
     node: str
 
@@ -39,10 +41,10 @@ def node_named(obj: Pod | ResourceSlice) -> list[str]:
 class NodeGarbage:
     """Cleans up after nodes."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._clock = context.clock
-        self._controller: Controller[Key] = Controller(
+        self._controller: Controller[NodeKey] = Controller(
             "node_garbage", self._reconcile, workers=WORKERS, clock=context.clock
         )
         self._nodes = context.informers.informer(Node)
@@ -62,11 +64,11 @@ class NodeGarbage:
             name = delta.object.metadata.name
             if delta.new is None:
                 self._removed.add(name)
-                self._controller.queue.add_after(Key("absent", name), QUARANTINE_SECONDS)
+                self._controller.queue.add_after(NodeKey("absent", name), QUARANTINE_SECONDS)
             else:
                 self._removed.discard(name)
                 if out_of_service(delta.new) is not None:
-                    self._controller.queue.add(Key("tainted", name))
+                    self._controller.queue.add(NodeKey("tainted", name))
 
     def _on_pods(self, deltas: Deltas[Pod]) -> None:
         for old, new in deltas:
@@ -75,11 +77,11 @@ class NodeGarbage:
             node = self._nodes.get("", new.spec.nodeName)
             if node is None:
                 if old is None or not old.spec.nodeName:
-                    self._controller.queue.add_after(Key("absent", new.spec.nodeName), QUARANTINE_SECONDS)
+                    self._controller.queue.add_after(NodeKey("absent", new.spec.nodeName), QUARANTINE_SECONDS)
             elif node.spec.taints and out_of_service(node) is not None:
-                self._controller.queue.add(Key("tainted", new.spec.nodeName))
+                self._controller.queue.add(NodeKey("tainted", new.spec.nodeName))
 
-    async def _reconcile(self, key: Key) -> None:
+    async def _reconcile(self, key: NodeKey) -> None:
         if key.kind == "absent":
             await self._absent(key.node)
         elif node := self._nodes.get("", key.node):
@@ -114,23 +116,20 @@ class NodeGarbage:
         meta = pod.metadata
         try:
             if pod.status.phase not in _DONE:
-                patch = {"metadata": {"uid": meta.uid}, "status": self._failed(message)}
-                await self._client.patch(
-                    Pod, meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
-                )
+                await change_status(self._client, pod, lambda pod: self._failed(pod.status, message))
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace=0)
         except NotFound:
             pass  # gone already
 
-    def _failed(self, message: str) -> Tree:
-        target: Tree = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByPodGC",
-            "message": message,
-            "lastTransitionTime": timestamp(self._clock.time()),
-        }
-        return {"phase": "Failed", "conditions": [target]}
+    def _failed(self, status: PodStatus, message: str) -> PodStatus:
+        target = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="DeletionByPodGC",
+            message=message,
+            lastTransitionTime=timestamp(self._clock.time()),
+        )
+        return replace(with_conditions(status, target), phase="Failed")
 
     async def _delete_slice(self, one: ResourceSlice) -> None:
         with suppress(NotFound):  # its owner reference was faster

@@ -20,7 +20,7 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class Owner(Enum):
+class OwnerStanding(Enum):
     """How an owner reference stands."""
 
     SOLID = "exists, or cannot be judged"
@@ -89,15 +89,15 @@ def decide_deleting(meta: ObjectMeta, dependents: Sequence[Object]) -> Decision:
     return Keep()
 
 
-def decide_owned(meta: ObjectMeta, owners: Sequence[Owner], dependents: Sequence[Object]) -> Decision:
+def decide_owned(meta: ObjectMeta, owners: Sequence[OwnerStanding], dependents: Sequence[Object]) -> Decision:
     """For an object that is not; `owners` says how each of its references stands."""
     references = meta.ownerReferences
     if not references:
         return Keep()
-    solid = tuple(ref for ref, owner in zip(references, owners, strict=True) if owner is Owner.SOLID)
+    solid = tuple(ref for ref, owner in zip(references, owners, strict=True) if owner is OwnerStanding.SOLID)
     if solid:
         return Keep() if len(solid) == len(references) else SetOwners(solid)
-    if Owner.WAITING in owners and dependents:
+    if OwnerStanding.WAITING in owners and dependents:
         if any(is_deleting(dependent.metadata, FOREGROUND) for dependent in dependents) and _unblocked(references):
             return Unblock(_unblocked(references))
         return Delete("Foreground")
@@ -116,7 +116,7 @@ def controller_reference(owner: Object) -> Tree:
 
 
 def owners_tree(owners: Sequence[OwnerReference]) -> list[Tree]:
-    """Owner references as they are written."""
+    """OwnerStanding references as they are written."""
     trees = []
     for ref in owners:
         tree: Tree = {"apiVersion": ref.apiVersion, "kind": ref.kind, "name": ref.name, "uid": ref.uid}

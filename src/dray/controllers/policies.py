@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from dray.api.errors import NotFound
 from dray.api.resources import RESOURCES, Resource
-from dray.api.types.admissionregistration import ValidatingAdmissionPolicy
+from dray.api.types.admissionregistration import ExpressionWarning, TypeChecking, ValidatingAdmissionPolicy
 from dray.client import Controller, Deltas
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 
 if TYPE_CHECKING:
     from dray.cel.kinds import KindCheck
@@ -26,7 +28,7 @@ MOST_KINDS = 10  # as Kubernetes: every expression is checked for every kind
 class PolicyStatus:
     """Checks each policy once for each of its generations."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._policies = context.informers.informer(ValidatingAdmissionPolicy)
         self._policies.add_handler(self._on_policies)
@@ -47,15 +49,15 @@ class PolicyStatus:
         warnings = []
         for field, warning in expression_warnings(policy):
             if warning:
-                warnings.append({"fieldRef": field, "warning": warning})
+                warnings.append(ExpressionWarning(fieldRef=field, warning=warning))
             await asyncio.sleep(0)  # there may be many; others want to get on
-        status: dict[str, Any] = {
-            "observedGeneration": policy.metadata.generation,
-            "typeChecking": {"expressionWarnings": warnings or None},
-        }
-        patch = {"metadata": {"uid": policy.metadata.uid}, "status": status}
+        status = replace(
+            policy.status,
+            observedGeneration=policy.metadata.generation,
+            typeChecking=TypeChecking(expressionWarnings=tuple(warnings)),
+        )
         with suppress(NotFound):
-            await self._client.patch(ValidatingAdmissionPolicy, name, patch, subresource="status")
+            await self._client.patch_status(policy, status)
 
 
 def expression_warnings(policy: ValidatingAdmissionPolicy) -> Iterator[tuple[str, str]]:

@@ -7,27 +7,33 @@ read; an object that is created meanwhile changes the quota, so no charge is eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from dray.api import usage
 from dray.api.errors import NotFound
-from dray.api.resources import RESOURCES, Resource
-from dray.api.types.core import Pod, ResourceQuota
+from dray.api.resources import BY_TYPE, RESOURCES, Resource
+from dray.api.types.core import Pod, ResourceQuota, ResourceQuotaStatus
+from dray.api.types.resource import DeviceClass
 from dray.api.wire import Wire
 from dray.client import Controller, Delta, Deltas, Key, key_of, type_of
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
+from dray.controllers.custom import CustomResources
 
 # Deletions come in bursts; one count serves all that fall within this time.
 _GATHER_SECONDS = 0.05
+# Custom objects are not followed here, only counted again now and then; few quotas are about them.
+_CUSTOM_SECONDS = 30.0
 _DONE = ("Succeeded", "Failed")
 
 
 class QuotaController:
     """Recounts the quotas of namespaces where something changed."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
+        self._serves_extended = context.gates.served("DRAExtendedResource")
+        self._custom = CustomResources(context)
         self._quotas = context.informers.informer(ResourceQuota)
         self._quotas.add_index("namespace", lambda quota: [quota.metadata.namespace])
         self._quotas.add_handler(self._on_quotas)
@@ -36,8 +42,20 @@ class QuotaController:
             if resource.namespaced and "delete" in resource.verbs and resource.alias_of is None:
                 context.informers.informer(type_of(resource)).add_handler(self._recount(resource))
 
+        if self._serves_extended:
+            context.informers.informer(DeviceClass).add_handler(self._on_classes)
+
     async def run(self) -> None:
         await self._controller.run()
+
+    def _on_classes(self, deltas: Deltas[DeviceClass]) -> None:
+        """Claims count for other extended resources when classes serve other names."""
+        names = {d.object.spec.extendedResourceName for d in deltas} | {
+            d.old.spec.extendedResourceName for d in deltas if d.old is not None
+        }
+        for quota in self._quotas.list() if names - {None} else ():
+            if any(f"requests.{name}" in quota.spec.hard for name in names):
+                self._controller.queue.add_after(key_of(quota), _GATHER_SECONDS)
 
     def _on_quotas(self, deltas: Deltas[ResourceQuota]) -> None:
         for old, new in deltas:
@@ -55,27 +73,35 @@ class QuotaController:
 
         return on_change
 
-    async def _reconcile(self, key: Key) -> None:
+    async def _reconcile(self, key: Key) -> float | None:
         namespace, name = key
         try:
             quota = await self._client.get(ResourceQuota, name, namespace)
         except NotFound:
-            return
-        counted = {r: await self._objects(r, namespace) for r in RESOURCES if usage.names_for(r, quota.spec.hard)}
-        used = {name: str(amount) for name, amount in usage.total(quota, counted.__getitem__).items()}
-        status = {"hard": dict(quota.spec.hard), "used": used}
-        if status == {"hard": quota.status.hard, "used": quota.status.used}:
-            return
-        # Names that left the quota must leave its status: a merge patch keeps what it does not name.
-        gone = {name: None for name in quota.status.used if name not in used}
-        patch = {
-            "metadata": {"resourceVersion": quota.metadata.resourceVersion},
-            "status": {
-                "hard": status["hard"] | {n: None for n in quota.status.hard if n not in quota.spec.hard},
-                "used": used | gone,
-            },
-        }
-        await self._client.patch(ResourceQuota, name, patch, namespace, subresource="status")
+            return None
+        custom = [r for r in self._custom.all() if r.namespaced and usage.names_for(r, quota.spec.hard)]
+        known = [r for r in RESOURCES if usage.names_for(r, quota.spec.hard)]
+        counted = {r: await self._objects(r, namespace) for r in (*known, *custom)}
+        extended = await self._extended(quota, counted)
+        total = usage.total(quota, counted.__getitem__, custom, extended)
+        used = {name: str(amount) for name, amount in total.items()}
+        status = ResourceQuotaStatus(hard=dict(quota.spec.hard), used=used)
+        if status != quota.status:
+            await self._client.patch_status(quota, status)
+        return _CUSTOM_SECONDS if custom else None
+
+    async def _extended(
+        self, quota: ResourceQuota, counted: Mapping[Resource, tuple[Wire, ...]]
+    ) -> usage.ExtendedNames | None:
+        """What must be known to count claims as extended resources, where the quota limits some."""
+        if not self._serves_extended or not any(map(usage.is_extended, quota.spec.hard)):
+            return None
+        classes = {one.metadata.name: one for one in (await self._client.list(DeviceClass)).items}
+        pods = {pod.metadata.name: pod for pod in counted[BY_TYPE[Pod]] if isinstance(pod, Pod)}
+        return usage.ExtendedNames(
+            lambda name: classes[name].spec.extendedResourceName if name in classes else None,
+            lambda _, name: pods.get(name),
+        )
 
     async def _objects(self, resource: Resource, namespace: str) -> tuple[Wire, ...]:
         try:

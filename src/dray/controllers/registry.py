@@ -9,32 +9,44 @@ from dray.api.gates import FeatureGates
 from dray.controllers.accounts import RootCertificates, ServiceAccounts
 from dray.controllers.claims import ClaimController
 from dray.controllers.context import Factory
+from dray.controllers.disruption import DisruptionController
+from dray.controllers.endpoints import EndpointController
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.groups import GroupController
 from dray.controllers.jobclaims import JobClaims
 from dray.controllers.namespaces import NamespaceController
+from dray.controllers.node_eviction import NodeEviction
+from dray.controllers.node_health import NodeHealth
 from dray.controllers.nodes import NodeGarbage
 from dray.controllers.policies import PolicyStatus
 from dray.controllers.poolstatus import PoolStatusController
 from dray.controllers.quota import QuotaController
 from dray.controllers.taints import TaintEviction
+from dray.controllers.volumes import VolumeController
 from dray.controllers.workloads import (
+    CronJobController,
     DaemonSetController,
     DeploymentController,
     JobController,
     ReplicaSetController,
     ReplicationManager,
+    StatefulSetController,
 )
 
 CONTROLLERS: dict[str, Factory] = {
+    "cronjob": CronJobController,
     "daemonset": DaemonSetController,
     "deployment": DeploymentController,
     "device-taint-eviction": TaintEviction,
+    "disruption": DisruptionController,
+    "endpointslice": EndpointController,
     "garbage-collector": GarbageCollector,
     "job": JobController,
     "job-claims": JobClaims,
     "namespace": NamespaceController,
     "node-garbage": NodeGarbage,
+    "node-lifecycle": NodeHealth,
+    "persistentvolume-binder": VolumeController,
     "podgroup-protection": GroupController,
     "replicaset": ReplicaSetController,
     "replicationcontroller": ReplicationManager,
@@ -43,6 +55,8 @@ CONTROLLERS: dict[str, Factory] = {
     "resourcequota": QuotaController,
     "root-ca-certificate-publisher": RootCertificates,
     "serviceaccount": ServiceAccounts,
+    "statefulset": StatefulSetController,
+    "taint-eviction": NodeEviction,
     "validatingadmissionpolicy-status": PolicyStatus,
 }
 GATES: dict[str, str] = {

@@ -2,7 +2,7 @@
 
 Every pod leaves, scheduled or not, whose entry resolves to a claim with such a device (`dray.client.consumers`), unless
 the claim tolerates the taint; other pods of the same group stay. A rule says in its status how far that has come. When a
-pod must leave is decided in `doom`. Left out: keeping new claims off tainted devices, which is the allocator's part.
+pod must leave is decided in `eviction_time`. Left out: keeping new claims off tainted devices, which is the allocator's part.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from dray.api import podclaims
 from dray.api.errors import Conflict, NotFound
 from dray.api.taints import selects
-from dray.api.types.core import Pod
+from dray.api.times import parse_timestamp, timestamp
+from dray.api.types.core import Pod, PodCondition
 from dray.api.types.resource import (
     DeviceRequestAllocationResult,
     DeviceTaintRule,
@@ -24,11 +25,10 @@ from dray.api.types.resource import (
     ResourceSlice,
 )
 from dray.api.types.scheduling import PodGroup
-from dray.client import Controller, Deltas, Key, PatchKind, key_of
-from dray.client.clock import parse_timestamp, timestamp
+from dray.client import Controller, Deltas, Key, change_status, key_of, with_conditions
 from dray.client.consumers import Consumers
-from dray.controllers.context import Context
-from dray.controllers.doom import NO_EXECUTE, Doom, Tainted, doom_of, endured
+from dray.controllers.context import ControllerContext
+from dray.controllers.eviction_time import NO_EXECUTE, EvictionTime, Tainted, eviction_time_of, seconds_tolerated
 from dray.controllers.evictions import NO_EFFECT, Evictions, Reach, condition
 
 WORKERS = 32
@@ -42,14 +42,14 @@ STATUS_SECONDS = 1.0  # how often a rule's status follows its counts
 class TaintEviction:
     """Deletes pods that must not use their devices any more."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers, sharing = context.informers, podclaims.Sharing.of(context.gates)
         self._client = context.client
         self._recorder = context.recorder
         self._clock = context.clock
         self._consumers = Consumers(informers, groups=sharing.groups)
         self._evictions = Evictions()
-        self._dooms: dict[str, tuple[str, int, Doom | None]] = {}  # claim uid → version, epoch, verdict
+        self._times: dict[str, tuple[str, int, EvictionTime | None]] = {}  # claim uid → version, epoch, verdict
         self._epoch = 0  # grows when a taint comes or goes
         self._tainted_slices: set[str] = set()
         self._evictor: Controller[Key] = Controller("device_taint", self._pod, workers=WORKERS, clock=self._clock)
@@ -103,7 +103,7 @@ class TaintEviction:
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for old, new in deltas:
             if new is None and old is not None:
-                self._dooms.pop(old.metadata.uid, None)
+                self._times.pop(old.metadata.uid, None)
             before = old.status.allocation if old is not None else None
             if new is not None and new.status.allocation != before and self._anything_tainted:
                 self._look_at([new])
@@ -113,7 +113,7 @@ class TaintEviction:
             if new is None:
                 if old is not None:
                     self._settle(old)
-            elif new.spec.resourceClaims and self._anything_tainted:
+            elif podclaims.has_claims(new) and self._anything_tainted:
                 self._evictor.queue.add(key_of(new))
 
     def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
@@ -140,17 +140,17 @@ class TaintEviction:
 
     # -- verdicts
 
-    def _doom(self, claim: ResourceClaim) -> Doom | None:
+    def _time_of(self, claim: ResourceClaim) -> EvictionTime | None:
         """When the pods of a claim must leave; remembered, since thousands of pods may ask."""
-        version, epoch, doom = self._dooms.get(claim.metadata.uid, ("", 0, None))
+        version, epoch, when = self._times.get(claim.metadata.uid, ("", 0, None))
         if version == claim.metadata.resourceVersion and epoch == self._epoch:
-            return doom
-        doom = None
+            return when
+        when = None
         for result in claim.status.allocation.devices.results if claim.status.allocation else ():
-            found = doom_of(result, self._taints(result))
-            doom = found.joined(doom) if found is not None else doom
-        self._dooms[claim.metadata.uid] = claim.metadata.resourceVersion, self._epoch, doom
-        return doom
+            found = eviction_time_of(result, self._taints(result))
+            when = found.joined(when) if found is not None else when
+        self._times[claim.metadata.uid] = claim.metadata.resourceVersion, self._epoch, when
+        return when
 
     def _taints(self, result: DeviceRequestAllocationResult) -> Iterator[Tainted]:
         for piece in self._current(result.driver, result.pool):
@@ -167,14 +167,14 @@ class TaintEviction:
         newest = max((piece.spec.pool.generation for piece in pieces), default=0)
         return [piece for piece in pieces if piece.spec.pool.generation == newest]
 
-    def _fate(self, pod: Pod) -> Doom | None:
+    def _eviction_time(self, pod: Pod) -> EvictionTime | None:
         """When a pod must leave, by all its claims."""
-        fate: Doom | None = None
+        eviction: EvictionTime | None = None
         for use in self._consumers.uses(pod):
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
-            doom = self._doom(claim) if claim is not None else None
-            fate = doom.joined(fate) if doom is not None else fate
-        return fate
+            when = self._time_of(claim) if claim is not None else None
+            eviction = when.joined(eviction) if when is not None else eviction
+        return eviction
 
     # -- pods
 
@@ -185,37 +185,34 @@ class TaintEviction:
         if podclaims.is_finished(pod) or pod.metadata.deletionTimestamp is not None:
             self._settle(pod)
             return None
-        fate = self._fate(pod)
-        if fate is None:
+        eviction = self._eviction_time(pod)
+        if eviction is None:
             if self._settle(pod):
                 self._recorder.record(pod, EVENT, "Cancelling deletion")
             return None
-        self._tell_rules(self._evictions.wait(pod, fate.rules))
-        left = self._due(pod, fate) - self._clock.time()
+        self._tell_rules(self._evictions.wait(pod, eviction.rules))
+        left = self._due(pod, eviction) - self._clock.time()
         if left > 0:
             return left
-        await self._evict(pod, fate)
+        await self._evict(pod, eviction)
         return None
 
-    def _due(self, pod: Pod, fate: Doom) -> float:
+    def _due(self, pod: Pod, eviction: EvictionTime) -> float:
         born = parse_timestamp(pod.metadata.creationTimestamp) if pod.metadata.creationTimestamp else 0.0
-        return max(fate.due, born + REPLACEMENT_SECONDS) if born > fate.since else fate.due
+        return max(eviction.due, born + REPLACEMENT_SECONDS) if born > eviction.since else eviction.due
 
-    async def _evict(self, pod: Pod, fate: Doom) -> None:
-        self._recorder.record(pod, EVENT, f"Marking for deletion: {fate.why}")
+    async def _evict(self, pod: Pod, eviction: EvictionTime) -> None:
+        self._recorder.record(pod, EVENT, f"Marking for deletion: {eviction.why}")
         meta = pod.metadata
-        told = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByDeviceTaintManager",
-            "message": "Device Taint manager: deleting due to NoExecute taint",  # the event says which
-            "lastTransitionTime": timestamp(self._clock.time()),
-        }
-        patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [told]}}
+        told = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="DeletionByDeviceTaintManager",
+            message="Device Taint manager: deleting due to NoExecute taint",  # the event says which
+            lastTransitionTime=timestamp(self._clock.time()),
+        )
         with suppress(NotFound, Conflict):  # gone, or another pod of that name by now
-            await self._client.patch(
-                Pod, meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
-            )
+            await change_status(self._client, pod, lambda pod: with_conditions(pod.status, told))
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
             self._tell_rules(self._evictions.evicted(pod))
 
@@ -244,14 +241,15 @@ class TaintEviction:
         told = condition(rule, counts, reach, timestamp(self._clock.time()))
         if told is None:
             return None
-        patch = {"metadata": {"uid": rule.metadata.uid}, "status": {"conditions": [told]}}
-        await self._client.patch(DeviceTaintRule, name, patch, kind=PatchKind.STRATEGIC, subresource="status")
+        await self._client.patch_status(rule, with_conditions(rule.status, told))
         return None
 
     def _would_leave(self, rule: DeviceTaintRule) -> Iterator[Pod]:
         """The pods that would be evicted if the effect was NoExecute."""
         taint = replace(rule.spec.taint, effect=NO_EXECUTE)
-        claims = {c.metadata.uid: c for c, r in self._allocated(rule) if endured(r.tolerations, taint) is not None}
+        claims = {
+            c.metadata.uid: c for c, r in self._allocated(rule) if seconds_tolerated(r.tolerations, taint) is not None
+        }
         for claim in claims.values():
             for pod in self._consumers.of(claim.metadata.namespace, claim.metadata.name):
                 if not podclaims.is_finished(pod) and pod.metadata.deletionTimestamp is None:

@@ -15,7 +15,7 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client, EventRecorder, Informer
 from dray.controllers import generated
-from dray.controllers.metrics import CLAIM_CREATE_FAILURES, CLAIM_CREATES
+from dray.controllers.metrics import claim_created
 
 log = logging.getLogger(__name__)
 
@@ -61,21 +61,25 @@ class ClaimMaker:
         return name
 
     async def _create(self, owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate, name: str) -> None:
-        CLAIM_CREATES.inc()
-        namespace = owner.metadata.namespace
+        claim = generated.claim_for(owner, entry, template, name)
         try:
-            await self._client.create(ResourceClaim, generated.claim_for(owner, entry, template, name))
+            await self._create_once(owner, claim)
+        except ApiError:
+            claim_created(owner, claim, succeeded=False)
+            raise
+        claim_created(owner, claim, succeeded=True)
+
+    async def _create_once(self, owner: Pod | PodGroup, claim: ResourceClaim) -> None:
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+        try:
+            await self._client.create(ResourceClaim, claim)
         except AlreadyExists:
             there = await self._client.get(ResourceClaim, name, namespace)
             if not podclaims.is_controlled_by(there, owner.metadata.uid):
-                CLAIM_CREATE_FAILURES.inc()
                 # Another name would do, but then two controllers could choose differently and make two claims.
                 raise Conflict(f'the name "{name}" is taken by a claim of somebody else') from None
-        except ApiError:
-            CLAIM_CREATE_FAILURES.inc()
-            raise
         else:
-            log.debug("created claim %s/%s for entry %s of %s", namespace, name, entry, owner.metadata.name)
+            log.debug("created claim %s/%s for %s", namespace, name, owner.metadata.name)
 
     async def _template(self, namespace: str, name: str) -> ResourceClaimTemplate:
         template = self._templates.get(namespace, name)

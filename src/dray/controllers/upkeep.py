@@ -1,18 +1,20 @@
 """What a claim needs right now, decided purely from the claim and from what is known about its consumers.
 
-The states: pending, allocated, reserved; deleting in each of them. Reservations of consumers that are gone are removed;
-the last one takes the allocation along, at once or, where pods are not listed, in a second step; a claim without
-allocation needs no finalizer; a generated claim whose pod is done is deleted once nobody uses it. Consumers that a
-component with a gate off failed to add are added.
+The facts say what happened to the claim; the table of its life (`dray.api.claim_lifecycle`) says what it becomes by that;
+what is written follows from the two states. A generated claim whose pod is done is deleted once nobody uses it. Consumers
+that a component with a gate off failed to add are added. Left out: finding out the facts (`claim_facts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from dray.api import podclaims
-from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
+from dray.api.claim_lifecycle import HOLDING, ClaimEvent, ClaimState, after, state_of
+from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
 
 
 class Facts(NamedTuple):
@@ -30,30 +32,45 @@ class Facts(NamedTuple):
 class Upkeep(NamedTuple):
     """What to write, in this order; None where nothing changes."""
 
-    status: dict[str, Any] | None = None
+    status: ResourceClaimStatus | None = None
     finalizers: list[str] | None = None
     delete: bool = False
 
 
 def upkeep(claim: ResourceClaim, facts: Facts) -> Upkeep:
-    remaining = [r for r in claim.status.reservedFor if r.uid not in facts.gone]
-    released = len(remaining) < len(claim.status.reservedFor)
+    state, remaining = state_of(claim), [r for r in claim.status.reservedFor if r.uid not in facts.gone]
     unused = not remaining and not facts.missing and not facts.occupied
-    deleting = claim.metadata.deletionTimestamp is not None
-    # A shared claim loses its last reservation first and its devices after that: in between, a scheduler must write to
-    # it before it binds another pod, and one of the two writes fails.
-    due = facts.abandoned or (not facts.shared and (released or deleting))
-    deallocate = claim.status.allocation is not None and unused and due
-    status: dict[str, Any] | None = None
-    if deallocate:
-        status = {"reservedFor": None, "allocation": None, "devices": None}
-    elif released or facts.missing or facts.for_any_pod:
-        status = {"reservedFor": [*map(podclaims.reference_tree, (*remaining, *facts.missing))] or None}
-        if facts.for_any_pod:
-            status["allocation"] = {"reservedForAnyPod": True}
-    # A pending claim may carry the finalizer because a scheduler is about to allocate it; it is left alone until deleted.
-    bare = deallocate or (deleting and unused and claim.status.allocation is None)
+    becomes = after(state, _event(claim, facts, remaining, unused=unused))
+    is_freed = state in HOLDING and becomes not in HOLDING
+    status = ResourceClaimStatus() if is_freed else _reservations(claim, facts, remaining)
     finalizers = None
-    if bare and podclaims.CLAIM_FINALIZER in claim.metadata.finalizers:
+    # A pending claim may carry the finalizer because a scheduler is about to allocate it; it is left alone.
+    if (is_freed or becomes is ClaimState.GONE) and podclaims.CLAIM_FINALIZER in claim.metadata.finalizers:
         finalizers = [f for f in claim.metadata.finalizers if f != podclaims.CLAIM_FINALIZER]
     return Upkeep(status, finalizers, delete=facts.owner_done and unused)
+
+
+def _event(
+    claim: ResourceClaim, facts: Facts, remaining: list[ResourceClaimConsumerReference], *, unused: bool
+) -> ClaimEvent | None:
+    """What the facts mean for the claim."""
+    if len(remaining) < len(claim.status.reservedFor):
+        if remaining or facts.missing:
+            return ClaimEvent.RELEASE
+        return ClaimEvent.RELEASE_SHARED if facts.shared or facts.occupied else ClaimEvent.RELEASE_LAST
+    is_deleted = claim.metadata.deletionTimestamp is not None
+    if unused and (facts.abandoned or (is_deleted and not facts.shared)):
+        return ClaimEvent.ABANDON
+    return ClaimEvent.RESERVE if facts.missing else None
+
+
+def _reservations(
+    claim: ResourceClaim, facts: Facts, remaining: list[ResourceClaimConsumerReference]
+) -> ResourceClaimStatus | None:
+    """The reservations as they should be, where that is a change."""
+    if len(remaining) == len(claim.status.reservedFor) and not facts.missing and not facts.for_any_pod:
+        return None
+    status = replace(claim.status, reservedFor=(*remaining, *facts.missing))
+    if facts.for_any_pod and status.allocation is not None:
+        return replace(status, allocation=replace(status.allocation, reservedForAnyPod=True))
+    return status

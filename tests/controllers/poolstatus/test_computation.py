@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from dray.api.descriptions import describe
 from dray.api.types.resource import ResourceClaim, ResourceSlice
-from dray.controllers.poolstatus.computation import Found, answer, complete_status, count, failed_status
+from dray.controllers.poolstatus.computation import (
+    LONGEST_PROBLEM,
+    Found,
+    answer,
+    complete_status,
+    count,
+    failed_status,
+    shortened,
+)
 from tests.controllers.poolstatus.objects import DRIVER, claim, slice_, tainted
 
 NOW = "2026-02-07T10:30:00Z"
@@ -79,12 +87,14 @@ def test_older_generations_are_ignored_and_no_error() -> None:
     assert (pool.generation, pool.total, pool.allocated, pool.slices, pool.problem) == (5, 1, 0, 1, None)
 
 
+@pytest.mark.wording
 def test_an_incomplete_pool_has_no_available_devices_but_keeps_its_allocations() -> None:
     pool = count([slice_(of=2)], [claim("c", "gpu-0")])
     assert (pool.total, pool.allocated, pool.available, pool.unavailable) == (2, 1, 0, 1)
-    assert pool.problem == "incomplete: 1 of 2 slices are published"
+    assert pool.problem == "PoolIncomplete: incomplete: 1 of 2 slices are published"
 
 
+@pytest.mark.wording
 def test_a_device_published_twice_counts_once_and_spoils_the_pool() -> None:
     pool = count([slice_("a", ["d0", "d1"], of=2), slice_("b", ["d0"], of=2)], [])
     assert (pool.total, pool.available, pool.unavailable) == (2, 0, 2)
@@ -124,9 +134,18 @@ def test_the_limit_keeps_the_first_and_counts_all() -> None:
     assert status["conditions"][0]["message"] == "Processed 2 pools of 5"
 
 
+def test_pools_beyond_the_limit_are_not_listed_but_their_problems_are() -> None:
+    found = ask([slice_(pool="a"), slice_(pool="b"), slice_(pool="c", of=2)], limit=1)
+    status = complete_status(found, NOW)
+    assert [pool["poolName"] for pool in status["pools"]] == ["a"]
+    (problem,) = status["validationErrors"]
+    assert problem.startswith("pool c: PoolIncomplete")
+
+
 # What is written
 
 
+@pytest.mark.wording
 def test_a_complete_status_says_everything() -> None:
     status = complete_status(ask([slice_(), slice_("x", pool="other", of=2, node=None)], [claim("c", "gpu-1")]), NOW)
     assert status == {
@@ -153,10 +172,10 @@ def test_a_complete_status_says_everything() -> None:
                 "allocatedDevices": 0,
                 "availableDevices": 0,
                 "unavailableDevices": 2,
-                "validationError": "incomplete: 1 of 2 slices are published",
+                "validationError": "PoolIncomplete: incomplete: 1 of 2 slices are published",
             },
         ],
-        "validationErrors": ["pool other: incomplete: 1 of 2 slices are published"],
+        "validationErrors": ["pool other: PoolIncomplete: incomplete: 1 of 2 slices are published"],
         "conditions": [
             {
                 "type": "Complete",
@@ -215,3 +234,11 @@ def test_counts_add_up_whatever_is_published_and_held(slices: list[ResourceSlice
     if pool.problem:
         assert pool.available == 0
     msgspec.json.encode(complete_status(Found((pool,), 1), NOW))
+
+
+def test_long_texts_are_cut_to_the_bytes_that_the_api_takes() -> None:
+    assert shortened("x" * LONGEST_PROBLEM) == "x" * LONGEST_PROBLEM
+    assert shortened("x" * 300) == "x" * 253 + "..."
+    cut = shortened("é" * 200)
+    assert len(cut.encode()) <= LONGEST_PROBLEM
+    assert cut.startswith("é" * 126)

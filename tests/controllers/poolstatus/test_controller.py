@@ -17,15 +17,15 @@ from dray.api.conversion import from_stored
 from dray.api.errors import Forbidden, Invalid, NotFound, ServiceUnavailable, TooManyRequests
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE
+from dray.api.times import timestamp
 from dray.api.types.core import ConfigMap, Namespace, Pod, Secret
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
 from dray.apiserver.admission.pool_status import RequestLimits
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.serving import HttpServer, listen
-from dray.apiserver.user import ADMIN, AUTHENTICATED, User
+from dray.apiserver.security.user import ADMIN, AUTHENTICATED, User
+from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, Clock, InProcess, ManualClock, SharedInformers
-from dray.client.clock import timestamp
 from dray.client.config import Config
 from dray.client.http import Http
 from dray.controllers import ControllerManager
@@ -39,7 +39,7 @@ ACCOUNT = User(
     "system:serviceaccount:kube-system:resourcepoolstatusrequest-controller",
     groups=("system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED),
 )
-ROLE = Path(__file__).parents[3] / "manifests" / "pool-status-role.yaml"
+ROLE = Path(__file__).parents[3] / "src/dray/examples/policies/pool-status-role.yaml"
 
 
 def settings(gates: FeatureGates = ON, store: str = "memory", **more: Any) -> Settings:
@@ -144,6 +144,8 @@ async def test_a_new_request_is_answered_with_the_right_numbers(server: Running,
     assert found.status.pools[0].nodeName == "node-1"
     assert figure("resourcepoolstatus_requests_processed_total") == processed + 1
     assert figure("resourcepoolstatus_request_processing_duration_seconds_count") == timed + 1
+    for name in ("requests_processed_total", "request_processing_duration_seconds_count"):
+        assert figure(f"resourcepoolstatusrequest_controller_{name}") == figure(f"resourcepoolstatus_{name}")
 
 
 def taint_rule(name: str, effect: str = "NoSchedule", **selector: str) -> dict[str, Any]:
@@ -191,6 +193,7 @@ async def test_a_pool_name_and_a_limit_narrow_the_answer(server: Running, client
     assert complete["status"]["truncated"] is False
 
 
+@pytest.mark.wording
 async def test_validation_errors_are_reported_and_the_status_is_still_written(server: Running, client: Client) -> None:
     await client.create(ResourceSlice, slice_tree("a", ["d0"], of=2))
     await client.create(ResourceSlice, slice_tree("b", ["d0"], of=2))
@@ -282,8 +285,8 @@ class Counting(InProcess):
         super().__init__(server.api, ACCOUNT)
         self.succeeded = 0
 
-    async def patch(self, *arguments: Any, **options: Any) -> Any:
-        done = await super().patch(*arguments, **options)
+    async def patch_status(self, obj: Any, status: Any) -> Any:
+        done = await super().patch_status(obj, status)
         self.succeeded += 1
         return done
 
@@ -294,9 +297,9 @@ class Deleting(InProcess):
     def __init__(self, server: Running) -> None:
         super().__init__(server.api, ADMIN)
 
-    async def patch(self, type_: Any, name: str, *arguments: Any, **options: Any) -> Any:
-        await self.delete(type_, name)
-        return await super().patch(type_, name, *arguments, **options)
+    async def patch_status(self, obj: Any, status: Any) -> Any:
+        await self.delete(type(obj), obj.metadata.name)
+        return await super().patch_status(obj, status)
 
 
 class Flaky(Counting):
@@ -306,11 +309,11 @@ class Flaky(Counting):
         super().__init__(server)
         self.failures = failures
 
-    async def patch(self, *arguments: Any, **options: Any) -> Any:
+    async def patch_status(self, obj: Any, status: Any) -> Any:
         if self.failures:
             self.failures -= 1
             raise ServiceUnavailable("not now")
-        return await super().patch(*arguments, **options)
+        return await super().patch_status(obj, status)
 
 
 async def test_failed_writes_are_tried_again_and_counted(server: Running, client: Client) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Conflict, NotFound
+from dray.api.times import timestamp
 from dray.api.types.core import Event, Namespace, Pod
 from dray.client import Client, Clock, Controller, Deltas, Informer, Key, SystemClock, key_of
-from dray.client.clock import timestamp
 from tests.waiting import eventually
 
 NAMESPACE = "ns"

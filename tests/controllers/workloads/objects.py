@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from dray.api.times import timestamp
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import Pod
-from dray.client.clock import timestamp
 
 
 def pod(name: str = "p", *, node: str = "", phase: str = "Pending", ready: float | None = None, **meta: Any) -> Pod:

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from dray.api.times import timestamp
 from dray.api.types.batch import Job
 from dray.api.types.core import Pod
-from dray.client.clock import timestamp
 from dray.controllers.workloads.completion import need, pause, until_deadline, verdict
 from dray.controllers.workloads.counting import tally
 from dray.controllers.workloads.jobpods import INDEX

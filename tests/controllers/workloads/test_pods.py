@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.client.clock import timestamp
+from dray.api.times import timestamp
 from dray.controllers.workloads.pods import (
     DELETION_COST,
     deletion_order,

@@ -2,20 +2,27 @@
 
 Each published device counts exactly once, so the numbers of a pool always add up: a device that a claim holds is
 allocated, whatever else is true of it; another one is unavailable if it is tainted or if its pool cannot be used; the
-rest is available. Admin access holds no device, and neither does an allocation of a device that is no longer published.
-Left out: where taints come from (callers merge DeviceTaintRules), and the parts of shared devices.
+rest is available. A partition for which too little is left of its counters is unavailable. Admin access holds no device,
+and neither does an allocation of a device that is no longer published. Left out: where taints come from (callers merge
+DeviceTaintRules), and what is left of partitions and shares (`summaries`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
+from dray.api.allocations import taken_by_all
+from dray.api.pools import CountersLeft, by_pool, newest, problem_of
+from dray.api.reasons.devices import PoolProblem, PoolState
+from dray.api.reasons.wording import pool_problem
 from dray.api.types.resource import ResourceClaim, ResourceSlice
-from dray.controllers.poolstatus.validation import current, problem_of, shortened
+from dray.controllers.poolstatus.summaries import Summaries, summarize
 
 MOST_PROBLEMS = 10  # that a status lists for all pools together, as the API has it
 DEFAULT_LIMIT = 100
+LONGEST_PROBLEM = 256  # bytes, as the API has it
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 ClaimsOf = Callable[[str, str], Iterable[ResourceClaim]]
@@ -34,6 +41,7 @@ class PoolCount(NamedTuple):
     allocated: int
     unavailable: int
     problem: str | None
+    summaries: Summaries = Summaries()
 
     @property
     def available(self) -> int:
@@ -41,53 +49,90 @@ class PoolCount(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The answer to a request: the first pools by name, and how many there are in all."""
+    """The answer to a request: the first pools by name, how many there are in all, and what is wrong with pools.
+
+    A pool that is not among the first is not counted, but that it cannot be used is told.
+    """
 
     pools: tuple[PoolCount, ...]
     matching: int
+    problems: tuple[str, ...] = ()
 
 
 def answer(
-    slices: Iterable[ResourceSlice], claims_of: ClaimsOf, pool: str | None = None, limit: int = DEFAULT_LIMIT
+    slices: Iterable[ResourceSlice],
+    claims_of: ClaimsOf,
+    pool: str | None = None,
+    limit: int = DEFAULT_LIMIT,
+    partition_type: str | None = None,
 ) -> Found:
-    """Count the pools that these slices make up, or only the one of a name."""
-    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for one in slices:
-        spec = one.spec
-        if pool is None or spec.pool.name == pool:
-            pools.setdefault((spec.driver, spec.pool.name), []).append(one)
-    chosen = sorted(pools)[:limit]
-    return Found(tuple(count(pools[key], claims_of(*key)) for key in chosen), len(pools))
+    """Count the pools that these slices make up, or only the one of a name.
+
+    `partition_type` is the attribute that tells partitions apart in pools that do not say.
+    """
+    pools = by_pool(one for one in slices if pool is None or one.spec.pool.name == pool)
+    names = sorted(pools)
+    counted = tuple(count(pools[key], claims_of(*key), partition_type) for key in names[:limit])
+    problems = [_about(one.name, one.problem) for one in counted if one.problem]
+    problems += _problems_beyond((pools[key] for key in names[limit:]), MOST_PROBLEMS - len(problems))
+    return Found(counted, len(pools), tuple(problems[:MOST_PROBLEMS]))
 
 
-def count(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim]) -> PoolCount:
+def _problems_beyond(pools: Iterable[Sequence[ResourceSlice]], most: int) -> list[str]:
+    """What keeps pools from being used that are not counted; none where there is no room for it."""
+    wrong = (
+        _about(current[0].spec.pool.name, _told(problem))
+        for current in map(newest, pools)
+        if (problem := problem_of(current)) is not None
+    )
+    return [*islice(wrong, max(most, 0))]
+
+
+def _about(pool: str, problem: str) -> str:
+    return shortened(f"pool {pool}: {problem}")
+
+
+def count(
+    slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim], partition_type: str | None = None
+) -> PoolCount:
     """Count one pool. There is at least one slice, and all are of that pool."""
-    newest = current(slices)
-    spec = newest[0].spec
-    problem = problem_of(newest)
-    published = {device.name for one in newest for device in one.spec.devices}
-    held = published.intersection(_held(spec.driver, spec.pool.name, claims))
-    unusable = published if problem else _tainted(newest)
+    current = newest(slices)
+    spec = current[0].spec
+    problem = problem_of(current)
+    published = {device.name for one in current for device in one.spec.devices}
+    taken = taken_by_all(claims)
+    pool = (spec.driver, spec.pool.name)
+    held = published.intersection(device.device for device in taken.touched if device[:2] == pool)
+    unusable = published if problem else _tainted(current) | _short_of_counters(current, held)
+    summaries = Summaries() if problem else summarize(current, held, taken.shares, partition_type)
+    problems = [_told(problem)] if problem else [*summaries.problems]
     return PoolCount(
         driver=spec.driver,
         name=spec.pool.name,
-        node=_node(newest),
+        node=_node(current),
         generation=spec.pool.generation,
-        slices=len(newest),
+        slices=len(current),
         total=len(published),
         allocated=len(held),
         unavailable=len(unusable - held),
-        problem=shortened(problem) if problem else None,
+        problem=shortened("; ".join(problems)) if problems else None,
+        summaries=summaries,
     )
 
 
-def _held(driver: str, pool: str, claims: Iterable[ResourceClaim]) -> set[str]:
+def _told(problem: PoolProblem) -> str:
+    text = pool_problem(problem)
+    return f"PoolIncomplete: {text}" if problem.state is PoolState.INCOMPLETE else text
+
+
+def _short_of_counters(slices: Sequence[ResourceSlice], held: Collection[str]) -> set[str]:
+    """The devices that nobody has, and nobody could get, as others draw on their counters."""
+    left = CountersLeft.of(slices, held)
     return {
-        result.device
-        for claim in claims
-        if claim.status.allocation is not None
-        for result in claim.status.allocation.devices.results
-        if result.pool == pool and result.driver == driver and not result.adminAccess
+        device.name
+        for one in slices
+        for device in one.spec.devices
+        if device.consumesCounters and device.name not in held and not left.fits(device)
     }
 
 
@@ -105,19 +150,25 @@ def _node(slices: Sequence[ResourceSlice]) -> str | None:
     return nodes.pop() if len(nodes) == 1 else None
 
 
+def shortened(text: str) -> str:
+    """At most as many bytes as the API takes; says where something was cut off."""
+    if len(text.encode()) <= LONGEST_PROBLEM:
+        return text
+    return text.encode()[: LONGEST_PROBLEM - 3].decode(errors="ignore") + "..."
+
+
 # What is written
 
 
 def complete_status(found: Found, now: str) -> dict[str, Any]:
     """The status of a request that could be answered."""
-    problems = [shortened(f"pool {pool.name}: {pool.problem}") for pool in found.pools if pool.problem]
     shown = f"{len(found.pools)} pools" if len(found.pools) != 1 else "1 pool"
     message = f"Processed {shown}" if len(found.pools) == found.matching else f"Processed {shown} of {found.matching}"
     return {
         "observationTime": now,
         "poolCount": found.matching,
         "pools": [_pool_tree(pool) for pool in found.pools],
-        "validationErrors": problems[:MOST_PROBLEMS],
+        "validationErrors": [*found.problems],
         "conditions": [_condition("Complete", "CalculationComplete", message, now)],
     }
 
@@ -147,6 +198,10 @@ def _pool_tree(pool: PoolCount) -> dict[str, Any]:
         tree["nodeName"] = pool.node
     if pool.problem:
         tree["validationError"] = pool.problem
+    if pool.summaries.partitions:
+        tree["partitionSummary"] = list(pool.summaries.partitions)
+    if pool.summaries.shareable is not None:
+        tree["shareableSummary"] = pool.summaries.shareable
     return tree
 
 

@@ -10,15 +10,24 @@ from __future__ import annotations
 import logging
 import time
 
+import msgspec
+
+from dray.api.allocations import taken_by_claim
 from dray.api.errors import ApiError, Conflict, Invalid, NotFound
+from dray.api.pace import Pace
 from dray.api.taints import with_rules
-from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
+from dray.api.times import parse_timestamp, timestamp
+from dray.api.types.resource import (
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourcePoolStatusRequest,
+    ResourcePoolStatusRequestStatus,
+    ResourceSlice,
+)
 from dray.client import Controller, Deltas, Tree
-from dray.client.clock import parse_timestamp, timestamp
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 from dray.controllers.poolstatus.computation import DEFAULT_LIMIT, answer, complete_status, failed_status
 from dray.controllers.poolstatus.metrics import DURATION, ERRORS, PROCESSED
-from dray.controllers.poolstatus.pace import Pace
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +43,11 @@ _BY_POOL = "claims by pool"
 class PoolStatusController:
     """Turns requests into answers."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client_for(ACCOUNT)
         self._own_client = self._client is not context.client
         self._clock = context.clock
-        self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE, context.clock)
+        self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE)
         self._controller: Controller[str] = Controller(
             "resourcepoolstatusrequest", self._reconcile, workers=1, clock=context.clock
         )
@@ -71,13 +80,13 @@ class PoolStatusController:
         if request is None:
             return None
         if not _is_answered(request):
-            await self._pace.turn()
+            await self._turn()
             await self._answer(request)
             return None
         left = _seconds_left(request, self._clock.time())
         if left is None or left > 0:
             return left
-        await self._pace.turn()
+        await self._turn()
         await self._delete(request)
         return None
 
@@ -102,10 +111,21 @@ class PoolStatusController:
         PROCESSED.inc()
         DURATION.observe(time.perf_counter() - started)
 
+    async def _turn(self) -> None:
+        """Wait as long as keeps a flood of requests from taking more than its share of the process and the server."""
+        if (delay := self._pace.delay(self._clock.monotonic())) > 0:
+            await self._clock.sleep(delay)
+
     def _status(self, request: ResourcePoolStatusRequest) -> Tree:
         spec, now = request.spec, timestamp(self._clock.time())
         try:
-            found = answer(self._slices_of(spec.driver), self._claims_of, spec.poolName, spec.limit or DEFAULT_LIMIT)
+            found = answer(
+                self._slices_of(spec.driver),
+                self._claims_of,
+                spec.poolName,
+                spec.limit or DEFAULT_LIMIT,
+                spec.defaultPartitionTypeAttribute,
+            )
         except Exception as error:  # whatever it is, whoever asked must learn of it
             ERRORS.inc()
             log.exception("request %s: the computation failed", request.metadata.name)
@@ -121,9 +141,7 @@ class PoolStatusController:
         return self._claims.by_index(_BY_POOL, f"{driver}/{pool}")
 
     async def _write(self, request: ResourcePoolStatusRequest, status: Tree) -> None:
-        meta = request.metadata
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resourceVersion}, "status": status}
-        await self._client.patch(ResourcePoolStatusRequest, meta.name, patch, subresource="status")
+        await self._client.patch_status(request, msgspec.convert(status, ResourcePoolStatusRequestStatus))
 
     # Cleaning up
 
@@ -150,7 +168,4 @@ def _seconds_left(request: ResourcePoolStatusRequest, now: float) -> float | Non
 
 def _pools_held(claim: ResourceClaim) -> set[str]:
     """The pools of which a claim holds devices."""
-    allocation = claim.status.allocation
-    if allocation is None:
-        return set()
-    return {f"{result.driver}/{result.pool}" for result in allocation.devices.results if not result.adminAccess}
+    return {f"{device.driver}/{device.pool}" for device in taken_by_claim(claim).touched}

@@ -14,8 +14,9 @@ from typing import Generic, NamedTuple
 from dray.api.errors import Conflict, Invalid, NotFound
 from dray.api.selectors import LabelSelector
 from dray.api.types.meta import ObjectMeta, OwnerReference
+from dray.api.wire import Tree
 from dray.client import Client, Informer, Object, PatchKind
-from dray.client.interface import T, Tree
+from dray.client.interface import T
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.pods import is_deleting
 from dray.controllers.workloads.writes import OwnWrites

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dray.api.times import parse_timestamp
 from dray.api.types.batch import Job
 from dray.api.types.core import Pod
-from dray.client.clock import parse_timestamp
 from dray.controllers.workloads import indexes
 from dray.controllers.workloads.counting import Tally
 from dray.controllers.workloads.jobpods import (
@@ -27,7 +27,7 @@ _FIRST_PAUSE_SECONDS = 10.0
 _LAST_PAUSE_SECONDS = 600.0
 
 
-class Verdict(NamedTuple):
+class JobEnd(NamedTuple):
     """How a job ends, before its last pods are gone: the condition that announces the final one."""
 
     type: str
@@ -39,30 +39,30 @@ class Verdict(NamedTuple):
         return self.type == SUCCESS
 
 
-def verdict(job: Job, count: Tally, active: Sequence[Pod], now: float) -> Verdict | None:
+def verdict(job: Job, count: Tally, active: Sequence[Pod], now: float) -> JobEnd | None:
     """The end of the job, if it is decided; once announced it does not change."""
     for condition in job.status.conditions:
         if condition.type in (FAILURE_TARGET, SUCCESS) and condition.status == "True":
-            return Verdict(condition.type, condition.reason, condition.message)
+            return JobEnd(condition.type, condition.reason, condition.message)
     return _failure(job, count, active, now) or _success(job, count, active)
 
 
-def _failure(job: Job, count: Tally, active: Sequence[Pod], now: float) -> Verdict | None:
+def _failure(job: Job, count: Tally, active: Sequence[Pod], now: float) -> JobEnd | None:
     if count.failed_by_policy:
-        return Verdict(FAILURE_TARGET, "PodFailurePolicy", count.failed_by_policy)
+        return JobEnd(FAILURE_TARGET, "PodFailurePolicy", count.failed_by_policy)
     limit = job.spec.backoffLimit
     if limit is not None and (count.all_failed > limit or _restarted_too_often(job, active, limit)):
-        return Verdict(FAILURE_TARGET, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        return JobEnd(FAILURE_TARGET, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     if until_deadline(job, now) == 0.0:
-        return Verdict(FAILURE_TARGET, "DeadlineExceeded", "Job was active longer than specified deadline")
+        return JobEnd(FAILURE_TARGET, "DeadlineExceeded", "Job was active longer than specified deadline")
     if not count.failed_indexes:
         return None
     most = job.spec.maxFailedIndexes
     if most is not None and len(count.failed_indexes) > most:
         text = "Job has exceeded the specified maximal number of failed indexes"
-        return Verdict(FAILURE_TARGET, "MaxFailedIndexesExceeded", text)
+        return JobEnd(FAILURE_TARGET, "MaxFailedIndexesExceeded", text)
     if len(count.failed_indexes) + len(count.completed) >= (job.spec.completions or 0):
-        return Verdict(FAILURE_TARGET, "FailedIndexes", "Job has failed indexes")
+        return JobEnd(FAILURE_TARGET, "FailedIndexes", "Job has failed indexes")
     return None
 
 
@@ -83,7 +83,7 @@ def until_deadline(job: Job, now: float) -> float | None:
     return max(0.0, parse_timestamp(started) + seconds - now)
 
 
-def _success(job: Job, count: Tally, active: Sequence[Pod]) -> Verdict | None:
+def _success(job: Job, count: Tally, active: Sequence[Pod]) -> JobEnd | None:
     for number, rule in enumerate(job.spec.successPolicy.rules if job.spec.successPolicy is not None else ()):
         counted = count.completed
         if rule.succeededIndexes is not None:
@@ -93,10 +93,10 @@ def _success(job: Job, count: Tally, active: Sequence[Pod]) -> Verdict | None:
         else:
             enough = rule.succeededCount or 0
         if len(counted) >= enough:
-            return Verdict(SUCCESS, "SuccessPolicy", f"Matched rules at index {number}")
+            return JobEnd(SUCCESS, "SuccessPolicy", f"Matched rules at index {number}")
     completions, done = job.spec.completions, count.all_succeeded
     if (done > 0 and not active) if completions is None else done >= completions:
-        return Verdict(SUCCESS, "CompletionsReached", "Reached expected number of succeeded pods")
+        return JobEnd(SUCCESS, "CompletionsReached", "Reached expected number of succeeded pods")
     return None
 
 

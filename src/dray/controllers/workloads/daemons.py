@@ -39,7 +39,7 @@ class Fit(NamedTuple):
     stay: bool
 
 
-class View(NamedTuple):
+class DaemonView(NamedTuple):
     """A daemon set and what there is of it at one moment."""
 
     daemon_set: DaemonSet
@@ -59,7 +59,7 @@ class View(NamedTuple):
         return not is_deleting(pod) and is_available(pod, self.daemon_set.spec.minReadySeconds, self.now)
 
 
-class Plan(NamedTuple):
+class DaemonPlan(NamedTuple):
     """The nodes that need a pod, the pods that go, and those that have ended and go when it is time."""
 
     create: Sequence[str] = ()
@@ -67,11 +67,11 @@ class Plan(NamedTuple):
     ended: Sequence[Pod] = ()
 
 
-def view(daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], now: float) -> View:
+def view(daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], now: float) -> DaemonView:
     template = daemon_set.spec.template
     current = template_hash(template, daemon_set.status.collisionCount or 0)
     fits = {node.metadata.name: fit(template.spec, node) for node in nodes}
-    return View(daemon_set, current, fits, _by_node(pods), now)
+    return DaemonView(daemon_set, current, fits, _by_node(pods), now)
 
 
 def fit(spec: PodSpec, node: Node) -> Fit:
@@ -128,7 +128,7 @@ def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     return found
 
 
-def plan(seen: View) -> Plan:
+def plan(seen: DaemonView) -> DaemonPlan:
     """What to do next: everybody in their place first, then the update rolls on."""
     first = _placement(seen)
     if first.create or first.delete:
@@ -136,7 +136,7 @@ def plan(seen: View) -> Plan:
     return _update(seen)._replace(ended=first.ended)
 
 
-def _placement(seen: View) -> Plan:
+def _placement(seen: DaemonView) -> DaemonPlan:
     """One pod on each node that should have one, none elsewhere."""
     delete: list[Pod] = []
     ended: list[Pod] = []
@@ -149,10 +149,10 @@ def _placement(seen: View) -> Plan:
         else:
             ended += [pod for pod in alive if is_finished(pod)]
             delete += _surplus(seen, [pod for pod in alive if not is_finished(pod)])
-    return Plan([node for node in seen.desired if node not in seen.pods], delete, ended)
+    return DaemonPlan([node for node in seen.desired if node not in seen.pods], delete, ended)
 
 
-def _surplus(seen: View, running: Sequence[Pod]) -> Sequence[Pod]:
+def _surplus(seen: DaemonView, running: Sequence[Pod]) -> Sequence[Pod]:
     """All but the first on a node; during a surge the first old and the first new one, until the new one is up."""
     if len(running) < 2 or not _surge(seen.daemon_set, 1):
         return running[1:]
@@ -162,10 +162,10 @@ def _surplus(seen: View, running: Sequence[Pod]) -> Sequence[Pod]:
     return [*new[1:], *(old if replaced else old[1:])]
 
 
-def _update(seen: View) -> Plan:
+def _update(seen: DaemonView) -> DaemonPlan:
     """The next step of a rolling update; nothing under OnDelete."""
     if seen.daemon_set.spec.updateStrategy.type == ON_DELETE:
-        return Plan()
+        return DaemonPlan()
     desired = seen.desired
     nodes = {node: seen.pods[node] for node in desired if node in seen.pods}
     if surge := _surge(seen.daemon_set, len(desired)):
@@ -173,7 +173,7 @@ def _update(seen: View) -> Plan:
     return _replace_step(seen, nodes, max(1, _unavailable(seen.daemon_set, len(desired))))
 
 
-def _replace_step(seen: View, nodes: Mapping[str, Sequence[Pod]], bearable: int) -> Plan:
+def _replace_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], bearable: int) -> DaemonPlan:
     """Delete old pods: those that do not work at once, the others as far as availability allows."""
     broken: list[Pod] = []
     working: list[Pod] = []
@@ -184,10 +184,10 @@ def _replace_step(seen: View, nodes: Mapping[str, Sequence[Pod]], bearable: int)
         missing += not works
         if not seen.is_current(pod) and not is_deleting(pod):
             (working if works else broken).append(pod)
-    return Plan(delete=[*broken, *working[: max(0, bearable - missing)]])
+    return DaemonPlan(delete=[*broken, *working[: max(0, bearable - missing)]])
 
 
-def _surge_step(seen: View, nodes: Mapping[str, Sequence[Pod]], surge: int) -> Plan:
+def _surge_step(seen: DaemonView, nodes: Mapping[str, Sequence[Pod]], surge: int) -> DaemonPlan:
     """Put new pods beside old ones: where the old does not work at once, elsewhere as many as the surge allows."""
     urgent: list[str] = []
     others: list[str] = []
@@ -198,10 +198,10 @@ def _surge_step(seen: View, nodes: Mapping[str, Sequence[Pod]], surge: int) -> P
             surging += 1
         elif old:
             (others if seen.is_available(old[0]) else urgent).append(node)
-    return Plan(create=[*urgent, *others[: max(0, surge - surging - len(urgent))]])
+    return DaemonPlan(create=[*urgent, *others[: max(0, surge - surging - len(urgent))]])
 
 
-def status_of(seen: View) -> DaemonSetStatus:
+def status_of(seen: DaemonView) -> DaemonSetStatus:
     """What the status says; of several pods on a node the first counts."""
     desired, before = seen.desired, seen.daemon_set.status
     here = [seen.pods[node][0] for node in desired if node in seen.pods]

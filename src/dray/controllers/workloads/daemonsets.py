@@ -1,7 +1,7 @@
 """DaemonSets: one pod on each node that fits.
 
-Reads copies, creates and deletes pods, writes the status; which and where is decided in `daemons`. Left out: stored
-revisions (ControllerRevision); the hash of the template tells old pods from new ones.
+Reads copies, creates and deletes pods, writes revisions and the status; which and where is decided in `daemons`. The hash
+of the template tells old pods from new ones.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Sequence
 
 from dray.api.errors import ApiError
 from dray.api.selectors import label_selector
-from dray.api.types.apps import DaemonSet
+from dray.api.types.apps import ControllerRevision, DaemonSet
 from dray.api.types.core import Node, Pod
 from dray.client import Deltas, key_of
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import daemons
 from dray.controllers.workloads.adoption import Adoption
-from dray.controllers.workloads.daemons import Plan, View
-from dray.controllers.workloads.loop import Loop
+from dray.controllers.workloads.daemons import DaemonPlan, DaemonView
+from dray.controllers.workloads.history import REVISION_LABEL, History
+from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import BURST, PodControl, namespace_ends
 from dray.controllers.workloads.pods import is_deleting, next_available
 from dray.controllers.workloads.status import write_status
@@ -45,12 +46,14 @@ class _Pauses:
 
 
 class DaemonSetController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._clock = context.clock
         self._pauses = _Pauses()
-        self._loop = Loop(context, DaemonSet, "daemonset", self._reconcile, account="daemon-set-controller")
+        self._loop = WorkloadLoop(context, DaemonSet, "daemonset", self._reconcile, account="daemon-set-controller")
         self._client = self._loop.client
         self._loop.follow(Pod)
+        self._loop.follow(ControllerRevision)
+        self._history = History(self._client, context.informers.informer(ControllerRevision), self._loop.writes)
         self._nodes = context.informers.informer(Node)
         self._nodes.add_handler(self._on_nodes)
         pods = context.informers.informer(Pod)
@@ -76,15 +79,18 @@ class DaemonSetController:
             return None
         pods = await self._adoption.claim(daemon_set, selector)
         seen = daemons.view(daemon_set, self._nodes.list(), pods, self._clock.time())
+        wanted = await self._history.record(daemon_set, seen.current)
         error, pause = await self._carry_out(seen, daemons.plan(seen))
         status = daemons.status_of(seen)
-        await write_status(self._client, self._loop.writes, DaemonSet, daemon_set, status)
+        await write_status(self._client, self._loop.writes, daemon_set, status)
+        live = {f"{daemon_set.metadata.name}-{pod.metadata.labels.get(REVISION_LABEL, '')}" for pod in pods}
+        await self._history.trim(daemon_set, wanted.older, live)
         if error is not None and not namespace_ends(error):
             raise error
         ready = next_available(pods, daemon_set.spec.minReadySeconds, seen.now)
         return min((wait for wait in (pause, ready) if wait is not None), default=None)
 
-    async def _carry_out(self, seen: View, plan: Plan) -> tuple[ApiError | None, float | None]:
+    async def _carry_out(self, seen: DaemonView, plan: DaemonPlan) -> tuple[ApiError | None, float | None]:
         """Create and delete; returns the first failure, and when the next pod that ended may be replaced."""
         going = {pod.metadata.uid for pod in plan.delete}
         ended = [pod for pod in plan.ended if pod.metadata.uid not in going]

@@ -16,10 +16,10 @@ from dray.api.selectors import label_selector
 from dray.api.types.apps import Deployment, DeploymentStatus, ReplicaSet
 from dray.api.types.core import Pod
 from dray.client import Tree
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import progress, revisions, rollout
 from dray.controllers.workloads.adoption import Adoption, controlled, controller_of, index_by_controller
-from dray.controllers.workloads.loop import Loop
+from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import namespace_ends
 from dray.controllers.workloads.pods import is_deleting, is_finished
 from dray.controllers.workloads.progress import Conditions
@@ -38,9 +38,9 @@ class _Found(NamedTuple):
 
 
 class DeploymentController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._clock = context.clock
-        self._loop = Loop(context, Deployment, "deployment", self._reconcile)
+        self._loop = WorkloadLoop(context, Deployment, "deployment", self._reconcile)
         self._client = self._loop.client
         self._loop.follow(ReplicaSet)
         self._pods = context.informers.informer(Pod)
@@ -226,5 +226,5 @@ class DeploymentController:
             revision = sets.new.metadata.annotations.get(REVISION)
             if deployment.metadata.annotations.get(REVISION) != revision:
                 annotations[REVISION] = revision
-        await write_status(self._client, self._loop.writes, Deployment, deployment, status, annotations)
+        await write_status(self._client, self._loop.writes, deployment, status, annotations)
         return status

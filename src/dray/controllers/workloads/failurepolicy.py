@@ -13,21 +13,21 @@ IGNORE = "Ignore"
 COUNT = "Count"
 
 
-class Judgement(NamedTuple):
+class FailureJudgement(NamedTuple):
     """What follows from a failure, and why."""
 
     action: str
     why: str = ""
 
 
-def judge(job: Job, pod: Pod) -> Judgement:
+def judge(job: Job, pod: Pod) -> FailureJudgement:
     """The action for a pod that failed; without a policy, and without a rule that matches, it counts."""
     rules = job.spec.podFailurePolicy.rules if job.spec.podFailurePolicy is not None else ()
     for number, rule in enumerate(rules):
         found = _matched(rule, pod)
         if found:
-            return Judgement(rule.action, f"{found} matching {rule.action} rule at index {number}")
-    return Judgement(COUNT)
+            return FailureJudgement(rule.action, f"{found} matching {rule.action} rule at index {number}")
+    return FailureJudgement(COUNT)
 
 
 def _matched(rule: PodFailurePolicyRule, pod: Pod) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dray.api.times import parse_timestamp
 from dray.api.types.batch import Job
 from dray.api.types.core import Pod
 from dray.client import Tree
-from dray.client.clock import parse_timestamp
 from dray.controllers.workloads.pods import is_deleting, pod_tree
 
 TRACKING = "batch.kubernetes.io/job-tracking"

@@ -15,13 +15,13 @@ from dray.api.selectors import label_selector
 from dray.api.types.batch import Job, JobStatus
 from dray.api.types.core import Pod
 from dray.client import Controller, Deltas, Key, PatchKind, key_of
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import Adoption, controlled, controller_of
-from dray.controllers.workloads.completion import Need, Verdict, index_failures, need, pause, until_deadline, verdict
+from dray.controllers.workloads.completion import JobEnd, Need, index_failures, need, pause, until_deadline, verdict
 from dray.controllers.workloads.counting import tally
 from dray.controllers.workloads.jobpods import TRACKING, index_of, is_tracked, job_pod
 from dray.controllers.workloads.jobstatus import COMPLETE, FAILED, SUSPENDED, finish, status_of, until_expired
-from dray.controllers.workloads.loop import Loop
+from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import BURST, PodControl, namespace_ends
 from dray.controllers.workloads.pods import is_active, is_deleting
 from dray.controllers.workloads.status import write_status
@@ -38,9 +38,9 @@ class _Managed(NamedTuple):
 
 
 class JobController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._clock = context.clock
-        self._loop = Loop(context, Job, "job", self._reconcile)
+        self._loop = WorkloadLoop(context, Job, "job", self._reconcile)
         self._client = self._loop.client
         self._loop.follow(Pod)
         self._pods = context.informers.informer(Pod)
@@ -109,7 +109,7 @@ class JobController:
         else:
             managed = await self._end(job, active, end)
         status = status_of(job, count, pods, active, managed.created, end, now)
-        await write_status(self._client, self._loop.writes, Job, job, status)
+        await write_status(self._client, self._loop.writes, job, status)
         self._announce(job, status)
         await self._strip_all(job, count.release)
         if managed.error is not None and not namespace_ends(managed.error):
@@ -134,7 +134,7 @@ class JobController:
         outcome = await self._control.create(job, trees)
         return _Managed(outcome.done, again, outcome.error)
 
-    async def _end(self, job: Job, active: Sequence[Pod], end: Verdict) -> _Managed:
+    async def _end(self, job: Job, active: Sequence[Pod], end: JobEnd) -> _Managed:
         """Stop what still runs; in a job that fails these pods count as failed."""
         if end.success:
             return _Managed(error=await self._discard(job, active))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dray.api.times import parse_timestamp, timestamp
 from dray.api.types.batch import Job, JobCondition, JobStatus
 from dray.api.types.core import Pod
-from dray.client.clock import parse_timestamp, timestamp
 from dray.controllers.workloads import indexes
-from dray.controllers.workloads.completion import Verdict
+from dray.controllers.workloads.completion import JobEnd
 from dray.controllers.workloads.counting import Tally
 from dray.controllers.workloads.jobpods import is_indexed
 from dray.controllers.workloads.pods import is_ready, is_terminating
@@ -34,7 +34,7 @@ def until_expired(job: Job, now: float) -> float | None:
 
 
 def status_of(
-    job: Job, count: Tally, pods: Sequence[Pod], active: Sequence[Pod], created: int, end: Verdict | None, now: float
+    job: Job, count: Tally, pods: Sequence[Pod], active: Sequence[Pod], created: int, end: JobEnd | None, now: float
 ) -> JobStatus:
     """`created` pods were made just now and are not among the others; `end` is how the job ends, if that is decided."""
     before = job.status

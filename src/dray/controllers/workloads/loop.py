@@ -15,7 +15,7 @@ from dray.api.types.meta import ObjectMeta
 from dray.client import Controller, Deltas, EventRecorder, Key, key_of
 from dray.client.interface import T
 from dray.client.workqueue import WorkQueue
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import controller_of, index_by_controller
 from dray.controllers.workloads.writes import OwnWrites
 
@@ -25,11 +25,11 @@ BY_NAMESPACE = "namespace"
 Reconcile = Callable[[T], Awaitable[float | None]]
 
 
-class Loop(Generic[T]):
+class WorkloadLoop(Generic[T]):
     """Runs `reconcile` for the objects of one type that own others; writes are made as the controller's account."""
 
     def __init__(
-        self, context: Context, type_: type[T], name: str, reconcile: Reconcile[T], *, account: str = ""
+        self, context: ControllerContext, type_: type[T], name: str, reconcile: Reconcile[T], *, account: str = ""
     ) -> None:
         self.client = context.client_for(account or f"{name}-controller")
         self.owners = context.informers.informer(type_)
@@ -83,8 +83,9 @@ class Loop(Generic[T]):
     def _would_adopt(self, meta: ObjectMeta) -> Iterator[T]:
         if controller_of(meta) is None and meta.deletionTimestamp is None:
             for owner in self.owners.by_index(BY_NAMESPACE, meta.namespace):
-                spec: Any = owner.spec  # type: ignore[attr-defined]  # every kind that owns has a spec with a selector
-                if label_selector(spec.selector).matches(meta.labels):
+                spec: Any = owner.spec  # type: ignore[attr-defined]  # every kind that owns has a spec
+                selector = getattr(spec, "selector", None)  # CronJobs have none, and adopt nothing
+                if selector is not None and label_selector(selector).matches(meta.labels):
                     yield owner
 
     async def _handle(self, key: Key) -> float | None:

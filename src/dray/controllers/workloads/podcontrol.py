@@ -19,7 +19,7 @@ from dray.controllers.workloads.writes import OwnWrites
 BURST = 500
 
 
-class Outcome(NamedTuple):
+class PodWrites(NamedTuple):
     """How many were made or deleted, and the first failure."""
 
     done: int
@@ -34,7 +34,7 @@ class PodControl:
         self._recorder = recorder
         self._writes = writes
 
-    async def create(self, owner: Object, trees: Sequence[Tree]) -> Outcome:
+    async def create(self, owner: Object, trees: Sequence[Tree]) -> PodWrites:
         """Create pods until one is refused; a refusal is an event and the end of this attempt."""
         done, size = 0, 1
         while done < len(trees):
@@ -42,14 +42,14 @@ class PodControl:
             errors = await asyncio.gather(*(self._create(owner, tree) for tree in batch))
             done += errors.count(None)
             if failed := [error for error in errors if error is not None]:
-                return Outcome(done, failed[0])
+                return PodWrites(done, failed[0])
             size *= 2
-        return Outcome(done)
+        return PodWrites(done)
 
-    async def delete(self, owner: Object, pods: Sequence[Pod]) -> Outcome:
+    async def delete(self, owner: Object, pods: Sequence[Pod]) -> PodWrites:
         errors = await asyncio.gather(*(self._delete(owner, pod) for pod in pods))
         failed = [error for error in errors if error is not None]
-        return Outcome(len(pods) - len(failed), failed[0] if failed else None)
+        return PodWrites(len(pods) - len(failed), failed[0] if failed else None)
 
     async def _create(self, owner: Object, tree: Tree) -> ApiError | None:
         try:

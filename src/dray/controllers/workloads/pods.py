@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod, PodTemplateSpec
-from dray.api.wire import Wire
-from dray.client.clock import parse_timestamp
-from dray.client.interface import Object, Tree
+from dray.api.wire import Tree, Wire
+from dray.client.interface import Object
 from dray.controllers.ownership import controller_reference
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

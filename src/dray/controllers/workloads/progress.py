@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from dray.api.times import parse_timestamp, timestamp
 from dray.api.types.apps import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
-from dray.client.clock import parse_timestamp, timestamp
 from dray.controllers.workloads.replicas import FAILURE
 from dray.controllers.workloads.revisions import Sets
 from dray.controllers.workloads.rollout import max_unavailable, wanted

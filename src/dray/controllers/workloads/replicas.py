@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from dray.api.errors import ApiError
+from dray.api.times import timestamp
 from dray.api.types.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
 from dray.api.types.core import (
     Pod,
@@ -13,7 +14,6 @@ from dray.api.types.core import (
     ReplicationControllerCondition,
     ReplicationControllerStatus,
 )
-from dray.client.clock import timestamp
 from dray.controllers.workloads.pods import is_active, is_available, is_ready, is_terminating
 
 FAILURE = "ReplicaFailure"

@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 from dray.api.selectors import label_selector
 from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Pod, ReplicationController
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, controlled, controller_of, index_by_controller
-from dray.controllers.workloads.loop import Loop
-from dray.controllers.workloads.podcontrol import BURST, Outcome, PodControl, namespace_ends
+from dray.controllers.workloads.loop import WorkloadLoop
+from dray.controllers.workloads.podcontrol import BURST, PodControl, PodWrites, namespace_ends
 from dray.controllers.workloads.pods import deletion_order, is_active, is_deleting, next_available, pod_tree
 from dray.controllers.workloads.replicas import missing, status_of
 from dray.controllers.workloads.status import write_status
@@ -23,10 +23,10 @@ O = TypeVar("O", bound=ReplicaSet | ReplicationController)  # noqa: E741  (an ow
 
 
 class _Replicator(Generic[O]):
-    def __init__(self, context: Context, type_: type[O], name: str, account: str = "") -> None:
+    def __init__(self, context: ControllerContext, type_: type[O], name: str, account: str = "") -> None:
         self._clock = context.clock
         self._type = type_
-        self._loop = Loop(context, type_, name, self._reconcile, account=account)
+        self._loop = WorkloadLoop(context, type_, name, self._reconcile, account=account)
         self._client = self._loop.client
         self._loop.follow(Pod)
         self._pods = context.informers.informer(Pod)
@@ -41,16 +41,16 @@ class _Replicator(Generic[O]):
     async def _reconcile(self, replica_set: O) -> float | None:
         pods = await self._adoption.claim(replica_set, label_selector(replica_set.spec.selector))
         active = [pod for pod in pods if is_active(pod)]
-        outcome = Outcome(0) if is_deleting(replica_set) else await self._scale(replica_set, active)
+        outcome = PodWrites(0) if is_deleting(replica_set) else await self._scale(replica_set, active)
         error = None if namespace_ends(outcome.error) else outcome.error
         now = self._clock.time()
         status = status_of(replica_set, pods, error, now)
-        await write_status(self._client, self._loop.writes, self._type, replica_set, status)
+        await write_status(self._client, self._loop.writes, replica_set, status)
         if error is not None:
             raise error
         return next_available(active, replica_set.spec.minReadySeconds, now)
 
-    async def _scale(self, replica_set: O, active: Sequence[Pod]) -> Outcome:
+    async def _scale(self, replica_set: O, active: Sequence[Pod]) -> PodWrites:
         change = missing(replica_set, active)
         if change > 0:
             trees = [pod_tree(replica_set, replica_set.spec.template) for _ in range(min(change, BURST))]
@@ -58,7 +58,7 @@ class _Replicator(Generic[O]):
         if change < 0:
             order = deletion_order(active, self._related(replica_set), self._clock.time())
             return await self._control.delete(replica_set, order[: min(-change, BURST)])
-        return Outcome(0)
+        return PodWrites(0)
 
     def _related(self, replica_set: O) -> list[Pod]:
         """The active pods of all sets of the same owner."""
@@ -68,12 +68,12 @@ class _Replicator(Generic[O]):
 
 
 class ReplicaSetController(_Replicator[ReplicaSet]):
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, ReplicaSet, "replicaset")
 
 
 class ReplicationManager(_Replicator[ReplicationController]):
     """Of ReplicationControllers, under the names that it has in Kubernetes."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, ReplicationController, "replicationcontroller", account="replication-controller")

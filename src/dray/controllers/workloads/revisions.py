@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from dray.api.names import GENERATED_ALPHABET
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import PodTemplateSpec
 from dray.client import Tree
@@ -35,7 +36,6 @@ _NOT_INHERITED = frozenset(
         MAX_REPLICAS,
     }
 )
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes: no hash spells a word
 _HASH_LENGTH = 10
 
 
@@ -53,7 +53,9 @@ class Sets(NamedTuple):
 def template_hash(template: PodTemplateSpec, collisions: int) -> str:
     """Always the same for the same template; another one after a collision of names."""
     text = msgspec.json.encode(template, order="sorted") + (str(collisions).encode() if collisions else b"")
-    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in hashlib.sha256(text).digest()[:_HASH_LENGTH])
+    return "".join(
+        GENERATED_ALPHABET[byte % len(GENERATED_ALPHABET)] for byte in hashlib.sha256(text).digest()[:_HASH_LENGTH]
+    )
 
 
 def same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:

@@ -1,4 +1,4 @@
-"""Writing a status: only what changed, only on the state that it was computed from.
+"""Writing the status of a workload: only on the state that it was computed from, and only where it differs.
 
 Left out: what the status says.
 """
@@ -7,45 +7,26 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from dray.api.wire import Wire
 from dray.client import Client, Tree
-from dray.client.interface import T
-from dray.controllers.workloads.pods import tree_of
 from dray.controllers.workloads.writes import OwnWrites
 
 
-def difference(old: Wire, new: Wire) -> Tree:
-    """The merge patch that makes the one the other; empty when they are equal."""
-    return {} if old == new else _difference(tree_of(old), tree_of(new))
-
-
-def _difference(before: Tree, after: Tree) -> Tree:
-    changed: Tree = dict.fromkeys(before.keys() - after.keys())
-    for name, value in after.items():
-        if name not in before or not isinstance(value, dict):
-            if before.get(name, msgspec.UNSET) != value:
-                changed[name] = value
-        elif part := _difference(before[name], value):
-            changed[name] = part
-    return changed
-
-
 async def write_status(
-    client: Client, writes: OwnWrites, type_: type[T], obj: Any, status: Wire, annotations: Tree | None = None
+    client: Client, writes: OwnWrites, obj: Any, status: Wire, annotations: Tree | None = None
 ) -> bool:
-    """Make the status of `obj` the given one, together with annotations; returns whether anything was written.
+    """Make the status of `obj` the given one, after its annotations; returns whether anything was written.
 
     Raises Conflict when somebody else has written the object since it was read.
     """
-    patch: Tree = {"metadata": {"resourceVersion": obj.metadata.resourceVersion}}
-    if annotations:
-        patch["metadata"]["annotations"] = annotations
-    if changed := difference(obj.status, status):
-        patch["status"] = changed
-    if not changed and not annotations:
+    if status == obj.status and not annotations:
         return False
-    written = await client.patch(type_, obj.metadata.name, patch, obj.metadata.namespace, subresource="status")
-    writes.wrote(written, written)
+    if annotations:  # through the status, since annotations of a deployment count as a change of what it wants
+        meta = obj.metadata
+        said = {"uid": meta.uid, "resourceVersion": meta.resourceVersion, "annotations": annotations}
+        obj = await client.patch(type(obj), meta.name, {"metadata": said}, meta.namespace, subresource="status")
+        writes.wrote(obj, obj)
+    if status != obj.status:
+        written = await client.patch_status(obj, status)
+        writes.wrote(written, written)
     return True

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dray.api.selectors import tolerates_device
+from dray.api.times import parse_timestamp
 from dray.api.types.resource import DeviceRequestAllocationResult, DeviceTaint, DeviceToleration
-from dray.client.clock import parse_timestamp
 
 NO_EXECUTE = "NoExecute"
 
@@ -24,7 +24,7 @@ class Tainted(NamedTuple):
     rule: str = ""
 
 
-class Doom(NamedTuple):
+class EvictionTime(NamedTuple):
     """When the taint came and when to leave, in seconds since 1970, why, and the uids of all rules with a part in it."""
 
     since: float
@@ -32,28 +32,28 @@ class Doom(NamedTuple):
     why: str
     rules: frozenset[str] = frozenset()
 
-    def joined(self, other: Doom | None) -> Doom:
+    def joined(self, other: EvictionTime | None) -> EvictionTime:
         """Both: the earlier one decides."""
         if other is None:
             return self
-        first = min(self, other, key=lambda doom: doom.due)
+        first = min(self, other, key=lambda when: when.due)
         return first._replace(rules=self.rules | other.rules)
 
 
-def doom_of(result: DeviceRequestAllocationResult, taints: Iterable[Tainted]) -> Doom | None:
+def eviction_time_of(result: DeviceRequestAllocationResult, taints: Iterable[Tainted]) -> EvictionTime | None:
     """What one allocated device means for the pods that use it."""
-    found: Doom | None = None
+    found: EvictionTime | None = None
     for taint, rule in taints:
-        seconds = endured(result.tolerations, taint)
+        seconds = seconds_tolerated(result.tolerations, taint)
         if taint.effect == NO_EXECUTE and seconds is not None:
             since = parse_timestamp(taint.timeAdded) if taint.timeAdded else 0.0
             shown = f"{taint.key}={taint.value}" if taint.value else taint.key
             why = f"device {result.driver}/{result.pool}/{result.device} has taint {shown}:{taint.effect}"
-            found = Doom(since, since + seconds, why, frozenset({rule} if rule else ())).joined(found)
+            found = EvictionTime(since, since + seconds, why, frozenset({rule} if rule else ())).joined(found)
     return found
 
 
-def endured(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> float | None:
+def seconds_tolerated(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> float | None:
     """For how many seconds a taint is put up with; None means for ever. Of several tolerations the strictest holds."""
     matching = [t.tolerationSeconds for t in tolerations if tolerates_device(t, taint)]
     if None in matching:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dray.api.types.resource import DeviceRequestAllocationResult, DeviceTaint
-from dray.controllers.doom import Doom, Tainted, doom_of
+from dray.controllers.eviction_time import EvictionTime, Tainted, eviction_time_of
 
 ADDED = "2026-01-01T00:00:00Z"
 SECONDS = 1767225600.0
@@ -27,8 +27,8 @@ def exists(seconds: int | None = None, **more: str) -> dict[str, Any]:
     return {"operator": "Exists", "tolerationSeconds": seconds, **more}
 
 
-def due(doom: Doom | None) -> float | None:
-    return None if doom is None else doom.due - SECONDS
+def due(time_: EvictionTime | None) -> float | None:
+    return None if time_ is None else time_.due - SECONDS
 
 
 @pytest.mark.parametrize(
@@ -47,16 +47,16 @@ def due(doom: Doom | None) -> float | None:
     ],
 )
 def test_tolerations_delay_or_prevent(tolerations: list[dict[str, Any]], expected: float | None) -> None:
-    assert due(doom_of(result(*tolerations), [Tainted(taint())])) == expected
+    assert due(eviction_time_of(result(*tolerations), [Tainted(taint())])) == expected
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "None"])
 def test_other_effects_evict_nobody(effect: str) -> None:
-    assert doom_of(result(), [Tainted(taint(effect=effect))]) is None
+    assert eviction_time_of(result(), [Tainted(taint(effect=effect))]) is None
 
 
 def test_the_earliest_taint_decides_and_all_rules_are_named() -> None:
-    found = doom_of(
+    found = eviction_time_of(
         result(exists(60, key="slow"), exists(10, key="fast")),
         [Tainted(taint("slow"), "rule-1"), Tainted(taint("fast"), "rule-2"), Tainted(taint("slow"))],
     )
@@ -67,5 +67,5 @@ def test_the_earliest_taint_decides_and_all_rules_are_named() -> None:
 
 
 def test_a_taint_without_time_is_due_at_once() -> None:
-    found = doom_of(result(), [Tainted(taint(added=None, value="v"))])
-    assert found == Doom(0.0, 0.0, "device d/p/x has taint broken=v:NoExecute")
+    found = eviction_time_of(result(), [Tainted(taint(added=None, value="v"))])
+    assert found == EvictionTime(0.0, 0.0, "device d/p/x has taint broken=v:NoExecute")

@@ -13,15 +13,15 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.api.types.scheduling import PodGroup
 from dray.client.consumers import Consumers
-from dray.controllers.context import Context
+from dray.controllers.context import ControllerContext
 from dray.controllers.references import References
 from dray.controllers.upkeep import Facts
 
 
-class Inquiry:
+class ClaimFacts:
     """Asks about claims. With a gate off, the references that it is about are left alone."""
 
-    def __init__(self, context: Context, consumers: Consumers, sharing: Sharing) -> None:
+    def __init__(self, context: ControllerContext, consumers: Consumers, sharing: Sharing) -> None:
         self._client = context.client
         self._consumers = consumers
         self._sharing = sharing
@@ -148,7 +148,12 @@ class Inquiry:
     def _forgotten_groups(
         self, claim: ResourceClaim, kept: list[ResourceClaimConsumerReference]
     ) -> list[ResourceClaimConsumerReference]:
-        """The groups of pods that are listed themselves, though they come to the claim through their group."""
+        """The groups of pods that are listed themselves, though they come to the claim through their group.
+
+        A claim that was made for a pod while groups meant nothing stays that pod's own.
+        """
+        if podclaims.made_for(claim, "Pod") is not None:
+            return []
         if self._groups is None or claim.status.allocation is None or claim.metadata.deletionTimestamp is not None:
             return []
         found: dict[str, ResourceClaimConsumerReference] = {}

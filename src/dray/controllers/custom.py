@@ -1,0 +1,49 @@
+"""The custom resources of a cluster, for controllers that are about objects of all kinds.
+
+Follows the definitions and tells, for each that is established, its resource: garbage collection follows their objects,
+namespaces delete them, quotas count them. Left out: what the objects mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dray.api.custom import custom_resource
+from dray.api.resources import Resource
+from dray.api.types.apiextensions import CustomResourceDefinition
+from dray.client import Deltas
+from dray.controllers.context import ControllerContext
+
+Listener = Callable[[Resource | None, Resource | None], None]  # what a resource was, and what it is now
+
+
+class CustomResources:
+    """The established definitions, as resources."""
+
+    def __init__(self, context: ControllerContext, listener: Listener | None = None) -> None:
+        self._known: dict[str, Resource] = {}
+        self._listener = listener
+        context.informers.informer(CustomResourceDefinition).add_handler(self._changed)
+
+    def all(self) -> tuple[Resource, ...]:
+        return tuple(self._known.values())
+
+    def by_kind(self, group: str, kind: str) -> Resource | None:
+        return next((r for r in self._known.values() if (r.group, r.kind) == (group, kind)), None)
+
+    def _changed(self, deltas: Deltas[CustomResourceDefinition]) -> None:
+        for old, new in deltas:
+            if old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status):
+                continue
+            name = (new or old).metadata.name  # type: ignore[union-attr]  # one of the two is there
+            before = self._known.pop(name, None)
+            if new is not None and _is_served(new):
+                same = before is not None and before.custom is not None and before.custom.definition.spec == new.spec
+                self._known[name] = before if same and before is not None else custom_resource(new)
+            if self._listener is not None and self._known.get(name) is not before:
+                self._listener(before, self._known.get(name))
+
+
+def _is_served(definition: CustomResourceDefinition) -> bool:
+    established = any(c.type == "Established" and c.status == "True" for c in definition.status.conditions or ())
+    return established and any(version.served for version in definition.spec.versions)

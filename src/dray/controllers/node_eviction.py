@@ -1,0 +1,107 @@
+"""Evicts pods from nodes that are tainted NoExecute, at once or when what they tolerate has passed.
+
+Left out: who taints nodes (`node_health`, administrators), and devices that are tainted (`taints`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from dray.api.errors import NotFound
+from dray.api.selectors.taints import tolerates
+from dray.api.times import parse_timestamp, timestamp
+from dray.api.types.core import Node, Pod, PodCondition, PodStatus, Taint, Toleration
+from dray.client import Controller, Deltas, Key, change_status, key_of, with_conditions
+from dray.controllers.context import ControllerContext
+from dray.controllers.nodes import BY_NODE, node_named
+
+WORKERS = 8
+NO_EXECUTE = "NoExecute"
+_DONE = ("Succeeded", "Failed")
+
+
+class NodeEviction:
+    """Deletes pods that must not stay on their nodes."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._recorder = context.recorder
+        self._clock = context.clock
+        self._controller: Controller[Key] = Controller(
+            "taint_eviction", self._reconcile, workers=WORKERS, clock=context.clock
+        )
+        self._nodes = context.informers.informer(Node)
+        self._pods = context.informers.informer(Pod)
+        self._pods.add_index(BY_NODE, node_named)
+        self._nodes.add_handler(self._on_nodes)
+        self._pods.add_handler(self._on_pods)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _on_nodes(self, deltas: Deltas[Node]) -> None:
+        for old, new in deltas:
+            if new is not None and evicting(new) and (old is None or evicting(old) != evicting(new)):
+                for pod in self._pods.by_index(BY_NODE, new.metadata.name):
+                    self._controller.queue.add(key_of(pod))
+
+    def _on_pods(self, deltas: Deltas[Pod]) -> None:
+        for _, new in deltas:
+            if new is not None and new.spec.nodeName:
+                node = self._nodes.get("", new.spec.nodeName)
+                if node is not None and node.spec.taints and evicting(node):
+                    self._controller.queue.add(key_of(new))
+
+    async def _reconcile(self, key: Key) -> float | None:
+        pod = self._pods.get(*key)
+        node = self._nodes.get("", pod.spec.nodeName) if pod is not None and pod.spec.nodeName else None
+        if pod is None or node is None or pod.metadata.deletionTimestamp is not None or pod.status.phase in _DONE:
+            return None
+        due = eviction_due(evicting(node), pod.spec.tolerations, self._clock.time())
+        if due is None:
+            return None
+        left = due - self._clock.time()
+        if left > 0:
+            return left
+        await self._evict(pod)
+        return None
+
+    async def _evict(self, pod: Pod) -> None:
+        meta = pod.metadata
+        self._recorder.record(pod, "TaintManagerEviction", f"Marking for deletion Pod {meta.namespace}/{meta.name}")
+        with suppress(NotFound):  # it was faster
+            await change_status(self._client, pod, lambda pod: self._disrupted(pod.status))
+            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
+
+    def _disrupted(self, status: PodStatus) -> PodStatus:
+        target = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="DeletionByTaintManager",
+            message="Taint manager: deleting due to NoExecute taint",
+            lastTransitionTime=timestamp(self._clock.time()),
+        )
+        return with_conditions(status, target)
+
+
+def evicting(node: Node) -> tuple[Taint, ...]:
+    """The taints of a node that make pods leave."""
+    return tuple(taint for taint in node.spec.taints if taint.effect == NO_EXECUTE)
+
+
+def eviction_due(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], now: float) -> float | None:
+    """When a pod must leave, in seconds since 1970; None when it may stay."""
+    dues = [due for taint in taints if (due := _due(taint, tolerations, now)) is not None]
+    return min(dues, default=None)
+
+
+def _due(taint: Taint, tolerations: tuple[Toleration, ...], now: float) -> float | None:
+    """When a pod must leave because of one taint. Of several tolerations the shortest counts, as in Kubernetes."""
+    covering = [toleration for toleration in tolerations if tolerates(toleration, taint)]
+    if not covering:
+        return now
+    limits = [t.tolerationSeconds for t in covering if t.tolerationSeconds is not None]
+    if not limits:
+        return None
+    since = parse_timestamp(taint.timeAdded) if taint.timeAdded else now
+    return since + max(0, min(limits))

@@ -1,0 +1,185 @@
+"""CronJobs: a Job at every moment that a schedule names.
+
+Of moments that were missed only the last is made up for, if it is not too late and jobs may run beside each other.
+Finished jobs are kept as many as the CronJob wants to remember. Nothing is kept in memory: what was scheduled last is in
+the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from dray.api import cron
+from dray.api.errors import AlreadyExists, NotFound
+from dray.api.times import parse_timestamp, timestamp
+from dray.api.types.batch import CronJob, CronJobStatus, Job
+from dray.api.types.core import ObjectReference
+from dray.api.wire import Tree
+from dray.controllers.context import ControllerContext
+from dray.controllers.ownership import controller_reference
+from dray.controllers.workloads.adoption import controlled
+from dray.controllers.workloads.loop import WorkloadLoop
+from dray.controllers.workloads.pods import creation_time, is_deleting, tree_of
+from dray.controllers.workloads.status import write_status
+
+SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+MOST_MISSED = 100  # more moments than these in one go mean that a clock is wrong
+
+
+class Moments(NamedTuple):
+    """The last moment that is due, how many there were since the last job, and the next one."""
+
+    due: datetime | None
+    missed: int
+    next: datetime | None
+
+
+def moments(cron_job: CronJob, now: float) -> Moments:
+    """Which moments of the schedule lie between the last job and now."""
+    schedule = cron.parse(cron_job.spec.schedule)
+    zone = ZoneInfo(cron_job.spec.timeZone) if cron_job.spec.timeZone else UTC
+    last = cron_job.status.lastScheduleTime
+    since = parse_timestamp(last) if last else creation_time(cron_job)
+    deadline = cron_job.spec.startingDeadlineSeconds
+    if deadline is not None:
+        since = max(since, now - deadline)
+    due, missed = None, 0
+    for moment in _after(schedule, datetime.fromtimestamp(since, zone), now):
+        due, missed = moment, missed + 1
+    return Moments(due, missed, schedule.after(datetime.fromtimestamp(now, zone)))
+
+
+def _after(schedule: cron.Schedule, start: datetime, now: float) -> Iterator[datetime]:
+    """The moments up to now; where there are very many, the last ones."""
+    moment = schedule.after(start)
+    if moment is not None and schedule.every == 0 and now - moment.timestamp() > 366 * 86400:
+        yield moment
+        moment = schedule.after(datetime.fromtimestamp(now - 366 * 86400, start.tzinfo))
+    while moment is not None and moment.timestamp() <= now:
+        yield moment
+        moment = schedule.after(moment)
+
+
+def job_name(cron_job: CronJob, moment: datetime) -> str:
+    return f"{cron_job.metadata.name}-{int(moment.timestamp()) // 60}"
+
+
+def job_tree(cron_job: CronJob, moment: datetime) -> Tree:
+    template = cron_job.spec.jobTemplate
+    when = moment.isoformat().replace("+00:00", "Z")
+    return {
+        "metadata": {
+            "name": job_name(cron_job, moment),
+            "namespace": cron_job.metadata.namespace,
+            "labels": dict(template.metadata.labels),
+            "annotations": {**template.metadata.annotations, SCHEDULED_AT: when},
+            "ownerReferences": [controller_reference(cron_job)],
+        },
+        "spec": tree_of(template.spec),
+    }
+
+
+def finished(job: Job) -> str:
+    """How a job ended: Complete, Failed, or not at all."""
+    held = {condition.type for condition in job.status.conditions if condition.status == "True"}
+    return next((state for state in ("Complete", "Failed") if state in held), "")
+
+
+def surplus(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:
+    """The finished jobs that are one too many, the oldest of each kind."""
+    found: list[Job] = []
+    limits = {"Complete": cron_job.spec.successfulJobsHistoryLimit, "Failed": cron_job.spec.failedJobsHistoryLimit}
+    for state, limit in limits.items():
+        ended = sorted((job for job in jobs if finished(job) == state), key=creation_time)
+        if limit is not None and len(ended) > limit:
+            found += ended[: len(ended) - limit]
+    return found
+
+
+class CronJobController:
+    def __init__(self, context: ControllerContext) -> None:
+        self._clock = context.clock
+        self._loop = WorkloadLoop(context, CronJob, "cronjob", self._reconcile)
+        self._client = self._loop.client
+        self._loop.follow(Job)
+        self._jobs = context.informers.informer(Job)
+
+    async def run(self) -> None:
+        await self._loop.run()
+
+    async def _reconcile(self, cron_job: CronJob) -> float | None:
+        jobs = list(controlled(self._jobs, cron_job))
+        status = self._noted(cron_job, jobs)
+        await self._forget(cron_job, jobs)
+        wait: float | None = None
+        if not is_deleting(cron_job) and not cron_job.spec.suspend:
+            now = self._clock.time()
+            found = moments(cron_job, now)
+            status = await self._start(cron_job, found, status, now)
+            wait = max(0.1, found.next.timestamp() - now) if found.next is not None else None
+        await write_status(self._client, self._loop.writes, cron_job, status)
+        return wait
+
+    def _noted(self, cron_job: CronJob, jobs: Sequence[Job]) -> CronJobStatus:
+        """The status with what runs now, and when a job last succeeded; an event for each that has ended."""
+        known = {job.metadata.uid: job for job in jobs}
+        for reference in cron_job.status.active:
+            job = known.get(reference.uid)
+            if job is None:
+                self._loop.recorder.record(cron_job, "MissingJob", f"Active job went missing: {reference.name}")
+            elif finished(job):
+                text = f"Saw completed job: {reference.name}, condition: {finished(job)}"
+                self._loop.recorder.record(cron_job, "SawCompletedJob", text)
+        active = tuple(_reference(job) for job in jobs if not finished(job))
+        ended = [job.status.completionTime for job in jobs if finished(job) == "Complete" and job.status.completionTime]
+        last = max([*ended, cron_job.status.lastSuccessfulTime or ""], default="") or None
+        return replace(cron_job.status, active=active, lastSuccessfulTime=last)
+
+    async def _start(self, cron_job: CronJob, found: Moments, status: CronJobStatus, now: float) -> CronJobStatus:
+        if found.missed > MOST_MISSED:
+            text = f"too many missed start times: {found.missed}. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+            self._loop.recorder.warning(cron_job, "TooManyMissedTimes", text)
+        if found.due is None:
+            return status
+        if status.active and cron_job.spec.concurrencyPolicy == "Forbid":
+            text = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self._loop.recorder.record(cron_job, "JobAlreadyActive", text)
+            return status
+        if cron_job.spec.concurrencyPolicy == "Replace":
+            for reference in status.active:
+                await self._delete(cron_job, reference.name, "SuccessfulDelete")
+            status = replace(status, active=())
+        with suppress(AlreadyExists):
+            job = await self._client.create(Job, job_tree(cron_job, found.due), namespace=cron_job.metadata.namespace)
+            self._loop.writes.wrote(cron_job, job)
+            self._loop.recorder.record(cron_job, "SuccessfulCreate", f"Created job {job.metadata.name}")
+            status = replace(status, active=(*status.active, _reference(job)))
+        return replace(status, lastScheduleTime=timestamp(found.due.timestamp()))
+
+    async def _forget(self, cron_job: CronJob, jobs: Sequence[Job]) -> None:
+        for job in surplus(cron_job, jobs):
+            if not is_deleting(job):
+                await self._delete(cron_job, job.metadata.name, "SuccessfulDelete")
+
+    async def _delete(self, cron_job: CronJob, name: str, reason: str) -> None:
+        with suppress(NotFound):
+            await self._client.delete(Job, name, cron_job.metadata.namespace, propagation="Background")
+            self._loop.recorder.record(cron_job, reason, f"Deleted job {name}")
+
+
+def _reference(job: Job) -> ObjectReference:
+    meta = job.metadata
+    return ObjectReference(
+        apiVersion="batch/v1",
+        kind="Job",
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+    )

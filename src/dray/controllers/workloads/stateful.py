@@ -1,0 +1,259 @@
+"""What a StatefulSet wants: pods with a number each, made in order, replaced from the highest down.
+
+Pure: from the set, its pods and revisions to what should be made and deleted now, and the status. With OrderedReady one
+step is taken at a time, and none while a pod before it is not available; with Parallel all at once. A pod below the
+partition follows the revision that is current, the others the one to come.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from dray.api.types.apps import ControllerRevision, StatefulSet, StatefulSetStatus
+from dray.api.types.core import PersistentVolumeClaim, Pod, PodTemplateSpec
+from dray.api.wire import Tree
+from dray.controllers.ownership import controller_reference
+from dray.controllers.workloads.history import REVISION_LABEL
+from dray.controllers.workloads.pods import is_available, is_deleting, is_finished, is_ready, pod_tree, tree_of
+
+POD_NAME = "statefulset.kubernetes.io/pod-name"
+POD_INDEX = "apps.kubernetes.io/pod-index"
+
+
+class Revisions(NamedTuple):
+    """The revision that pods followed until now, and the one that they should follow; often the same."""
+
+    current: ControllerRevision
+    update: ControllerRevision
+
+
+class StatefulPlan(NamedTuple):
+    """What to do now."""
+
+    create: Sequence[tuple[int, ControllerRevision]] = ()
+    delete: Sequence[Pod] = ()
+
+
+class StatefulView(NamedTuple):
+    """A set and what there is of it."""
+
+    stateful_set: StatefulSet
+    pods: Mapping[int, Pod]
+    revisions: Revisions
+    now: float
+
+    @property
+    def wanted(self) -> range:
+        start = self.stateful_set.spec.ordinals.start if self.stateful_set.spec.ordinals else 0
+        replicas = self.stateful_set.spec.replicas
+        return range(start, start + (1 if replicas is None else replicas))
+
+    @property
+    def partition(self) -> int:
+        update = self.stateful_set.spec.updateStrategy.rollingUpdate
+        return (update.partition or 0) if update is not None else 0
+
+    def healthy(self, pod: Pod) -> bool:
+        available = is_available(pod, self.stateful_set.spec.minReadySeconds, self.now)
+        return available and not is_deleting(pod)
+
+    def revision_for(self, ordinal: int) -> ControllerRevision:
+        rolls = self.stateful_set.spec.updateStrategy.type == "RollingUpdate"
+        behind = rolls and ordinal < self.wanted.start + self.partition
+        return self.revisions.current if behind else self.revisions.update
+
+
+def ordinal_of(stateful_set: StatefulSet, pod: Pod) -> int | None:
+    """The number of a pod, if it is called like one of the set's."""
+    match = re.fullmatch(rf"{re.escape(stateful_set.metadata.name)}-(0|[1-9]\d*)", pod.metadata.name)
+    return int(match[1]) if match else None
+
+
+def plan(view: StatefulView) -> StatefulPlan:
+    """The next step."""
+    in_order = view.stateful_set.spec.podManagementPolicy != "Parallel"
+    grown = _grow(view, in_order)
+    if grown is not None:
+        return grown
+    shrunk = _shrink(view, in_order)
+    return shrunk if shrunk is not None else _roll(view)
+
+
+def _grow(view: StatefulView, in_order: bool) -> StatefulPlan | None:
+    """Make what is missing and replace what has ended; None when all that is wanted is there, and well."""
+    create: list[tuple[int, ControllerRevision]] = []
+    delete: list[Pod] = []
+    for ordinal in view.wanted:
+        pod = view.pods.get(ordinal)
+        if pod is None:
+            create.append((ordinal, view.revision_for(ordinal)))
+        elif is_finished(pod) and not is_deleting(pod):
+            delete.append(pod)
+        elif not in_order or view.healthy(pod):
+            continue
+        elif _is_stuck(view, ordinal, pod):
+            return None
+        else:
+            return StatefulPlan()
+        if in_order:
+            return StatefulPlan(create, delete)
+    return StatefulPlan(create, delete) if create or delete else None
+
+
+def _is_stuck(view: StatefulView, ordinal: int, pod: Pod) -> bool:
+    """Whether a pod that is not well follows an old revision: a new one may mend it."""
+    return not is_deleting(pod) and revision_of(pod) != view.revision_for(ordinal).metadata.name
+
+
+def _shrink(view: StatefulView, in_order: bool) -> StatefulPlan | None:
+    surplus = [pod for ordinal, pod in sorted(view.pods.items(), reverse=True) if ordinal not in view.wanted]
+    if not surplus:
+        return None
+    going = [pod for pod in surplus if not is_deleting(pod)]
+    if not in_order:
+        return StatefulPlan(delete=going) if going else None
+    if len(going) < len(surplus):
+        return StatefulPlan()  # one at a time
+    return StatefulPlan(delete=going[:1])
+
+
+def _roll(view: StatefulView) -> StatefulPlan:
+    """Replace pods of another revision, from the highest down, as long as few enough are not available."""
+    if view.stateful_set.spec.updateStrategy.type != "RollingUpdate":
+        return StatefulPlan()
+    unavailable = sum(1 for ordinal in view.wanted if not _is_well(view, ordinal))
+    room = max(1, _most_unavailable(view)) - unavailable
+    going: list[Pod] = []
+    for ordinal in reversed(view.wanted):
+        pod = view.pods.get(ordinal)
+        if pod is None or revision_of(pod) == view.revision_for(ordinal).metadata.name:
+            continue
+        if is_deleting(pod):
+            continue
+        if not view.healthy(pod):
+            going.append(pod)  # it is missed by nobody
+        elif room > 0:
+            going.append(pod)
+            room -= 1
+        else:
+            break
+        if room <= 0:
+            break
+    return StatefulPlan(delete=going)
+
+
+def _is_well(view: StatefulView, ordinal: int) -> bool:
+    pod = view.pods.get(ordinal)
+    return pod is not None and view.healthy(pod)
+
+
+def _most_unavailable(view: StatefulView) -> int:
+    update = view.stateful_set.spec.updateStrategy.rollingUpdate
+    bound = update.maxUnavailable if update is not None else None
+    if isinstance(bound, str):
+        return len(view.wanted) * int(bound[:-1]) // 100
+    return 1 if bound is None else bound
+
+
+def revision_of(pod: Pod) -> str:
+    return pod.metadata.labels.get(REVISION_LABEL, "")
+
+
+# Trees
+
+
+def identified_pod(
+    stateful_set: StatefulSet, ordinal: int, revision: ControllerRevision, template: PodTemplateSpec
+) -> Tree:
+    """The pod of a number, as one revision describes it."""
+    name = f"{stateful_set.metadata.name}-{ordinal}"
+    tree = pod_tree(stateful_set, template)
+    metadata, spec = tree["metadata"], tree["spec"]
+    metadata.pop("generateName")
+    metadata["name"] = name
+    identity = {POD_NAME: name, POD_INDEX: str(ordinal), REVISION_LABEL: revision.metadata.name}
+    metadata["labels"] = {**metadata.get("labels", {}), **identity}
+    spec["hostname"], spec["subdomain"] = name, stateful_set.spec.serviceName
+    claims = {
+        template.metadata.name: claim_name(stateful_set, template, ordinal) for template in _templates(stateful_set)
+    }
+    kept = [volume for volume in spec.get("volumes") or () if volume["name"] not in claims]
+    made = [{"name": volume, "persistentVolumeClaim": {"claimName": claim}} for volume, claim in claims.items()]
+    if kept or made:
+        spec["volumes"] = [*made, *kept]
+    return tree
+
+
+def _templates(stateful_set: StatefulSet) -> Sequence[PersistentVolumeClaim]:
+    return stateful_set.spec.volumeClaimTemplates
+
+
+def claim_name(stateful_set: StatefulSet, template: PersistentVolumeClaim, ordinal: int) -> str:
+    return f"{template.metadata.name}-{stateful_set.metadata.name}-{ordinal}"
+
+
+def claim_trees(stateful_set: StatefulSet, ordinal: int) -> list[Tree]:
+    """The claims for volumes that the pod of a number needs."""
+    selector = stateful_set.spec.selector
+    trees = []
+    for template in _templates(stateful_set):
+        tree = tree_of(template)
+        tree.pop("status", None)
+        metadata = tree.setdefault("metadata", {})
+        metadata["name"] = claim_name(stateful_set, template, ordinal)
+        metadata["namespace"] = stateful_set.metadata.namespace
+        metadata["labels"] = {**metadata.get("labels", {}), **(selector.matchLabels if selector else {})}
+        if _retention(stateful_set, "whenDeleted") == "Delete":
+            metadata["ownerReferences"] = [controller_reference(stateful_set)]
+        trees.append(tree)
+    return trees
+
+
+def _retention(stateful_set: StatefulSet, occasion: str) -> str:
+    policy = stateful_set.spec.persistentVolumeClaimRetentionPolicy
+    return str(getattr(policy, occasion)) if policy is not None else "Retain"
+
+
+def surplus_claims(view: StatefulView) -> list[str]:
+    """The claims of numbers that are no longer wanted and whose pods are gone, where the set gives them back."""
+    if _retention(view.stateful_set, "whenScaled") != "Delete":
+        return []
+    gone = range(view.wanted.stop, view.wanted.stop + _LOOK_AHEAD)
+    return [
+        claim_name(view.stateful_set, template, ordinal)
+        for ordinal in gone
+        if ordinal not in view.pods
+        for template in _templates(view.stateful_set)
+    ]
+
+
+_LOOK_AHEAD = 100  # numbers above the wanted ones that are looked through for claims
+
+
+# Status
+
+
+def status_of(view: StatefulView) -> StatefulSetStatus:
+    stateful_set, pods = view.stateful_set, [pod for pod in view.pods.values() if not is_finished(pod)]
+    current, update = (revision.metadata.name for revision in view.revisions)
+    well = [pod for pod in pods if view.healthy(pod)]
+    status = replace(
+        stateful_set.status,
+        observedGeneration=stateful_set.metadata.generation,
+        replicas=len(pods),
+        readyReplicas=sum(is_ready(pod) and not is_deleting(pod) for pod in pods),
+        availableReplicas=len(well),
+        currentReplicas=sum(revision_of(pod) == current and not is_deleting(pod) for pod in pods),
+        updatedReplicas=sum(revision_of(pod) == update and not is_deleting(pod) for pod in pods),
+        currentRevision=current,
+        updateRevision=update,
+    )
+    done = current != update and status.updatedReplicas == status.replicas == len(view.wanted)
+    rolls = stateful_set.spec.updateStrategy.type == "RollingUpdate"
+    if done and rolls and not view.partition and status.readyReplicas == status.replicas:
+        return replace(status, currentRevision=update, currentReplicas=status.updatedReplicas)
+    return status

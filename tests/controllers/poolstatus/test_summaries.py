@@ -1,0 +1,102 @@
+"""What is left of partitions and of shares in a pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.controllers.poolstatus.computation import answer, complete_status, count
+
+DRIVER = "gpu.example.com"
+PROFILE = f"{DRIVER}/profile"
+
+
+def slice_(name: str, of: int = 2, **spec: Any) -> ResourceSlice:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": of}
+    tree = {"metadata": {"name": name}, "spec": {"driver": DRIVER, "nodeName": "n", "pool": pool, **spec}}
+    return msgspec.convert(tree, ResourceSlice)
+
+
+def partition(name: str, profile: str | None, memory: int) -> dict[str, Any]:
+    drawn = [{"counterSet": "gpu", "counters": {"memory": {"value": str(memory)}}}]
+    attributes = {"profile": {"string": profile}} if profile else {}
+    return {"name": name, "attributes": attributes, "consumesCounters": drawn}
+
+
+def shareable(name: str, bandwidth: str) -> dict[str, Any]:
+    return {"name": name, "allowMultipleAllocations": True, "capacity": {"bandwidth": {"value": bandwidth}}}
+
+
+COUNTERS = slice_("a", sharedCounters=[{"name": "gpu", "counters": {"memory": {"value": "8"}}}])
+PARTITIONS = [partition(f"small-{at}", "1g", 1) for at in range(7)] + [
+    partition(f"half-{at}", "3g", 4) for at in (0, 1)
+]
+
+
+def claim(device: str, **more: Any) -> ResourceClaim:
+    result = {"request": "r", "driver": DRIVER, "pool": "p", "device": device, **more}
+    status = {"allocation": {"devices": {"results": [result]}}}
+    return msgspec.convert({"metadata": {"name": "c"}, "status": status}, ResourceClaim)
+
+
+def test_partitions_are_counted_type_by_type() -> None:
+    slices = [COUNTERS, slice_("b", devices=PARTITIONS, partitionTypeAttribute=PROFILE)]
+    found = count(slices, [claim("small-0")])
+    assert found.summaries.partitions == (
+        {"attribute": PROFILE, "type": "1g", "total": 7, "allocatable": 6},
+        {"attribute": PROFILE, "type": "3g", "total": 2, "allocatable": 1},
+    )
+    assert (found.total, found.allocated, found.unavailable, found.available) == (9, 1, 0, 8)
+
+
+def test_a_partition_for_which_too_little_is_left_is_unavailable() -> None:
+    slices = [COUNTERS, slice_("b", devices=PARTITIONS)]
+    found = count(slices, [claim("half-0"), claim("small-0")])
+    assert (found.allocated, found.unavailable, found.available) == (2, 1, 6)
+
+
+def test_whoever_asks_says_what_tells_partitions_apart_where_no_slice_does() -> None:
+    slices = [COUNTERS, slice_("b", devices=PARTITIONS)]
+    assert count(slices, []).summaries.partitions == ()
+    found = answer(slices, lambda *_: [], partition_type=PROFILE).pools[0]
+    assert [entry["type"] for entry in found.summaries.partitions] == ["1g", "3g"]
+    own = [COUNTERS, slice_("b", devices=PARTITIONS, partitionTypeAttribute="example.com/other")]
+    problem = answer(own, lambda *_: [], partition_type=PROFILE).pools[0].problem
+    assert problem is not None
+    assert problem.startswith("PartitionTypeMissing: device small-0 has no attribute example.com/other")
+
+
+def test_no_more_types_are_listed_than_the_api_takes() -> None:
+    many = [partition(f"d{at}", f"type-{at:02}", 0) for at in range(40)]
+    found = count([COUNTERS, slice_("b", devices=many, partitionTypeAttribute=PROFILE)], [])
+    assert len(found.summaries.partitions) == 32
+    assert found.problem == "PartitionSummaryOverCap: 40 types of partitions, 32 are listed"
+
+
+def test_shares_are_added_up() -> None:
+    slices = [slice_("a", of=1, devices=[shareable("x", "10G"), shareable("y", "5G"), {"name": "z"}])]
+    held = claim("x", shareID="s", consumedCapacity={"bandwidth": "2500M"})
+    found = count(slices, [held, claim("z")])
+    assert found.summaries.shareable == {
+        "fullyAvailableDevices": 1,
+        "partiallyAvailableDevices": 1,
+        "capacity": [{"name": "bandwidth", "total": "15G", "consumed": "2500M", "available": "12500M"}],
+    }
+    assert count([slice_("a", of=1, devices=[{"name": "z"}])], []).summaries.shareable is None
+
+
+def test_admin_access_consumes_nothing() -> None:
+    slices = [slice_("a", of=1, devices=[shareable("x", "10G")])]
+    held = claim("x", shareID="s", consumedCapacity={"bandwidth": "1G"}, adminAccess=True)
+    summary = count(slices, [held]).summaries.shareable
+    assert summary is not None
+    assert summary["capacity"][0]["consumed"] == "0"
+
+
+def test_summaries_are_part_of_the_status() -> None:
+    slices = [COUNTERS, slice_("b", devices=[*PARTITIONS, shareable("x", "1")], partitionTypeAttribute=PROFILE)]
+    status = complete_status(answer(slices, lambda *_: []), "2026-01-01T00:00:00Z")
+    assert [entry["type"] for entry in status["pools"][0]["partitionSummary"]] == ["1g", "3g"]
+    assert status["pools"][0]["shareableSummary"]["fullyAvailableDevices"] == 1
