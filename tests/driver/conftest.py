@@ -11,7 +11,7 @@ import pytest
 
 from dray.api.types.core import Node
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
 from tests.driver.places import Places
 

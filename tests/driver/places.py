@@ -14,11 +14,11 @@ from typing import Any
 import grpc.aio
 
 from dray.api.types.resource import ResourceClaim
+from dray.api.wire import Tree
 from dray.client import Client
 from dray.rpc import dra_v1_pb2, dra_v1beta1_pb2, registration_pb2
 from tests.waiting import SECONDS
 
-Tree = dict[str, Any]
 OPTIONS = [("grpc.default_authority", "localhost")]
 VERSIONS: dict[str, ModuleType] = {"v1": dra_v1_pb2, "v1beta1": dra_v1beta1_pb2}
 

@@ -22,6 +22,7 @@ from dray.driver import (
     device,
 )
 from dray.driver.cdi import CdiDirectory
+from dray.driver.metadata import MetadataFiles
 from dray.driver.preparation import ClaimNotFound, Preparation
 from dray.driver.prepared import PreparedClaims
 from tests.driver.conftest import NODE
@@ -79,7 +80,10 @@ def driver() -> Scripted:
 
 def fresh(driver: Scripted, client: Client, places: Places) -> Preparation:
     """What a newly started process has."""
-    return Preparation(driver, client, PreparedClaims(places.root / "claims"), CdiDirectory(places.cdi, DRIVER))
+    metadata = MetadataFiles(places.root, places.cdi, DRIVER)
+    return Preparation(
+        driver, client, PreparedClaims(places.root / "claims"), CdiDirectory(places.cdi, DRIVER), metadata
+    )
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN, User
+from dray.apiserver.security.user import ADMIN, User
 from dray.client import Client, InProcess
 from dray.driver import Pool, Publisher, device
 from tests.driver.conftest import NODE
 from tests.driver.places import background
+from tests.e2e.interference import interposed, meanwhile
 from tests.waiting import eventually
 
 DRIVER = "d.example.com"
@@ -273,3 +274,49 @@ async def test_a_driver_without_permission_says_so_in_its_log(
     one.publish({"p": pool(1)})
     async with background(one.run()):
         await eventually(lambda: "forbidden" in caplog.text)
+
+
+async def test_what_others_write_into_a_slice_meanwhile_stays(client: Client) -> None:
+    one = publisher(client)
+    one.publish({"p": pool(1)})
+    async with background(one.run()):
+        await one.published()
+    [before] = await slices(client)
+    name = before.metadata.name
+
+    async def label() -> None:
+        await client.patch(ResourceSlice, name, {"metadata": {"labels": {"seen": "yes"}}})
+
+    late = publisher(interposed(client, meanwhile(lambda write: write.verb == "update", label)))
+    late.publish({"p": pool(2)})
+    async with background(late.run()):
+        await late.published()
+        [after] = await slices(client)
+        assert ([each.name for each in after.spec.devices], after.metadata.labels) == (["d0", "d1"], {"seen": "yes"})
+
+
+async def test_a_slice_that_took_the_place_of_one_to_delete_is_left_alone(client: Client) -> None:
+    one = publisher(client)
+    one.publish({"p": pool(1)})
+    async with background(one.run()):
+        await one.published()
+    [before] = await slices(client)
+    name = before.metadata.name
+    tree = msgspec.to_builtins(before)
+    tree["spec"] |= {"driver": "other.example.com"}
+    tree["metadata"] = {"name": name}
+
+    async def replace() -> None:
+        await client.delete(ResourceSlice, name)
+        await client.create(ResourceSlice, tree)
+
+    late = publisher(interposed(client, meanwhile(lambda write: write.verb == "delete", replace)))
+    late.publish({"q": pool(1, "q")})
+
+    async def replaced() -> bool:
+        return [one.spec.driver for one in await slices(client) if one.metadata.name == name] == ["other.example.com"]
+
+    async with background(late.run()):
+        await eventually(replaced)
+        await asyncio.sleep(4 * REPAIR)
+        assert await replaced()

@@ -10,7 +10,7 @@ import pytest
 from dray.api import protobuf
 from dray.api.types.resource import ResourceSlice
 from dray.apiserver.assembly import Running
-from dray.apiserver.serving import HttpServer, listen
+from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client
 from dray.driver import Pool, device
 from dray.driver.plan import plan

@@ -18,25 +18,33 @@ await run(MyDriver(), client, node="my-node")
 ```
 """
 
-from dray.driver.cdi import DeviceNode, Edits, Hook, Mount
+from dray.driver.cdi import CdiError, DeviceNode, Edits, Hook, Mount
 from dray.driver.claims import AllocatedClaim, AllocatedDevice, ClaimReference, DeviceConfig
 from dray.driver.contract import DeviceHealth, Driver, PreparedDevice, PrepareError
+from dray.driver.metadata import DeviceMetadata, NetworkData
 from dray.driver.pools import Pool, Pools, Version, device
 from dray.driver.publisher import Publisher
 from dray.driver.running import Runner, run
+from dray.driver.sharing import consumes, counter_set, portions
+from dray.driver.status import Condition, DeviceStatus, report
 from dray.driver.sysfs import pci_address, pci_attributes
 
 __all__ = [
     "AllocatedClaim",
     "AllocatedDevice",
+    "CdiError",
     "ClaimReference",
+    "Condition",
     "DeviceConfig",
     "DeviceHealth",
+    "DeviceMetadata",
     "DeviceNode",
+    "DeviceStatus",
     "Driver",
     "Edits",
     "Hook",
     "Mount",
+    "NetworkData",
     "Pool",
     "Pools",
     "PrepareError",
@@ -44,8 +52,12 @@ __all__ = [
     "Publisher",
     "Runner",
     "Version",
+    "consumes",
+    "counter_set",
     "device",
     "pci_address",
     "pci_attributes",
+    "portions",
+    "report",
     "run",
 ]

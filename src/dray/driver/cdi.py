@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-Tree = dict[str, Any]
+from dray.api.wire import Tree
 
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 _VENDOR = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
@@ -75,6 +75,14 @@ class Edits:
     hooks: Sequence[Hook] = ()
     additional_gids: Sequence[int] = ()
 
+    def __post_init__(self) -> None:
+        """An author learns of a wrong variable where it is written, not when a container starts."""
+        for name, value in self.env.items():
+            if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+                raise CdiError(f"env: {name!r} is not the name of a variable: a non-empty text without '='")
+            if not isinstance(value, str):
+                raise CdiError(f"env: {name}: the value is {value!r}, expected a text")
+
     def __bool__(self) -> bool:
         return bool(self.env or self.device_nodes or self.mounts or self.hooks or self.additional_gids)
 
@@ -104,14 +112,9 @@ class CdiDirectory:
         if not named:
             self.remove(uid)
             return {}
-        spec = {
-            "kind": self.kind,
-            "devices": [{"name": f"{uid}-{name}", "containerEdits": edits.tree()} for name, edits in named.items()],
-        }
-        spec = {"cdiVersion": minimum_version(spec), **spec}
-        check(spec)
+        spec = spec_of(self.kind, {f"{uid}-{name}": edits for name, edits in named.items()})
         self._directory.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path(uid), msgspec.json.format(msgspec.json.encode(spec), indent=2))
+        write_atomically(self._path(uid), spec)
         return {name: f"{self.kind}={uid}-{name}" for name in named}
 
     def remove(self, uid: str) -> None:
@@ -127,6 +130,15 @@ class CdiDirectory:
 
     def _path(self, uid: str) -> Path:
         return self._directory / f"{self._prefix}{uid}.json"
+
+
+def spec_of(kind: str, devices: Mapping[str, Edits]) -> bytes:
+    """The spec of devices by name; raises CdiError when a runtime would refuse it."""
+    entries = [{"name": name, "containerEdits": edits.tree()} for name, edits in devices.items()]
+    spec: Tree = {"kind": kind, "devices": entries}
+    spec = {"cdiVersion": minimum_version(spec), **spec}
+    check(spec)
+    return msgspec.json.format(msgspec.json.encode(spec), indent=2)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

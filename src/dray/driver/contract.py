@@ -6,12 +6,14 @@ restarts. The contract of each coroutine stands beside it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from dray.driver.cdi import Edits
 from dray.driver.claims import AllocatedClaim, AllocatedDevice, ClaimReference
+from dray.driver.metadata import DeviceMetadata
 from dray.driver.pools import Pools
 
 
@@ -24,12 +26,13 @@ class PreparedDevice:
     """A device that is ready, and what containers get that use it.
 
     The library writes `edits` as a CDI spec. A driver that has specs of its own names its `cdi_ids` instead; neither is
-    fine too.
+    fine too. With `metadata`, containers find a file that describes the device.
     """
 
     device: AllocatedDevice
     edits: Edits = field(default_factory=Edits)
     cdi_ids: tuple[str, ...] = ()
+    metadata: DeviceMetadata | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,17 @@ class Driver(Protocol):
     async def unprepare(self, claim: ClaimReference) -> None:
         """Undo prepare, also a prepare that failed half-way. The claim object may be gone already."""
         ...
+
+
+def check_driver(driver: object) -> None:
+    """Raise TypeError that names what a driver lacks, before it is asked for it in the middle of its work."""
+    if not isinstance(getattr(driver, "name", None), str):
+        raise TypeError(
+            f"{type(driver).__name__} is no driver: it needs a name, a DNS subdomain such as gpu.example.com"
+        )
+    for method in ("devices", "prepare", "unprepare"):
+        if not inspect.iscoroutinefunction(getattr(driver, method, None)):
+            raise TypeError(f"{type(driver).__name__} is no driver: it needs `async def {method}(…)`")
 
 
 @runtime_checkable

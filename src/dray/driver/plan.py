@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -19,8 +18,8 @@ from dray.api import decode
 from dray.api.errors import BadRequest
 from dray.api.resources import BY_TYPE
 from dray.api.types.resource import ResourceSlice, ResourceSliceSpec
+from dray.api.wire import Tree
 
-Tree = dict[str, Any]
 Accepted = Mapping[str, tuple[ResourceSliceSpec, ResourceSliceSpec]]
 """By name: what was sent, and what the server made of it (it leaves out fields whose feature is off)."""
 

@@ -124,6 +124,7 @@ class _Dra:
             pool_name=answer.pool,
             device_name=answer.device,
             cdi_device_ids=answer.cdi_ids,
+            **({"share_id": answer.share_id} if answer.share_id else {}),
         )
 
 

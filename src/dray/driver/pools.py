@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from dray.api.validation.slices import ADVANCED_DEVICES_MAX, COUNTER_SETS_MAX, DEVICES_MAX
-
-Tree = dict[str, Any]
+from dray.api.wire import Tree
 
 # An object travels through etcd, which takes 1.5 MiB a request; half of that leaves room for metadata.
 SLICE_BYTES_MAX = 768 * 1024
@@ -47,8 +46,9 @@ class Pool:
     def is_local(self) -> bool:
         return not (self.all_nodes or self.node_selector is not None or self.per_device_nodes)
 
-    def has(self, device: str) -> bool:
-        return any(known.get("name") == device for known in self.devices)
+    def find(self, device: str) -> Tree | None:
+        """The device of this name as it is published."""
+        return next((known for known in self.devices if known.get("name") == device), None)
 
 
 Pools = Mapping[str, Pool]

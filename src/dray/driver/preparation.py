@@ -16,11 +16,13 @@ from weakref import WeakValueDictionary
 
 from dray.api.errors import ApiError, NotFound
 from dray.api.types.resource import ResourceClaim
+from dray.api.wire import Tree
 from dray.client import Client, SystemClock
 from dray.client.backoff import Backoff
 from dray.driver.cdi import CdiDirectory, CdiError
 from dray.driver.claims import AllocatedClaim, ClaimReference, allocated
 from dray.driver.contract import Driver, PreparedDevice, PrepareError
+from dray.driver.metadata import MetadataFiles, ToldDevice
 from dray.driver.prepared import Answer, PreparedClaims
 
 log = logging.getLogger(__name__)
@@ -37,11 +39,14 @@ class ClaimNotFound(PrepareError):
 class Preparation:
     """The claims of one driver on one node."""
 
-    def __init__(self, driver: Driver, client: Client, prepared: PreparedClaims, cdi: CdiDirectory) -> None:
+    def __init__(
+        self, driver: Driver, client: Client, prepared: PreparedClaims, cdi: CdiDirectory, metadata: MetadataFiles
+    ) -> None:
         self._driver = driver
         self._client = client
         self._prepared = prepared
         self._cdi = cdi
+        self._metadata = metadata
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._running: set[asyncio.Task[object]] = set()
 
@@ -84,13 +89,25 @@ class Preparation:
         if entry is not None and entry.answers is not None and entry.own_specs <= self._cdi.exists(reference.uid):
             return entry.answers
         claim = await self._read(reference)
-        await self._check_present(claim)
+        published = await self._published(claim)
         self._prepared.begin(reference)
         devices = [*await self._driver.prepare(claim)]
         _check_complete(claim, devices)
         names = [f"{index}-{one.device.name}" for index, one in enumerate(devices)]
         ids = self._cdi.write(claim.uid, {name: one.edits for name, one in zip(names, devices, strict=True)})
-        answers = tuple(_answer(one, ids.get(name)) for name, one in zip(names, devices, strict=True))
+        told = self._metadata.write(
+            claim,
+            [
+                ToldDevice.of(one.device, one.metadata, published[one.device.pool, one.device.name])
+                for one in devices
+                if one.metadata is not None
+            ],
+        )
+        # The first device of a request brings the file that is about all of them.
+        answers = tuple(
+            _answer(one, ids.get(name), told.pop(one.device.request, None))
+            for name, one in zip(names, devices, strict=True)
+        )
         self._prepared.finish(reference, answers, own_specs=bool(ids))
         return answers
 
@@ -98,6 +115,7 @@ class Preparation:
         if self._prepared.find(reference.uid) is not None:
             await self._driver.unprepare(reference)
         self._cdi.remove(reference.uid)
+        self._metadata.remove(reference)
         self._prepared.forget(reference.uid)
 
     async def _read(self, reference: ClaimReference) -> AllocatedClaim:
@@ -114,13 +132,20 @@ class Preparation:
             raise PrepareError(f"ResourceClaim {reference} is not allocated")
         return allocated(claim, self._driver.name)
 
-    async def _check_present(self, claim: AllocatedClaim) -> None:
-        """The scheduler may have seen an older state of the pools; a device that comes back serves the next try."""
+    async def _published(self, claim: AllocatedClaim) -> dict[tuple[str, str], Tree]:
+        """The claim's devices as they are published, by pool and name.
+
+        The scheduler may have seen an older state of the pools; a device that comes back serves the next try.
+        """
         pools = await self._driver.devices()
+        found: dict[tuple[str, str], Tree] = {}
         for one in claim.devices:
             pool = pools.get(one.pool)
-            if pool is None or not pool.has(one.name):
+            device = pool.find(one.name) if pool is not None else None
+            if device is None:
                 raise PrepareError(f"device {one.name} of pool {one.pool} is not there")
+            found[one.pool, one.name] = device
+        return found
 
     async def _clean(self, claim: ClaimReference) -> bool:
         """Unprepare a claim that is gone; whether it needs no further look."""
@@ -156,7 +181,7 @@ class Preparation:
             async with self._locks.setdefault(claim.uid, asyncio.Lock()):
                 return await work(claim)
         except PrepareError as error:
-            log.info("claim %s: %s", claim, error)
+            log.warning("claim %s: %s", claim, error)
             return error
         except (CdiError, OSError) as error:
             log.warning("claim %s: %s", claim, error)
@@ -177,6 +202,6 @@ def _check_complete(claim: AllocatedClaim, devices: Sequence[PreparedDevice]) ->
         raise PrepareError(f"the driver prepared {', '.join(foreign)}, which the claim does not have")
 
 
-def _answer(one: PreparedDevice, cdi_id: str | None) -> Answer:
-    ids = one.cdi_ids + ((cdi_id,) if cdi_id else ())
-    return Answer(one.device.request, one.device.pool, one.device.name, ids)
+def _answer(one: PreparedDevice, *cdi_ids: str | None) -> Answer:
+    ids = (*one.cdi_ids, *(cdi_id for cdi_id in cdi_ids if cdi_id))
+    return Answer(one.device.request, one.device.pool, one.device.name, ids, one.device.share_id)

@@ -28,6 +28,7 @@ class Answer(msgspec.Struct, frozen=True):
     pool: str
     device: str
     cdi_ids: tuple[str, ...] = ()
+    share_id: str = ""
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -15,9 +15,10 @@ from contextlib import suppress
 from dray.api.errors import AlreadyExists, ApiError, Conflict, InternalError, NotFound
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice, ResourceSliceSpec
+from dray.api.wire import Tree
 from dray.client import Client, Clock, Deltas, Informer, SystemClock, WorkQueue
 from dray.driver import plan
-from dray.driver.pools import Pools, Tree, specs
+from dray.driver.pools import Pools, specs
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,8 @@ class Publisher:
             self._outdated.discard(pool)
             if not self._outdated:
                 self._current.set()
+                devices = sum(len(known.devices) for known in self._pools.values())
+                log.info("driver %s published %d pools, %d devices", self._driver, len(self._pools), devices)
 
     async def _delete(self, one: ResourceSlice) -> None:
         with suppress(NotFound):

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from dray.client import Client
 from dray.driver.cdi import CdiDirectory
-from dray.driver.contract import Driver
+from dray.driver.contract import Driver, check_driver
+from dray.driver.metadata import MetadataFiles
 from dray.driver.plugin import Plugin
 from dray.driver.preparation import Preparation
 from dray.driver.prepared import PreparedClaims
@@ -46,6 +47,7 @@ class Runner:
         withdraw: bool = False,
         on_error: OnError | None = None,
     ) -> None:
+        check_driver(driver)
         self._driver = driver
         self._refresh = refresh
         self._withdraw = withdraw
@@ -55,7 +57,8 @@ class Runner:
         if node:
             data = kubelet_dir / "plugins" / driver.name
             cdi = CdiDirectory(cdi_dir, driver.name)
-            self._preparation = Preparation(driver, client, PreparedClaims(data / "claims"), cdi)
+            metadata = MetadataFiles(data, cdi_dir, driver.name)
+            self._preparation = Preparation(driver, client, PreparedClaims(data / "claims"), cdi, metadata)
             self._plugin = Plugin(driver, self._preparation, Sockets.below(kubelet_dir, driver.name, instance))
         self._tasks: list[asyncio.Task[None]] = []
 

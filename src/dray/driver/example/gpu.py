@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dray.api.wire import Tree
 from dray.driver import AllocatedClaim, ClaimReference, DeviceHealth, Edits, Pool, PreparedDevice, Version, device
 from dray.driver.example.options import options
-from dray.driver.pools import Attribute, Pools, Tree
+from dray.driver.pools import Attribute, Pools
 
 DRIVER = "gpu.example.com"
 _MEMORY = {"a100": "40Gi", "h100": "80Gi"}

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import yaml
 from aiohttp import web
@@ -22,10 +21,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from dray.api.wire import Tree
 from dray.driver import PrepareError
 from dray.driver.example.options import parse
-
-Tree = dict[str, Any]
 
 NAME = "gpu.example.com"
 HOST = "127.0.0.1"
