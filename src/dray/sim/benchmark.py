@@ -14,11 +14,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from dray.api.extended_resources import IMPLICIT_PREFIX
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.user import ADMIN
 from dray.client import Deltas, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler
@@ -38,6 +39,7 @@ class Workload:
     name: str
     requests: tuple[dict[str, Any], ...] | None
     constraints: tuple[dict[str, Any], ...] = ()
+    extended: str = ""  # an extended resource, of which each pod wants one
 
     def template(self) -> dict[str, Any]:
         devices: dict[str, Any] = {"requests": list(self.requests or ()), "constraints": list(self.constraints)}
@@ -49,6 +51,8 @@ class Workload:
         if self.requests is not None:
             container["resources"] = {"claims": [{"name": "d"}]}
             spec["resourceClaims"] = [{"name": "d", "resourceClaimTemplateName": self.name}]
+        if self.extended:
+            container["resources"] = {"limits": {self.extended: "1"}}
         return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
 
 
@@ -73,6 +77,7 @@ PLAIN = Workload("plain", (one(),))
 SELECTOR = Workload("selector", (one(selector=_SELECTOR),))
 FIVE = Workload("five", (one(4),), ({"matchAttribute": _ROOT, "requests": ["r"]},))
 NO_CLAIMS = Workload("no-claims", None)
+EXTENDED = Workload("extended", None, extended=f"{IMPLICIT_PREFIX}{CLASS}")
 
 
 class Cluster:
@@ -160,7 +165,7 @@ async def cluster(nodes: int, devices: int, workloads: tuple[Workload, ...] = ()
     measured = Cluster(client, informers)
     parts = [
         ControllerManager(client, gates=gates, informers=informers).run,
-        Scheduler(client, gates, informers=informers).run,
+        Scheduler(client, gates, informers=informers, give_way=running.api.priority.give_way).run,
     ]
     for workload in workloads:
         if workload.requests is not None:

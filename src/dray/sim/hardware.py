@@ -76,13 +76,13 @@ def condition(type_: str, status: str, now: str, reason: str, message: str) -> d
     }
 
 
-def lease_tree(number: int, now: str) -> dict[str, Any]:
-    name = node_name(number)
+def lease_tree(name: str, now: str, seconds: int = 40) -> dict[str, Any]:
+    """The lease of a node."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name, "namespace": "kube-node-lease"},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": now},
     }
 
 
@@ -101,6 +101,11 @@ def device_tree(number: int) -> dict[str, Any]:
     }
 
 
+def owner_tree(node: str, uid: str) -> dict[str, Any]:
+    """How a slice names the node that it goes with."""
+    return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
+
+
 def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any]]:
     """The slices of a node's pool, as many as the limit of devices a slice asks for."""
     name = node_name(number)
@@ -111,9 +116,7 @@ def slice_trees(number: int, devices: int, owner_uid: str) -> list[dict[str, Any
             "kind": "ResourceSlice",
             "metadata": {
                 "name": f"{name}-{DRIVER}-{i}",
-                "ownerReferences": [
-                    {"apiVersion": "v1", "kind": "Node", "name": name, "uid": owner_uid, "controller": True}
-                ],
+                "ownerReferences": [owner_tree(name, owner_uid)],
             },
             "spec": {
                 "driver": DRIVER,

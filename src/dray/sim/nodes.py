@@ -11,18 +11,25 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Sequence
+from typing import Any, cast
 
 from dray.api import podclaims
+from dray.api.claim_access import Knowledge, Purpose, claim_problem
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
+from dray.api.reasons import wording
+from dray.api.reasons.claims import ClaimProblem
+from dray.api.times import micro_timestamp, timestamp
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.client import Client, Controller, Deltas, PatchKind, SharedInformers
-from dray.client.clock import micro_timestamp, timestamp
+from dray.api.wire import Tree
+from dray.client import Client, Controller, Deltas, SharedInformers, change_status, with_fields
 from dray.client.consumers import Consumers
 from dray.client.events import EventRecorder
+from dray.client.interface import T
 from dray.node.played import BadAnnotation, exit_code, run_seconds
 from dray.sim import hardware, lifecycle
 
@@ -36,19 +43,50 @@ RESTART_SECONDS = 1.0  # between restarts at the least, however short a pod runs
 Key = tuple[str, str]
 
 
-async def register(client: Client, count: int, devices: int) -> None:
-    """Create what is missing of nodes, leases, slices and the driver's class. They exist then; `SimulatedNodes` run."""
-    now = _now()
+async def register(client: Client, count: int, devices: int, profiled: Sequence[Tree] = ()) -> None:
+    """Create what is missing of nodes, leases, slices and classes. They exist then; `SimulatedNodes` run."""
+    now, nodes = _now(), count + sum(tree["kind"] == "Node" for tree in profiled)
     if devices:
         await _ensure(client, DeviceClass, hardware.class_tree())
     for number in range(count):
-        tree = hardware.node_tree(number, now)
-        await _ensure(client, Node, tree)
-        name = tree["metadata"]["name"]
-        node = await client.patch(Node, name, {"status": tree["status"]}, subresource="status")
-        await _ensure(client, Lease, hardware.lease_tree(number, _precisely_now()))
+        node = await _register_node(client, hardware.node_tree(number, now), nodes)
         for piece in hardware.slice_trees(number, devices, node.metadata.uid):
             await _ensure(client, ResourceSlice, piece)
+    uids: dict[str, str] = {}
+    for tree in profiled:  # a node comes before its slices
+        match tree["kind"]:
+            case "Node":
+                uids[tree["metadata"]["name"]] = (await _register_node(client, tree, nodes)).metadata.uid
+            case "ResourceSlice":
+                node_name = tree["spec"]["nodeName"]
+                owners = [hardware.owner_tree(node_name, uids[node_name])]
+                metadata = {**tree["metadata"], "ownerReferences": owners}
+                await _ensure(client, ResourceSlice, {**tree, "metadata": metadata})
+            case _:
+                await _ensure(client, DeviceClass, tree)
+
+
+async def _register_node(client: Client, tree: Tree, nodes: int) -> Node:
+    name = tree["metadata"]["name"]
+    await _ensure(client, Node, tree)
+    node = await _tell(client, await client.get(Node, name), tree["status"])
+    await _ensure(client, Lease, hardware.lease_tree(name, _precisely_now(), lease_seconds(nodes)))
+    return node
+
+
+def renewal_seconds(count: int) -> float:
+    """How often each of so many leases is renewed."""
+    return max(LEASE_SECONDS, count / LEASES_A_SECOND)
+
+
+def lease_seconds(count: int) -> int:
+    """How long a lease lasts: four renewals."""
+    return int(4 * renewal_seconds(count))
+
+
+async def _tell(client: Client, obj: T, fields: dict[str, Any]) -> T:
+    """Write fields of a status."""
+    return await change_status(client, obj, lambda obj: with_fields(cast(Any, obj).status, fields))
 
 
 async def _ensure(client: Client, type_: type, tree: dict[str, object]) -> None:
@@ -61,7 +99,7 @@ async def _ensure(client: Client, type_: type, tree: dict[str, object]) -> None:
 
 
 class SimulatedNodes:
-    """`count` nodes with `devices` devices each."""
+    """`count` nodes with `devices` devices each, and those of profiles (`dray.sim.profiles.objects_of`)."""
 
     def __init__(
         self,
@@ -71,16 +109,21 @@ class SimulatedNodes:
         devices: int,
         *,
         gates: FeatureGates = FeatureGates(),  # noqa: B008 (immutable)
+        profiled: Sequence[Tree] = (),
     ) -> None:
         self._client = client
-        self._count = count
+        self._plain = count
         self._devices = devices
-        self._numbers = {hardware.node_name(n): n for n in range(count)}
+        self._profiled = profiled
+        self._own = {tree["metadata"]["name"]: tree["status"] for tree in profiled if tree["kind"] == "Node"}
+        self._numbers = {name: n for n, name in enumerate([*map(hardware.node_name, range(count)), *self._own])}
+        self._count = len(self._numbers)
         self._pods = informers.informer(Pod)
+        self._nodes = informers.informer(Node)
         self._claims = informers.informer(ResourceClaim)
         self._serves_devices = gates.enabled("DynamicResourceAllocation")
-        self._sharing = Sharing.of(gates)
-        self._consumers = Consumers(informers, groups=self._sharing.groups)
+        self._known = Knowledge(Sharing.of(gates))
+        self._consumers = Consumers(informers, groups=self._known.sharing.groups)
         self._recorder = EventRecorder(client, "kubelet")
         self._controller: Controller[Key] = Controller("simulated_nodes", self._reconcile, workers=WORKERS)
         self._ends: dict[str, float] = {}  # uid of a pod that runs → when its time is up, in the loop's time
@@ -89,7 +132,7 @@ class SimulatedNodes:
 
     async def run(self) -> None:
         """Bring the nodes up and play them until cancelled."""
-        await register(self._client, self._count, self._devices)
+        await register(self._client, self._plain, self._devices, self._profiled)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
             group.create_task(self._recorder.run())
@@ -97,15 +140,24 @@ class SimulatedNodes:
 
     async def _renew(self) -> None:
         """Renew leases in turn, each every ten seconds while there are few."""
-        pause = max(LEASE_SECONDS / max(1, self._count), 1 / LEASES_A_SECOND)
+        pause = renewal_seconds(self._count) / max(1, self._count)
         while self._numbers:
             for name in self._numbers:
                 await asyncio.sleep(pause)
                 try:
-                    patch = {"spec": {"renewTime": _precisely_now()}}
+                    spec = {"renewTime": _precisely_now(), "leaseDurationSeconds": lease_seconds(self._count)}
+                    patch = {"spec": spec}
                     await self._client.patch(Lease, name, patch, "kube-node-lease")
+                    await self._recover(name)
                 except ApiError as error:
                     log.debug("lease of %s: %s", name, error)
+
+    async def _recover(self, name: str) -> None:
+        """A node that was taken for dead, since this process had no time for it, says that it lives."""
+        node = self._nodes.get("", name)
+        if node is not None and any(c.type == "Ready" and c.status != "True" for c in node.status.conditions):
+            conditions = hardware.node_tree(self._numbers[name], _now())["status"]["conditions"]
+            await _tell(self._client, node, {"conditions": conditions})
 
     # -- what makes us look
 
@@ -157,10 +209,9 @@ class SimulatedNodes:
 
     async def _start(self, pod: Pod) -> float | None:
         problem = self._not_admitted(pod)
-        if problem:
-            self._recorder.warning(
-                pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {problem}"
-            )
+        if problem is not None:
+            text = wording.claim_problem(problem)
+            self._recorder.warning(pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {text}")
             return None
         seconds = run_seconds(pod.metadata.annotations)
         self._ends[pod.metadata.uid] = asyncio.get_running_loop().time() + (math.inf if seconds is None else seconds)
@@ -187,44 +238,26 @@ class SimulatedNodes:
         await self._report(pod, lifecycle.finished(pod, _now(), code))
         return None
 
-    def _not_admitted(self, pod: Pod) -> str:
-        """Why a real node would not start this pod yet; empty when it would."""
+    def _not_admitted(self, pod: Pod) -> ClaimProblem | None:
+        """Why a real node would not start this pod yet."""
         if not self._serves_devices:
-            return ""  # it would not even look
-        for use in self._consumers.uses(pod):
-            if not use.needed:
-                continue
+            return None  # it would not even look
+        group = self._consumers.group_of(pod)
+        for use in podclaims.uses_of(pod, group):
             claim = self._claims.get(pod.metadata.namespace, use.claim) if use.claim else None
-            if claim is None:
-                return f"ResourceClaim of entry {use.entry} does not exist"
-            if use.generated and not self._is_made_for(claim, pod):
-                return f"ResourceClaim {claim.metadata.name} was not created for pod {pod.metadata.name}"
-            if claim.status.allocation is None:
-                return f"ResourceClaim {claim.metadata.name} is not allocated"
-            if not podclaims.may_use(claim, pod, self._sharing):
-                return (
-                    f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use "
-                    f"ResourceClaim {claim.metadata.name} ({claim.metadata.uid})"
-                )
-        return ""
+            problem = claim_problem(Purpose.START, pod, use, claim, group, self._known) if use.needed else None
+            if problem is not None:
+                return problem
+        return None
 
     async def _report(self, pod: Pod, status: dict[str, object]) -> None:
-        patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         try:
-            await self._client.patch(
-                Pod, pod.metadata.name, patch, pod.metadata.namespace, kind=PatchKind.STRATEGIC, subresource="status"
-            )
+            await _tell(self._client, pod, status)
         except (NotFound, Conflict):
             self._ends.pop(pod.metadata.uid, None)
 
     def _address(self, pod: Pod) -> str:
         return hardware.address(self._numbers[pod.spec.nodeName])
-
-    def _is_made_for(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Whether a generated claim is the pod's own or its group's; a group is told by its name."""
-        return podclaims.is_controlled_by(claim, pod.metadata.uid) or podclaims.is_made_for_group(
-            claim, podclaims.group_name(pod)
-        )
 
 
 def _now() -> str:

@@ -47,6 +47,10 @@ FAULTS = {
 }
 
 
+# Of two calls at once that prepare a claim twice, the second may leave the file of the first behind.
+BY_CHANCE = {"prepare not idempotent": {"leaves nothing behind"}}
+
+
 async def report_on(fault: str) -> Report:
     with tempfile.TemporaryDirectory(prefix="dray-") as name:
         root = Path(name)
@@ -63,4 +67,4 @@ async def test_a_good_driver_passes_every_check() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_broken_driver_is_found_out(fault: str) -> None:
-    assert set((await report_on(fault)).failures) == FAULTS[fault]
+    assert set((await report_on(fault)).failures) - BY_CHANCE.get(fault, set()) == FAULTS[fault]

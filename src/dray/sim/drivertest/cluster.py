@@ -19,13 +19,13 @@ import yaml
 
 from dray.api.types.core import Namespace, Node, ServiceAccount
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
+from dray.api.wire import Tree
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.certificates import Keys
-from dray.apiserver.serving import HttpServer, Tls, listen
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.certificates import Keys
+from dray.apiserver.security.user import ADMIN
+from dray.apiserver.wire.serving import HttpServer, Tls, listen
 from dray.client import Client, InProcess
 
-Tree = dict[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]

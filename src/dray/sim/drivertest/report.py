@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from itertools import groupby
 
 import msgspec
+
+_NAMED = 5  # checks that were skipped for one reason and are still named one by one
 
 
 class Outcome(Enum):
@@ -32,6 +35,7 @@ class Report(msgspec.Struct, frozen=True):
     time: str
     kit: str  # the version of the kit
     results: tuple[Result, ...]
+    output: str = ""  # what the driver wrote last, where something is wrong
 
     @property
     def passed(self) -> bool:
@@ -50,14 +54,25 @@ class Report(msgspec.Struct, frozen=True):
         lines = [f"driver {self.driver or '(unknown)'}: {self.tested}"]
         if self.versions:
             lines.append(f"serves {', '.join(self.versions)}")
-        group = ""
-        for one in self.results:
-            if one.group != group:
-                group = one.group
-                lines += ["", group]
-            lines.append(f"  {one.outcome.value:7}  {one.check}")
-            lines += [f"           {line}" for line in one.detail.splitlines()]
+        for group, results in groupby(self.results, key=lambda one: one.group):
+            lines += ["", group]
+            for _, alike in groupby(results, key=_line):
+                lines += _lines([*alike])
+        if self.output:
+            lines += ["", "the driver wrote:", *(f"  {line}" for line in self.output.splitlines())]
         counts = [(outcome, sum(one.outcome is outcome for one in self.results)) for outcome in Outcome]
         lines += ["", ", ".join(f"{number} {outcome.value}" for outcome, number in counts if number)]
         lines.append(f"{self.time}, dray {self.kit}")
         return "\n".join(lines)
+
+
+def _line(one: Result) -> tuple[Outcome, str, str]:
+    """What results have in common that stand in one line: checks that were skipped for the same reason."""
+    return one.outcome, one.detail, "" if one.outcome is Outcome.SKIPPED else one.check
+
+
+def _lines(alike: list[Result]) -> list[str]:
+    first = alike[0]
+    title = "; ".join(one.check for one in alike) if len(alike) <= _NAMED else f"{len(alike)} checks"
+    details = [f"           {line}" for line in first.detail.splitlines()]
+    return [f"  {first.outcome.value:7}  {title}", *details]

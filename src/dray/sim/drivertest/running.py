@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from dray.api.errors import ApiError
+from dray.api.times import timestamp
 from dray.sim.drivertest.checks import CHECKS, Check
 from dray.sim.drivertest.cluster import Cluster
 from dray.sim.drivertest.kubelet import CallFailed
@@ -44,10 +45,16 @@ async def run(
         driver=setting.driver,
         versions=tuple(setting.info.supported_versions),
         tested=subject.title,
-        time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        time=timestamp(datetime.now(UTC).timestamp()),
         kit=version("dray"),
         results=tuple(results),
+        output=subject.output() if _is_suspect(setting, results) else "",
     )
+
+
+def _is_suspect(setting: Setting, results: list[Result]) -> bool:
+    """Whether the driver's own words may tell what is wrong."""
+    return not setting.has_published or any(one.outcome is Outcome.FAILED for one in results)
 
 
 def describe(check: Check) -> str:

@@ -10,8 +10,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from dray.allocator import Allocated, allocate
+from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.errors import NotFound
-from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.pools import newest, problem_of
+from dray.api.reasons import wording
+from dray.api.reasons.devices import PoolCode, PoolProblem
+from dray.api.types.core import Node
+from dray.api.types.meta import ObjectMeta
+from dray.api.types.resource import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimStatus,
+    ResourceSlice,
+)
+from dray.api.wire import Tree
 from dray.node.cdi import CdiError, Specs
 from dray.rpc import registration_pb2
 from dray.sim.drivertest import kubelet
@@ -21,9 +40,8 @@ if TYPE_CHECKING:
     from dray.sim.drivertest.cluster import Cluster
     from dray.sim.drivertest.subject import Subject
 
-Tree = dict[str, Any]
-
 NAMESPACE = "default"
+CLASS = "any-device"
 _LOOK_SECONDS = 0.02
 
 
@@ -78,7 +96,7 @@ class Setting:
     info: registration_pb2.PluginInfo = field(default_factory=registration_pb2.PluginInfo)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _made: list[ResourceClaim] = field(default_factory=list)
-    _has_published: bool = False
+    has_published: bool = False
 
     # -- the driver
 
@@ -132,31 +150,21 @@ class Setting:
         return [one for one in page.items if (one.spec.nodeName or self.cluster.node) == self.cluster.node]
 
     async def devices(self, count: int = 1) -> list[tuple[str, str]]:
-        """Pool and name of devices that no claim holds."""
+        """Pool and name of devices that a claim can have together; fewer where there are fewer."""
         free: list[tuple[str, str]] = []
 
         async def found() -> bool:
             nonlocal free
-            taken = await self._taken()
-            listed = [(one.spec.pool.name, device.name) for one in await self.slices() for device in one.spec.devices]
-            self._has_published = self._has_published or bool(listed)
-            free = [device for device in listed if device not in taken]
-            return bool(free) or not self._has_published
+            slices = await self.slices()
+            self.has_published = self.has_published or any(one.spec.devices for one in slices)
+            claims = (await self.cluster.client.list(ResourceClaim)).items
+            free = allocatable(slices, claims, self.cluster.node, count)
+            return bool(free) or not self.has_published
 
         await self.until(found, self.patience.start, "no free device is published (any more)")
         if not free:
             raise Skipped("the driver has published no devices")
-        return free[:count]
-
-    async def _taken(self) -> set[tuple[str, str]]:
-        claims = (await self.cluster.client.list(ResourceClaim)).items
-        return {
-            (result.pool, result.device)
-            for claim in claims
-            if claim.status.allocation is not None
-            for result in claim.status.allocation.devices.results
-            if result.driver == self.driver
-        }
+        return free
 
     # -- claims
 
@@ -176,9 +184,9 @@ class Setting:
         ]
         requests = [result["request"] for result in results] + [other["request"] for other in others]
         claim = await self.unallocated_claim(requests)
-        status = {"allocation": {"devices": {"results": [*results, *others], "config": [*config]}}}
-        return await self.cluster.client.patch(
-            ResourceClaim, claim.metadata.name, {"status": status}, NAMESPACE, subresource="status"
+        allocation = {"devices": {"results": [*results, *others], "config": [*config]}}
+        return await self.cluster.client.patch_status(
+            claim, msgspec.convert({"allocation": allocation}, ResourceClaimStatus)
         )
 
     async def unallocated_claim(self, requests: Sequence[str] = ("r0",)) -> ResourceClaim:
@@ -289,13 +297,33 @@ def plain(device: Any) -> Tree:
 
 
 def pool_problem(slices: Sequence[ResourceSlice]) -> str:
-    """Why a scheduler would not use a pool of these slices; empty when it would."""
-    newest = max(one.spec.pool.generation for one in slices)
-    current = [one for one in slices if one.spec.pool.generation == newest]
-    counts = {one.spec.pool.resourceSliceCount for one in current}
-    name = slices[0].spec.pool.name
+    """Why a scheduler would not use a pool of these slices, or may not; empty when it would."""
+    current = newest(slices)
+    counts = sorted({one.spec.pool.resourceSliceCount for one in current})
+    problem = problem_of(current)
     if len(counts) > 1:
-        return f"pool {name}: slices of generation {newest} disagree on resourceSliceCount: {sorted(counts)}"
-    if counts != {len(current)}:
-        return f"pool {name}: resourceSliceCount is {counts.pop()}, but generation {newest} has {len(current)} slices"
-    return ""
+        problem = PoolProblem(PoolCode.SLICE_COUNTS_DIFFER, len(current), tuple(counts))
+    return "" if problem is None else f"pool {slices[0].spec.pool.name}: {wording.pool_problem(problem)}"
+
+
+def allocatable(
+    slices: Sequence[ResourceSlice], claims: Sequence[ResourceClaim], node: str, count: int
+) -> list[tuple[str, str]]:
+    """Devices that the scheduler would give to one claim: partitions that exist at once, nothing that others hold."""
+    where = Node(metadata=ObjectMeta(name=node))
+    everything = DeviceClass(metadata=ObjectMeta(name=CLASS))
+    held = [taken_by_claim(claim) for claim in claims]
+    devices = [device for taken in held for device in taken.touched]
+    for wanted in range(count, 0, -1):
+        exactly = ExactDeviceRequest(deviceClassName=CLASS, allocationMode="ExactCount", count=wanted)
+        requests = (DeviceRequest(name="r", exactly=exactly),)
+        asked = ResourceClaim(spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)))
+        outcome = allocate(where, [asked], [everything], slices, devices)
+        if isinstance(outcome, Allocated):
+            results = outcome.results[0]["devices"]["results"]
+            return [(result["pool"], result["device"]) for result in results]
+    # A pool with a fault that another check names gets no devices from the scheduler; the rest is tested all the same.
+    listed = [
+        DeviceId(one.spec.driver, one.spec.pool.name, device.name) for one in slices for device in one.spec.devices
+    ]
+    return [(device.pool, device.device) for device in listed if device not in devices][:count]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
+from dray.api.wire import Tree
 from dray.sim.drivertest.setting import Failed, Setting, Skipped, pool_problem
-
-Tree = dict[str, Any]
 
 
 async def publishes_slices_that_are_accepted(setting: Setting) -> None:

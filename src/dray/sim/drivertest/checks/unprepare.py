@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dray.api.wire import Tree
 from dray.sim.drivertest.setting import Failed, Setting
-
-Tree = dict[str, Any]
 
 
 async def unprepares_a_claim(setting: Setting) -> None:

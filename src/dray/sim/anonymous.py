@@ -1,0 +1,106 @@
+"""Objects without the names that people gave: each is replaced by a number, the same wherever it stands.
+
+The numbers follow the order of the names, so that whatever goes by order goes as before, and nothing can be guessed from
+them as it could from a hash of a name. Names of drivers and classes, keys of labels and taints, attributes, capacities,
+expressions, and names of requests and devices stay: selectors work on them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from dray.api.types import core, meta, resource, scheduling
+from dray.api.wire import Wire
+from dray.sim.rebuilding import rebuilt
+
+# The fields that hold a name, several, or a mapping to names, by type.
+_FIELDS: dict[type[Wire], str] = {
+    meta.ObjectMeta: "name namespace uid labels",
+    meta.OwnerReference: "name uid",
+    meta.LabelSelector: "matchLabels",
+    meta.LabelSelectorRequirement: "values",
+    core.PodSpec: "nodeName nodeSelector priorityClassName",
+    core.PodStatus: "nominatedNodeName",
+    core.Container: "name",
+    core.ContainerPort: "hostIP",
+    core.ContainerExtendedResourceRequest: "containerName",
+    core.NodeAllocatableResourceClaimStatus: "containers resourceClaimName",
+    core.NodeSelectorRequirement: "values",
+    core.PodAffinityTerm: "namespaces",
+    core.PodExtendedResourceClaimStatus: "resourceClaimName",
+    core.PodResourceClaim: "name podGroupResourceClaim resourceClaimName resourceClaimTemplateName",
+    core.PodResourceClaimStatus: "name resourceClaimName",
+    core.PodSchedulingGate: "name",
+    core.PodSchedulingGroup: "podGroupName",
+    core.ResourceClaim: "name",
+    core.ScopedResourceSelectorRequirement: "values",
+    core.Taint: "value",
+    core.Toleration: "value",
+    core.WorkloadReference: "name podGroupName",
+    resource.Device: "nodeName",
+    resource.DeviceRequestAllocationResult: "pool",
+    resource.DeviceTaint: "value",
+    resource.DeviceTaintSelector: "pool",
+    resource.DeviceToleration: "value",
+    resource.ResourceClaimConsumerReference: "name uid",
+    resource.ResourcePool: "name",
+    resource.ResourceSliceSpec: "nodeName",
+    scheduling.PodGroupResourceClaim: "name resourceClaimName resourceClaimTemplateName",
+    scheduling.PodGroupResourceClaimStatus: "name resourceClaimName",
+    scheduling.PodGroupSpec: "parentCompositePodGroupName priorityClassName",
+    scheduling.WorkloadReference: "templateName workloadName",
+}
+_NAMES = {type_: frozenset(fields.split()) for type_, fields in _FIELDS.items()}
+# Words that every cluster has tell nothing.
+_PUBLIC = frozenset(
+    [
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "linux",
+        "windows",
+        "amd64",
+        "arm64",
+        "true",
+        "false",
+        "system-node-critical",
+        "system-cluster-critical",
+        "0.0.0.0",
+    ]
+)
+
+
+def without_names(objects: Iterable[Wire]) -> list[Wire]:
+    """The objects with numbers for names."""
+    known = [*objects]
+    names: set[str] = set()
+
+    def noted(name: str) -> str:
+        names.add(name)
+        return name
+
+    for one in known:
+        _renamed(one, noted)
+    width = len(str(len(names)))
+    numbers = {name: f"x{number:0{width}}" for number, name in enumerate(sorted(names))}
+    return [_renamed(one, numbers.__getitem__) for one in known]
+
+
+def _renamed(one: Wire, alias: Callable[[str], str]) -> Wire:
+    stays = frozenset({one.metadata.name}) if isinstance(one, resource.DeviceClass) else frozenset()
+
+    def word(text: str) -> str:
+        return text if not text or text in _PUBLIC or text in stays or text.isdigit() else alias(text)
+
+    def change(type_: type[Wire], name: str, value: Any) -> Any:
+        if name not in _NAMES.get(type_, ()) or not value:
+            return value
+        if isinstance(value, str):
+            return word(value)
+        if isinstance(value, tuple):
+            return tuple(word(text) for text in value)
+        return {key: word(text) for key, text in value.items()}
+
+    return cast(Wire, rebuilt(one, change))

@@ -1,0 +1,110 @@
+"""Changes that a question supposes: nodes drained, nodes added, nodes or devices tainted.
+
+Each works on a simulated cluster, in a trial that is taken back. Left out: evictions by the effect NoExecute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from dray.api.types.core import Node, Pod, PodStatus, Taint
+from dray.api.types.meta import ObjectMeta
+from dray.api.types.resource import (
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintSelector,
+    ResourceSlice,
+)
+from dray.sim.cluster import Cluster
+
+HOSTNAME = "kubernetes.io/hostname"
+EFFECTS = ("NoSchedule",)
+
+
+class ChangeError(ValueError):
+    """A change that cannot be supposed; says why."""
+
+
+def drain(cluster: Cluster, name: str) -> list[Pod]:
+    """Close a node and let its pods come again, except those of DaemonSets; the pods that have to move."""
+    node = _node(cluster, name)
+    cluster.add(replace(node, spec=replace(node.spec, unschedulable=True)))
+    moved = [_unplaced(pod) for pod in cluster.pods_on(name) if not _is_daemon(pod)]
+    for pod in moved:
+        cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)
+    cluster.add(*moved)
+    return moved
+
+
+def add_nodes(cluster: Cluster, count: int, like: str) -> list[str]:
+    """Add nodes like one that there is, each with its own devices and daemons, and without other pods."""
+    node = _node(cluster, like)
+    slices = [piece for piece in cluster.all(ResourceSlice) if piece.spec.nodeName == like]
+    daemons = [pod for pod in cluster.pods_on(like) if _is_daemon(pod)]
+    names = [f"{like}-new-{number}" for number in range(1, count + 1)]
+    for name in names:
+        meta = ObjectMeta(name=name, labels={**node.metadata.labels, HOSTNAME: name})
+        cluster.add(replace(node, metadata=meta, spec=replace(node.spec, unschedulable=False)))
+        cluster.add(*(_slice_of(piece, like, name) for piece in slices))
+        cluster.add(*(_daemon_of(pod, name) for pod in daemons))
+    return names
+
+
+def taint(cluster: Cluster, target: str, text: str) -> None:
+    """Taint a node, or devices (DRIVER/POOL or DRIVER/POOL/DEVICE), as KEY[=VALUE]:EFFECT."""
+    rest, _, effect = text.rpartition(":")
+    key, _, value = rest.partition("=")
+    if not key or effect not in EFFECTS:
+        raise ChangeError(f"taint {text!r}: expected KEY[=VALUE]:NoSchedule")
+    if "/" in target:
+        _taint_devices(cluster, target, DeviceTaint(effect=effect, key=key, value=value))
+    else:
+        node = _node(cluster, target)
+        taints = (*node.spec.taints, Taint(effect=effect, key=key, value=value))
+        cluster.add(replace(node, spec=replace(node.spec, taints=taints)))
+
+
+def _taint_devices(cluster: Cluster, target: str, added: DeviceTaint) -> None:
+    driver, pool, device = [*target.split("/", 2), ""][:3]
+    known = {
+        one.name
+        for piece in cluster.all(ResourceSlice)
+        if (piece.spec.driver, piece.spec.pool.name) == (driver, pool)
+        for one in piece.spec.devices
+    }
+    if not known or (device and device not in known):
+        raise ChangeError(f"there are no devices {target}; expected DRIVER/POOL or DRIVER/POOL/DEVICE")
+    selector = DeviceTaintSelector(driver=driver, pool=pool, device=device or None)
+    meta = ObjectMeta(name=f"supposed-{len([*cluster.all(DeviceTaintRule)])}")
+    cluster.add(DeviceTaintRule(metadata=meta, spec=DeviceTaintRuleSpec(deviceSelector=selector, taint=added)))
+
+
+def _node(cluster: Cluster, name: str) -> Node:
+    found = cluster.get(Node, name)
+    if found is None:
+        raise ChangeError(f"there is no node {name}")
+    return found
+
+
+def _is_daemon(pod: Pod) -> bool:
+    return any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.ownerReferences)
+
+
+def _unplaced(pod: Pod, **spec: Any) -> Pod:
+    """The pod as its controller would make it again."""
+    meta = replace(pod.metadata, uid="", deletionTimestamp=None)
+    return replace(pod, metadata=meta, spec=replace(pod.spec, nodeName="", **spec), status=PodStatus())
+
+
+def _daemon_of(pod: Pod, node: str) -> Pod:
+    made = _unplaced(pod, nodeSelector={HOSTNAME: node}, affinity=None)
+    return replace(made, metadata=replace(made.metadata, name=f"{pod.metadata.name}-{node}"))
+
+
+def _slice_of(piece: ResourceSlice, old: str, new: str) -> ResourceSlice:
+    pool = new if piece.spec.pool.name == old else f"{piece.spec.pool.name}-{new}"
+    spec = replace(piece.spec, nodeName=new, pool=replace(piece.spec.pool, name=pool))
+    return replace(piece, metadata=ObjectMeta(name=f"{piece.metadata.name}-{new}"), spec=spec)

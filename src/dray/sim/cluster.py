@@ -1,0 +1,373 @@
+"""A cluster in memory under virtual time: objects in, placements out, by the scheduler's own code.
+
+Nothing is asked of an API server and nothing takes real time: a pod that runs for an hour ends when the clock is turned
+past it. Queue, rules, search for devices and scores are those of `dray.scheduler`; what a binding would write is put
+into the picture at once. The same objects and calls give the same placements. Left out: what controllers make of
+Deployments and Jobs, and how long writes take in a real cluster.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from dray.api import podclaims
+from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.claim_access import ClaimUse, PodClaims
+from dray.api.gates import FeatureGates
+from dray.api.manifests import object_of
+from dray.api.podclaims import Sharing
+from dray.api.reasons.claims import ClaimProblem
+from dray.api.reasons.nodes import NodeVerdict, SchedulingRule, Unschedulable
+from dray.api.types.core import Node, Pod, PodExtendedResourceClaimStatus, PodResourceClaimStatus
+from dray.api.types.meta import ObjectMeta
+from dray.api.types.resource import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimStatus,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from dray.api.wire import Tree, Wire
+from dray.controllers.generated import claim_for, claim_name
+from dray.node.played import SECONDS
+from dray.scheduler.attempt import Attempt, Decision, Promise, Refused, Unfinished
+from dray.scheduler.binding import reservation
+from dray.scheduler.configuration import Configuration
+from dray.scheduler.hints import DEVICE_RULES, ROOM_RULES, wake_helped
+from dray.scheduler.queue import SchedulingQueue, Waiting
+from dray.sim.picture import Picture
+from dray.sim.watching import Observer
+from dray.verdicts.demand import Candidate
+
+W = TypeVar("W", bound=Wire)
+_DEVICE_KINDS = (ResourceSlice, DeviceTaintRule)
+
+
+class Cluster:
+    """A simulated cluster. `now` is its clock, in seconds; `observers` are told what happens."""
+
+    def __init__(
+        self,
+        objects: Iterable[Wire | Tree] = (),
+        *,
+        gates: FeatureGates | None = None,
+        configuration: Configuration | None = None,
+        now: float = 0.0,
+    ) -> None:
+        self.gates = gates or FeatureGates()
+        self.now = now
+        self.observers: list[Observer] = []
+        self._profiles = (configuration or Configuration()).profiles
+        self._sharing = Sharing.of(self.gates)
+        self._picture = Picture(self.gates)
+        self._queue = SchedulingQueue(lambda: self.now)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._numbers = itertools.count(1)
+        self._last: Candidate | None = None
+        self._why: dict[str, Unschedulable] = {}  # pod uid → why it waits
+        self.add(*objects)
+
+    # -- what there is
+
+    def add(self, *objects: Wire | Tree) -> None:
+        """Add or replace objects, typed or as they are written in manifests. Pods without a node begin to wait."""
+        for one in objects:
+            typed = object_of(one, self.gates) if isinstance(one, dict) else one
+            if isinstance(typed, Pod):
+                self.submit(typed)
+            else:
+                self._picture.put(self._named(typed))
+                self._helped_by(typed)
+
+    def remove(self, type_: type[Wire], name: str, namespace: str = "") -> None:
+        """Remove an object; KeyError when there is none. The pods of a node that goes are deleted with it."""
+        found = self._picture.get(type_, name, namespace)
+        if found is None:
+            raise KeyError(f"{type_.__name__} {namespace + '/' if namespace else ''}{name}")
+        if isinstance(found, Pod):
+            self._end(found)
+            return
+        if isinstance(found, Node):
+            for pod in self.pods_on(name):
+                self._end(pod)
+        self._picture.drop(found)
+        self._helped_by(found)
+
+    def get(self, type_: type[W], name: str, namespace: str = "") -> W | None:
+        return self._picture.get(type_, name, namespace)
+
+    def all(self, type_: type[W]) -> Iterator[W]:
+        return self._picture.all(type_)
+
+    def pods_on(self, node: str) -> list[Pod]:
+        info = self._picture.table.get(node)
+        return [placed.pod for placed in info.pods.values()] if info is not None else []
+
+    def holders(self) -> dict[DeviceId, ResourceClaim]:
+        """Which claim holds a device, whole or in part."""
+        return {device: claim for claim in self.all(ResourceClaim) for device in taken_by_claim(claim).touched}
+
+    def waiting(self) -> dict[str, Unschedulable]:
+        """The pods that were tried and wait, as namespace/name, each with why."""
+        names = {pod.metadata.uid: _name(pod) for pod in self.all(Pod)}
+        return {names[uid]: why for uid, why in self._why.items() if uid in names}
+
+    # -- what happens
+
+    def submit(self, pod: Pod | Tree, *, at: float | None = None, runs: float | None = None) -> None:
+        """Let a pod come, now or at a time; it ends after `runs` seconds on its node, or when its annotation says so."""
+        typed = object_of(pod, self.gates) if isinstance(pod, dict) else pod
+        assert isinstance(typed, Pod)
+        if at is not None and at > self.now:
+            self._later(at, lambda: self._come(typed, runs))
+        else:
+            self._come(typed, runs)
+
+    def settle(self) -> int:
+        """Try the pods that can be tried now, until none is left; how many got a node."""
+        placed = 0
+        while (waiting := self._queue.pop()) is not None:
+            decision = self._decide(waiting)
+            if isinstance(decision, Promise):
+                self._queue.remove(waiting.key)
+                self._bind(decision)
+                placed += 1
+            else:
+                self._refuse(waiting, decision)
+            self._queue.judged(waiting)
+        return placed
+
+    def advance(self, seconds: float) -> None:
+        """Turn the clock; everything that is due happens, in order."""
+        self.run(self.now + seconds)
+
+    def run(self, until: float | None = None) -> None:
+        """Let time pass: to a moment, or until nothing is left that would happen by itself."""
+        self.settle()
+        while (due := self._next()) is not None and (until is None or due <= until):
+            self.now = max(self.now, due)
+            while self._events and self._events[0][0] <= self.now:
+                heapq.heappop(self._events)[2]()
+            self.settle()
+        if until is not None:
+            self.now = max(self.now, until)
+
+    def verdicts(self, pod: Pod) -> list[NodeVerdict]:
+        """What every node says to a pod, rule by rule."""
+        claims = self._picture.devices.claims_of(pod)
+        if not isinstance(claims, PodClaims):
+            return []
+        rules = self._picture.placement.rules
+        return rules.verdicts(rules.judge(Candidate(pod), claims, thorough=True))
+
+    def problem_of(self, pod: Pod) -> ClaimProblem | None:
+        """What is wrong with the claims of a pod before any node is looked at."""
+        found = self._picture.devices.claims_of(pod)
+        return None if isinstance(found, PodClaims) else found
+
+    @contextmanager
+    def fork(self) -> Iterator[Cluster]:
+        """Try something: at the end of the block the cluster is as it was before it.
+
+        The trial is this same cluster, so it costs what it changes, however large the cluster is.
+        """
+        kept = self._queue, [*self._events], self.now, self._last, dict(self._why), self.observers
+        self._queue = self._queue.copy()
+        self.observers = []
+        self._picture.journal.mark()
+        try:
+            yield self
+        finally:
+            self._picture.journal.roll_back()
+            self._queue, self._events, self.now, self._last, self._why, self.observers = kept
+
+    # -- pods
+
+    def _come(self, pod: Pod, runs: float | None) -> None:
+        pod = self._named(pod)
+        if podclaims.is_finished(pod):
+            return
+        pod = _running_for(pod, runs)
+        if pod.spec.nodeName:
+            self._picture.put(pod)
+            self._end_later(pod)
+            return
+        pod = self._with_claims(pod)
+        self._picture.put(pod)
+        gated = bool(pod.spec.schedulingGates) or self._picture.devices.missing_for(pod) is not None
+        self._queue.add(pod, gated=gated)
+        for observer in self.observers:
+            observer.came(self.now, pod)
+
+    def _with_claims(self, pod: Pod) -> Pod:
+        """The pod with the claims that its templates make."""
+        made = []
+        group = self._picture.group_of(pod)
+        for entry in pod.spec.resourceClaims:
+            use = podclaims.use_of(pod, entry, group)
+            if use.claim is not None or use.by_group or entry.resourceClaimTemplateName is None:
+                continue
+            template = self.get(ResourceClaimTemplate, entry.resourceClaimTemplateName, pod.metadata.namespace)
+            if template is not None:
+                name = claim_name(pod, use.entry)
+                self._picture.put(self._named(claim_for(pod, use.entry, template, name)))
+                made.append(PodResourceClaimStatus(name=use.entry, resourceClaimName=name))
+        if not made:
+            return pod
+        return replace(
+            pod, status=replace(pod.status, resourceClaimStatuses=(*pod.status.resourceClaimStatuses, *made))
+        )
+
+    def _decide(self, waiting: Waiting) -> Decision:
+        """As the scheduler decides; there is nobody else here who would want a turn."""
+        pod = waiting.pod
+        self._last = Candidate(pod, self._last)
+        profile = self._profiles.get(pod.spec.schedulerName) or next(iter(self._profiles.values()))
+        attempt = waiting.attempt = Attempt(self._last, PodClaims(pod), profile)
+        claims = self._picture.devices.claims_of(pod)
+        if not isinstance(claims, PodClaims):
+            return Refused(
+                Unschedulable(len(self._picture.table), problem=claims), frozenset({SchedulingRule.DYNAMIC_RESOURCES})
+            )
+        attempt.claims = claims
+        return self._search(attempt)
+
+    def _search(self, attempt: Attempt) -> Decision:
+        while True:
+            begun = time.perf_counter()
+            decision = self._picture.placement.decide(attempt)
+            attempt.seconds += time.perf_counter() - begun
+            if not isinstance(decision, Unfinished):
+                return decision
+
+    def _refuse(self, waiting: Waiting, decision: Decision) -> None:
+        assert isinstance(decision, Refused)
+        self._queue.refuse(waiting, decision.rules)
+        self._why[waiting.key] = decision.why
+        for observer in self.observers:
+            observer.refused(self.now, waiting.pod, decision.why)
+
+    def _bind(self, promise: Promise) -> None:
+        pod = promise.claims.pod
+        for use in promise.claims.uses:
+            claim = self.get(ResourceClaim, use.claim.metadata.name, use.claim.metadata.namespace)
+            assert claim is not None  # it was found in the same picture
+            status, _ = reservation(promise, use, claim, self._sharing)
+            allocation = status.allocation or claim.status.allocation
+            self._picture.put(replace(claim, status=replace(status, allocation=allocation)))
+        bound = replace(self._with_special(promise), spec=replace(pod.spec, nodeName=promise.node))
+        self._picture.put(bound)
+        self._why.pop(pod.metadata.uid, None)
+        self._end_later(bound)
+        for observer in self.observers:
+            observer.placed(self.now, bound, promise)
+        self._queue.activate(
+            self._queue.refused_by(frozenset({SchedulingRule.INTER_POD_AFFINITY, SchedulingRule.POD_TOPOLOGY_SPREAD}))
+        )
+
+    def _with_special(self, promise: Promise) -> Pod:
+        """The pod, with the claim for its extended resources where it needs one."""
+        pod, special = promise.claims.pod, promise.special
+        if special is None:
+            return pod
+        self._picture.devices.ledger.forget(special.metadata.uid)
+        name = f"{pod.metadata.name}-extended-resources"
+        made = self._named(replace(special, metadata=replace(special.metadata, name=name, generateName="", uid="")))
+        status, _ = reservation(promise.with_special(made), ClaimUse(made, by_group=False), made, self._sharing)
+        self._picture.put(replace(made, status=status))
+        told = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=name)
+        return replace(pod, status=replace(pod.status, extendedResourceClaimStatus=told))
+
+    def _end_later(self, pod: Pod) -> None:
+        said = pod.metadata.annotations.get(SECONDS)
+        if said:
+            key = pod.metadata.name, pod.metadata.namespace, pod.metadata.uid
+            self._later(self.now + float(said), lambda: self._end_if_there(*key))
+
+    def _end_if_there(self, name: str, namespace: str, uid: str) -> None:
+        found = self.get(Pod, name, namespace)
+        if found is not None and found.metadata.uid == uid:
+            self._end(found)
+
+    def _end(self, pod: Pod) -> None:
+        """A pod is gone: so are its claims, and its reservations of others'."""
+        uid = pod.metadata.uid
+        self._queue.remove(uid)
+        self._why.pop(uid, None)
+        self._picture.drop(pod)
+        for use in podclaims.uses_of(pod, self._picture.group_of(pod)):
+            claim = self.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
+            if claim is not None:
+                self._let_go(claim, uid)
+        for observer in self.observers:
+            observer.ended(self.now, pod)
+        self._queue.activate(self._queue.refused_by(ROOM_RULES))
+        wake_helped(self._queue, self._picture.devices)
+
+    def _let_go(self, claim: ResourceClaim, uid: str) -> None:
+        if podclaims.is_controlled_by(claim, uid):
+            self._picture.drop(claim)
+            return
+        left = tuple(reference for reference in claim.status.reservedFor if reference.uid != uid)
+        if left != claim.status.reservedFor:
+            status = replace(claim.status, reservedFor=left) if left else ResourceClaimStatus()
+            self._picture.put(replace(claim, status=status))
+
+    # -- time and hints
+
+    def _later(self, at: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (at, next(self._order), what))
+
+    def _next(self) -> float | None:
+        """When something happens by itself. A pod that was refused waits for an event and for no time."""
+        return self._events[0][0] if self._events else None
+
+    def _helped_by(self, changed: Wire) -> None:
+        """Let pods try again that a change of an object may help."""
+        if isinstance(changed, Node):
+            self._queue.activate(self._queue.refused_by())
+        elif isinstance(changed, DeviceClass):
+            self._queue.activate(self._queue.refused_by(DEVICE_RULES | {SchedulingRule.NODE_RESOURCES_FIT}))
+        elif isinstance(changed, _DEVICE_KINDS):
+            wake_helped(self._queue, self._picture.devices)
+        elif isinstance(changed, (ResourceClaim, ResourceClaimTemplate)):
+            self._claims_changed()
+
+    def _claims_changed(self) -> None:
+        for waiting in [*self._queue]:
+            pod = self._with_claims(waiting.pod)
+            if pod is not waiting.pod:
+                self._picture.put(pod)
+            gated = bool(pod.spec.schedulingGates) or self._picture.devices.missing_for(pod) is not None
+            self._queue.add(pod, gated=gated)
+            if waiting.refused_by & DEVICE_RULES:
+                self._queue.activate_one(waiting.key)
+
+    def _named(self, obj: Any) -> Any:
+        """The object with a uid: the next number, so that the same calls give the same uids."""
+        meta: ObjectMeta = obj.metadata
+        if meta.uid:
+            return obj
+        return replace(obj, metadata=replace(meta, uid=str(uuid.UUID(int=next(self._numbers)))))
+
+
+def _running_for(pod: Pod, seconds: float | None) -> Pod:
+    """The pod with an annotation that says for how long it runs."""
+    if seconds is None:
+        return pod
+    annotations = {**pod.metadata.annotations, SECONDS: repr(seconds)}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -1,0 +1,130 @@
+"""What a manifest asks of a cluster: the pods that its Pods, Deployments, StatefulSets and Jobs stand for, and their claims.
+
+A claim that no pod of the manifest uses is asked for by a pod that does nothing else. Pure. Left out: what controllers do
+over time (rollouts, retries, one pod after the other), and DaemonSets, which have a pod on every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api.resources import BY_TYPE
+from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from dray.api.types.batch import CronJob, Job, JobSpec
+from dray.api.types.core import Container, Pod, PodResourceClaim, PodSpec, PodTemplateSpec
+from dray.api.types.meta import ObjectMeta
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.api.wire import Wire
+from dray.sim.recording import TYPES
+
+
+class DemandError(ValueError):
+    """A manifest that asks for nothing that could be placed, or for something that is not simulated."""
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """Pods to be placed, and the other objects of their manifest."""
+
+    pods: tuple[Pod, ...]
+    others: tuple[Any, ...]
+
+    def copy(self, number: int) -> Demand:
+        """The same once more: its pods, claims and groups have names of their own. Number 0 is the original."""
+        if not number:
+            return self
+        names = {(type(one), one.metadata.name) for one in self.others if isinstance(one, (ResourceClaim, PodGroup))}
+
+        def fresh(type_: type[Wire], name: str | None) -> str | None:
+            return f"{name}-{number}" if (type_, name) in names else name
+
+        return Demand(
+            tuple(_renamed(replace(pod, spec=_referring(pod.spec, fresh)), number) for pod in self.pods),
+            tuple(_renamed(one, number) for one in self.others if (type(one), one.metadata.name) in names),
+        )
+
+
+def demand_of(objects: Iterable[Wire], namespace: str) -> Demand:
+    """What a manifest asks for. Raises DemandError."""
+    known = [_in_namespace(one, namespace) for one in objects]
+    pods = [pod for one in known for pod in _pods_of(one)]
+    others = [one for one in known if isinstance(one, TYPES) and not isinstance(one, Pod)]
+    for one in others:
+        if isinstance(one, PodGroup) and any(entry.resourceClaimTemplateName for entry in one.spec.resourceClaims):
+            raise DemandError(
+                f"PodGroup {one.metadata.name}: claims made from the template of a group are not simulated"
+            )
+    used = {(pod.metadata.namespace, entry.resourceClaimName) for pod in pods for entry in pod.spec.resourceClaims}
+    pods += [
+        _user_of(one)
+        for one in others
+        if isinstance(one, ResourceClaim) and (one.metadata.namespace, one.metadata.name) not in used
+    ]
+    if not pods:
+        raise DemandError(
+            "the manifest asks for nothing: expected a Pod, ResourceClaim, Deployment, ReplicaSet, StatefulSet, Job or "
+            "CronJob with at least one pod"
+        )
+    return Demand(tuple(pods), tuple(others))
+
+
+def _pods_of(one: Any) -> Iterator[Pod]:
+    match one:
+        case Pod():
+            yield replace(one, spec=replace(one.spec, nodeName=""), metadata=replace(one.metadata, uid=""))
+        case Deployment() | ReplicaSet() | StatefulSet():
+            yield from _replicas(one.metadata, one.spec.template, one.spec.replicas)
+        case Job():
+            yield from _replicas(one.metadata, one.spec.template, _parallel(one.spec))
+        case CronJob():
+            yield from _replicas(one.metadata, one.spec.jobTemplate.spec.template, _parallel(one.spec.jobTemplate.spec))
+        case DaemonSet():
+            raise DemandError(f"DaemonSet {one.metadata.name}: has a pod on every node; ask for one of them, as a Pod")
+        case _:
+            return
+
+
+def _parallel(job: JobSpec) -> int:
+    """How many pods of a job run at once."""
+    parallelism = 1 if job.parallelism is None else job.parallelism
+    return parallelism if job.completions is None else min(parallelism, job.completions)
+
+
+def _replicas(owner: ObjectMeta, template: PodTemplateSpec, count: int | None) -> Iterator[Pod]:
+    for number in range(1 if count is None else count):
+        meta = ObjectMeta(name=f"{owner.name}-{number}", namespace=owner.namespace, labels=template.metadata.labels)
+        yield Pod(metadata=meta, spec=template.spec)
+
+
+def _user_of(claim: ResourceClaim) -> Pod:
+    entry = PodResourceClaim(name="claim", resourceClaimName=claim.metadata.name)
+    meta = ObjectMeta(name=f"user-of-{claim.metadata.name}", namespace=claim.metadata.namespace)
+    return Pod(metadata=meta, spec=PodSpec(containers=(Container(name="user"),), resourceClaims=(entry,)))
+
+
+def _in_namespace(one: Any, namespace: str) -> Any:
+    if not BY_TYPE[type(one)].namespaced or one.metadata.namespace:
+        return one
+    return replace(one, metadata=replace(one.metadata, namespace=namespace))
+
+
+def _renamed(one: Any, number: int) -> Any:
+    return replace(one, metadata=replace(one.metadata, name=f"{one.metadata.name}-{number}", uid=""))
+
+
+def _referring(spec: PodSpec, fresh: Any) -> PodSpec:
+    """A pod's spec that refers to the claims and the group of its own copy."""
+    claims = tuple(
+        replace(entry, resourceClaimName=fresh(ResourceClaim, entry.resourceClaimName)) for entry in spec.resourceClaims
+    )
+    changes: dict[str, Any] = {} if claims == spec.resourceClaims else {"resourceClaims": claims}
+    if spec.schedulingGroup is not None:
+        name = fresh(PodGroup, spec.schedulingGroup.podGroupName)
+        changes["schedulingGroup"] = replace(spec.schedulingGroup, podGroupName=name)
+    if spec.workloadRef is not None:
+        changes["workloadRef"] = replace(spec.workloadRef, podGroupName=fresh(PodGroup, spec.workloadRef.podGroupName))
+    return replace(spec, **changes) if changes else spec

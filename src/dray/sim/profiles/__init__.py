@@ -1,0 +1,165 @@
+"""Nodes as they are sold: small files with capacity, labels and devices, and the objects that so many of each make.
+
+`dgx-h100*4,cpu*10` are four nodes and ten more. A word that ends in `.yaml` is a file of the user. In a file, `repeat`
+makes one entry into several and replaces its words in braces. The names of attributes are those of the real drivers.
+Left out: what runs the nodes (`dray.sim.nodes`, `dray.sim.cluster`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from dray.api.wire import Tree
+from dray.sim import hardware
+
+SUFFIX = ".yaml"
+_WITH_COUNTERS = 64  # devices a slice at most, where they draw on counters
+
+
+class ProfileError(ValueError):
+    """A profile that is not known or not well formed; says which and why."""
+
+
+class ProfileClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A DeviceClass with one selector."""
+
+    name: str
+    selector: str
+
+
+class ProfilePool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The devices of one driver, as they stand in slices, and the counters that they draw on."""
+
+    driver: str
+    devices: list[Tree]
+    sharedCounters: list[Tree] = []
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind of node."""
+
+    capacity: dict[str, str]
+    labels: dict[str, str] = {}
+    classes: list[ProfileClass] = []
+    pools: list[ProfilePool] = []
+
+
+def known() -> list[str]:
+    """The profiles that come along."""
+    return sorted(file.name.removesuffix(SUFFIX) for file in _folder() if file.name.endswith(SUFFIX))
+
+
+def read(name: str) -> Profile:
+    """A profile by its name, or from a file of the user."""
+    found = next((file for file in _folder() if file.name == name + SUFFIX), None)
+    if name.endswith(SUFFIX):
+        found = Path(name)
+    if found is None:
+        raise ProfileError(
+            f"there is no profile {name}; there are {', '.join(known())}, and files that end in {SUFFIX}"
+        )
+    try:
+        return msgspec.convert(yaml.safe_load(found.read_text()), Profile)
+    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ProfileError(f"profile {name}: {error}") from error
+
+
+def parse(text: str) -> list[tuple[str, int]]:
+    """The names and numbers of `dgx-h100*4,cpu`."""
+    found = []
+    for word in text.split(","):
+        name, star, count = word.strip().partition("*")
+        if not name or (star and not (count.isdecimal() and int(count))):
+            raise ProfileError(f"{word!r}: expected NAME or NAME*COUNT, as in dgx-h100*4,cpu*10")
+        found.append((name, int(count or 1)))
+    return found
+
+
+def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
+    """The classes, nodes and slices that a line of profiles asks for; addresses of nodes are counted from `first`."""
+    classes: dict[str, Tree] = {}
+    trees: list[Tree] = []
+    numbers = itertools.count(first)
+    counted: dict[str, Iterator[int]] = {}
+    for name, count in parse(text):
+        profile = read(name)
+        short = Path(name).name.removesuffix(SUFFIX)
+        for own in itertools.islice(counted.setdefault(short, itertools.count()), count):
+            trees += _node(profile, f"{short}-{own}", next(numbers), now)
+        classes |= {one.name: _class(one) for one in profile.classes}
+    return [*classes.values(), *trees]
+
+
+def _node(profile: Profile, name: str, number: int, now: str) -> Iterator[Tree]:
+    node = hardware.node_tree(number, now)
+    labels = {**node["metadata"]["labels"], **profile.labels, "kubernetes.io/hostname": name}
+    addresses = [{"type": "InternalIP", "address": hardware.address(number)}, {"type": "Hostname", "address": name}]
+    status = {"capacity": profile.capacity, "allocatable": profile.capacity, "addresses": addresses}
+    yield {**node, "metadata": {"name": name, "labels": labels}, "status": {**node["status"], **status}}
+    for pool in profile.pools:
+        yield from _slices(pool, name)
+
+
+def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
+    """The slices of a pool: counters in one of their own, devices in as many as their limits ask for."""
+    counters = _repeated(pool.sharedCounters)
+    most = _WITH_COUNTERS if counters else hardware.DEVICES_A_SLICE
+    contents: list[Tree] = [{"sharedCounters": counters}] if counters else []
+    devices = _repeated(pool.devices)
+    contents += [{"devices": devices[first : first + most]} for first in range(0, len(devices), most)]
+    for number, content in enumerate(contents):
+        yield {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{node}-{pool.driver}-{number}"},
+            "spec": {
+                "driver": pool.driver,
+                "nodeName": node,
+                "pool": {"name": node, "generation": 1, "resourceSliceCount": len(contents)},
+                **content,
+            },
+        }
+
+
+def _class(one: ProfileClass) -> Tree:
+    tree = hardware.class_tree()
+    return {**tree, "metadata": {"name": one.name}, "spec": {"selectors": [{"cel": {"expression": one.selector}}]}}
+
+
+def _repeated(entries: Iterable[Tree]) -> list[Tree]:
+    """The entries, each as often as its `repeat` says."""
+    made = []
+    for entry in entries:
+        values = {
+            word: range(found) if isinstance(found, int) else found for word, found in entry.get("repeat", {}).items()
+        }
+        rest = {key: value for key, value in entry.items() if key != "repeat"}
+        if values:
+            rows = itertools.product(*values.values())
+            made += [_filled(rest, dict(zip(values, row, strict=True))) for row in rows]
+        else:
+            made.append(rest)
+    return made
+
+
+def _filled(value: Any, words: dict[str, Any]) -> Any:
+    """A copy with the words in braces replaced, in keys, too."""
+    if isinstance(value, str):
+        try:
+            return value.format(**words)
+        except (KeyError, IndexError, ValueError) as error:
+            raise ProfileError(f"{value!r}: expected words of `repeat` in braces: {error}") from error
+    if isinstance(value, dict):
+        return {_filled(key, words): _filled(one, words) for key, one in value.items()}
+    return [_filled(one, words) for one in value] if isinstance(value, list) else value
+
+
+def _folder() -> Iterable[Any]:
+    return resources.files(__name__).iterdir()

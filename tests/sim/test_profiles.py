@@ -1,0 +1,123 @@
+"""Profiles: what each brings is what an API server would accept, and claims find what they ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.api.gates import FeatureGates
+from dray.api.manifests import object_of
+from dray.api.types.core import Node
+from dray.api.types.resource import ResourceSlice
+from dray.api.wire import Tree
+from dray.inspect.linting import lint
+from dray.sim import profiles
+from dray.sim.cluster import Cluster
+from dray.sim.demands import demand_of
+from dray.sim.what_if import how_many
+
+NOW = "2026-01-01T00:00:00Z"
+GATES = FeatureGates.parse("AllBeta=true,AllAlpha=true")
+
+
+def claim(*requests: Tree, same: str = "") -> Tree:
+    spec: dict[str, Any] = {"requests": [*requests]}
+    if same:
+        spec["constraints"] = [{"matchAttribute": same}]
+    meta = {"name": "c", "namespace": "default"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": {"devices": spec}}
+
+
+def request(class_: str, name: str = "r", expression: str = "", **more: Any) -> Tree:
+    selectors = {"selectors": [{"cel": {"expression": expression}}]} if expression else {}
+    return {"name": name, "exactly": {"deviceClassName": class_, **selectors, **more}}
+
+
+def mig(profile: str) -> str:
+    return f'device.attributes["gpu.nvidia.com"].profile == "{profile}"'
+
+
+def copies(line: str, asked: Tree) -> int:
+    cluster = Cluster(profiles.objects_of(line, NOW), gates=GATES)
+    return how_many(cluster, demand_of([object_of(asked, GATES)], "default"), 1000).copies
+
+
+@pytest.mark.parametrize("name", profiles.known())
+def test_every_profile_is_valid(name: str) -> None:
+    trees = [(f"object {number}", tree) for number, tree in enumerate(profiles.objects_of(name, NOW))]
+    assert [finding for finding in lint(trees, GATES, None) if finding.level == "error"] == []
+
+
+def test_nodes_are_counted_and_named() -> None:
+    cluster = Cluster(profiles.objects_of("dgx-h100*2, cpu, cpu*2", NOW), gates=GATES)
+    names = {node.metadata.name for node in cluster.all(Node)}
+    assert names == {"dgx-h100-0", "dgx-h100-1", "cpu-0", "cpu-1", "cpu-2"}
+    devices = [len(piece.spec.devices) for piece in cluster.all(ResourceSlice) if piece.spec.nodeName == "dgx-h100-1"]
+    assert devices == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "expected"),
+    [
+        ("dgx-h100*2", claim(request("gpu.nvidia.com")), 16),
+        (
+            "dgx-h100",
+            claim(request("gpu.nvidia.com"), request("dranet", "n"), same="resource.kubernetes.io/pcieRoot"),
+            8,
+        ),
+        ("dgx-h100", claim(request("gpu.nvidia.com", count=2), same="resource.kubernetes.io/pcieRoot"), 0),
+        ("dgx-h100", claim(request("dranet", count=3), same="dra.net/numaNode"), 2),
+        ("mig-a100", claim(request("gpu.nvidia.com")), 8),
+        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("1g.5gb"))), 56),
+        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("2g.10gb"))), 24),
+        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("3g.20gb"))), 16),
+        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("4g.20gb"))), 8),
+        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("7g.40gb"))), 8),
+        ("sriov-nic", claim(request("dranet", capacity={"requests": {"bandwidth": "30G"}})), 6),
+        ("sriov-nic", claim(request("dranet")), 200),
+        ("cpu*2", claim(request("dra.cpu", capacity={"requests": {"dra.cpu/cpu": "8"}})), 16),
+    ],
+)
+def test_as_many_claims_fit_as_the_hardware_has_room_for(line: str, asked: Tree, expected: int) -> None:
+    assert copies(line, asked) == expected
+
+
+def test_a_profile_of_the_user(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("capacity: {cpu: '1', pods: '3'}\n")
+    assert [tree["metadata"]["name"] for tree in profiles.objects_of(f"{file}*2", NOW)] == ["mine-0", "mine-1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("dgx", "there is no profile dgx; there are cpu, dgx-h100, mig-a100, sriov-nic"),
+        ("cpu*0", r"expected NAME or NAME\*COUNT"),
+        ("cpu*many", r"expected NAME or NAME\*COUNT"),
+        ("", r"expected NAME or NAME\*COUNT"),
+        ("nowhere.yaml", "profile nowhere.yaml: "),
+    ],
+)
+def test_lines_that_name_no_profile_are_refused(line: str, message: str) -> None:
+    with pytest.raises(profiles.ProfileError, match=message):
+        profiles.objects_of(line, NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("labels: {}", "capacity"),
+        ("capacity: {}\ncolour: red", "colour"),
+        (
+            "capacity: {}\npools: [{driver: d, devices: [{repeat: {n: 2}, name: 'x-{m}'}]}]",
+            "expected words of `repeat`",
+        ),
+    ],
+)
+def test_files_that_are_no_profile_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    with pytest.raises(profiles.ProfileError, match=message):
+        profiles.objects_of(str(file), NOW)
