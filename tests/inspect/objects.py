@@ -125,6 +125,20 @@ def held(
     )
 
 
+def shared(name: str, device: str, *, node: str = "n1", **consumed: str) -> ResourceClaim:
+    """A claim that holds a share of a device."""
+    result = {"request": "r", "driver": DRIVER, "pool": node, "device": device}
+    result |= {"shareID": "00000000-0000-0000-0000-000000000001", "consumedCapacity": consumed}
+    return msgspec.convert(
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": f"claim-{name}"},
+            "spec": spec(),
+            "status": {"allocation": {"devices": {"results": [result]}}},
+        },
+        ResourceClaim,
+    )
+
+
 def template(name: str = "t", *requests: dict[str, Any]) -> ResourceClaimTemplate:
     return msgspec.convert(
         {"metadata": {"name": name, "namespace": "default"}, "spec": {"spec": spec(*requests)}}, ResourceClaimTemplate
@@ -132,12 +146,18 @@ def template(name: str = "t", *requests: dict[str, Any]) -> ResourceClaimTemplat
 
 
 def pod(
-    name: str = "p", *, claims: Sequence[str | dict[str, Any]] = ("c",), cpu: str = "1", status: Any = None, **more: Any
+    name: str = "p",
+    *,
+    claims: Sequence[str | dict[str, Any]] = ("c",),
+    cpu: str = "1",
+    labels: Mapping[str, str] = {},
+    status: Any = None,
+    **more: Any,
 ) -> Pod:
     entries = [{"name": c, "resourceClaimName": c} if isinstance(c, str) else c for c in claims]
     return msgspec.convert(
         {
-            "metadata": {"name": name, "namespace": "default", "uid": f"pod-{name}"},
+            "metadata": {"name": name, "namespace": "default", "uid": f"pod-{name}", "labels": dict(labels)},
             "spec": {
                 "containers": [{"name": "c", "image": "app", "resources": {"requests": {"cpu": cpu}}}],
                 "resourceClaims": entries,

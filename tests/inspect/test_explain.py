@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourcePoolStatusRequest
 from dray.inspect.explain import NotThere, explain_claim, explain_pod, explain_request
+from dray.inspect.placement import Deadlines
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.wording import text_of
+from tests.allocator.building import slowly
 from tests.inspect.objects import (
     DRIVER,
     MEMORY,
@@ -27,6 +31,7 @@ from tests.inspect.objects import (
     pod,
     quota,
     rule,
+    shared,
     taint,
     template,
     wants,
@@ -48,7 +53,55 @@ FROM_TEMPLATE = {"name": "t", "resourceClaimTemplateName": "t"}
 FULL_N1 = held("x1", "gpu-0", "gpu-1")
 FULL_N2 = held("x2", "gpu-0", "gpu-1", node="n2", by=("trainer",))
 
+
+def extended(resource: str) -> dict[str, Any]:
+    """A container that asks for an extended resource."""
+    return {"containers": [{"name": "c", "image": "app", "resources": {"requests": {resource: "1"}}}]}
+
+
+def serving(resource: str) -> DeviceClass:
+    served = class_()
+    return msgspec.structs.replace(served, spec=msgspec.structs.replace(served.spec, extendedResourceName=resource))
+
+
+def attaching(**conditions: str) -> ResourceClaim:
+    """A claim that is allocated to the pod, and what its driver says of the device."""
+    tree = msgspec.to_builtins(held("c", "gpu-0", by=("p",)))
+    [result] = tree["status"]["allocation"]["devices"]["results"]
+    result |= {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    told = [{"type": kind, "status": "True", "reason": "Cable", "message": why} for kind, why in conditions.items()]
+    tree["status"]["devices"] = [{"driver": DRIVER, "pool": "n1", "device": "gpu-0", "conditions": told}]
+    return msgspec.convert(tree, ResourceClaim)
+
+
 SITUATIONS = (
+    Situation(
+        "an extended resource that nothing serves",
+        (*CLUSTER, serving("example.com/gpu"), pod(claims=(), **extended("example.com/gpus"))),
+        "NoSuchResource",
+        ("nothing serves example.com/gpus", "did you mean example.com/gpu?"),
+        "a DeviceClass with extendedResourceName example.com/gpus",
+    ),
+    Situation(
+        "an extended resource whose devices are taken",
+        (*CLUSTER, serving("example.com/gpu"), FULL_N1, FULL_N2, pod(claims=(), **extended("example.com/gpu"))),
+        "AllTaken",
+        ("extended resource example.com/gpu", "all 4 that match are taken"),
+    ),
+    Situation(
+        "a device that its driver has not made ready",
+        (*CLUSTER, attaching(), pod()),
+        "DevicesNotReady",
+        (f"device {DRIVER}/n1/gpu-0 of claim c is not ready", "has not set condition attached"),
+        "the driver",
+    ),
+    Situation(
+        "a device that its driver could not make ready",
+        (*CLUSTER, attaching(broken="it is loose"), pod()),
+        "DevicesFailed",
+        ("could not be made ready: condition broken (Cable): it is loose",),
+        "other devices",
+    ),
     Situation("a claim that does not exist", (*CLUSTER, pod()), "ClaimMissing", ('resourceclaim "c" does not exist',)),
     Situation(
         "a slip in the name of a claim",
@@ -357,8 +410,8 @@ SITUATIONS = (
         "AlternativesShort",
         (
             "none of the 2 alternatives of request r of claim c can be served",
-            "big: and selector #0 matches none of 4",
-            "any: and all 4 that match are taken",
+            "big: selector #0 matches none of 4",
+            "any: all 4 that match are taken",
         ),
     ),
     Situation(
@@ -560,9 +613,52 @@ SITUATIONS = (
         "NodeMissing",
         ("its node n9",),
     ),
+    Situation(
+        "an invalid pool of another driver, and devices that are taken",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1"),
+            gpus("n1", [device("a")], name="s1", driver="other.example.com", of=2),
+            gpus("n1", [device("a")], name="s2", driver="other.example.com", of=2),
+            FULL_N1,
+            claim(),
+            pod(),
+        ),
+        "AllTaken",
+        ("needs 1 device, and all 2 that match are taken",),
+    ),
+    Situation(
+        "a shared device without enough capacity left",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a", allowMultipleAllocations=True)]),
+            shared("x", "a", memory="30Gi"),
+            claim("c", wants(1, capacity={"requests": {"memory": "20Gi"}})),
+            pod(),
+        ),
+        "TooFewDevices",
+        ("none on a node that it may use with enough capacity left",),
+    ),
+    Situation(
+        "a selector fails on one node, and another one would do",
+        (
+            node("n1"),
+            node("n2"),
+            class_(),
+            gpus("n1", [device("a", attributes={})]),
+            gpus("n2"),
+            claim("c", wants(1, MODEL % ("model", "a100"))),
+            pod(),
+        ),
+        "SelectorFails",
+        ("selector #0 on device gpu.example.com/n1/a: CEL runtime error",),
+    ),
 )
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name.replace(" ", "-"))
 def test_the_first_line_names_the_true_cause(situation: Situation) -> None:
     found = explain_pod(Snapshot.of(*situation.objects), "default", "p")
@@ -580,6 +676,7 @@ def test_there_are_more_than_thirty_situations() -> None:
     assert len({situation.name for situation in SITUATIONS}) == len(SITUATIONS) > 30
 
 
+@pytest.mark.wording
 def test_the_funnel_of_every_node_and_who_holds_the_devices() -> None:
     found = explain_pod(Snapshot.of(*CLUSTER, FULL_N1, FULL_N2, claim(), pod()), "default", "p")
     text = text_of(found)
@@ -588,7 +685,36 @@ def test_the_funnel_of_every_node_and_who_holds_the_devices() -> None:
     assert "devices that would do are held by" in text
     assert "  claim default/x2: 2 devices on n2 (used by pod trainer)" in text
     assert [holder.claim for holder in found.holders] == ["default/x1", "default/x2"]
-    assert found.nodes[0].reasons is not None
+    assert found.nodes[0].devices is not None
+    assert [reason.code for reason in found.nodes[0].reasons] == [NodeCode.CANNOT_ALLOCATE]
+
+
+def test_a_spread_pod_fits_where_the_scheduler_puts_it() -> None:
+    """Only the nodes that the pod may use count for its constraint, so the crowded zone is no reason against it."""
+    labels = {"app": "x"}
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": labels},
+    }
+    there = pod("q", claims=(), nodeName="n1", status={"phase": "Running"}, labels=labels)
+    wanted = pod(claims=(), nodeSelector={"zone": "a"}, topologySpreadConstraints=[constraint], labels=labels)
+    nodes = node("n1", labels={"zone": "a"}), node("n2", labels={"zone": "b"})
+    found = explain_pod(Snapshot.of(*nodes, there, wanted), "default", "p")
+    assert [verdict.node for verdict in found.nodes if verdict.fits] == ["n1"]
+
+
+def test_an_explanation_ends_in_time_and_says_what_it_did_not_finish() -> None:
+    devices = [device(f"d{i}", attributes={"index": {"int": i}}) for i in range(128)]
+    costly = slowly(f'device.attributes["{DRIVER}"].index >= 1000', 80)
+    objects = (node(), class_(), gpus("n1", devices), claim("c", wants(1, costly)), pod())
+    started = time.monotonic()
+    found = explain_pod(Snapshot.of(*objects), "default", "p", Deadlines.within(0.3))
+    assert time.monotonic() - started < 3
+    assert found.cause.code == "TimedOut"
+    assert [(v.node, v.is_late) for v in found.nodes] == [("n1", True)]
+    assert "n1" in found.notes[-1]
 
 
 def test_a_pod_that_runs_or_is_done_does_not_wait() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.inspect.expressions import Access, accesses, conjuncts, in_words
+from dray.inspect.expressions import AttributeAccess, accesses, conjuncts, in_words
 
 D = 'device.attributes["d.io"]'
 
@@ -29,12 +29,12 @@ D = 'device.attributes["d.io"]'
     ],
 )
 def test_accesses_and_whether_they_are_guarded(expression: str, name: str, guarded: bool) -> None:
-    assert Access("attributes", "d.io", name, guarded) in accesses(expression)
+    assert AttributeAccess("attributes", "d.io", name, guarded) in accesses(expression)
 
 
 def test_capacities_and_computed_names() -> None:
     assert accesses('device.capacity["d.io"].memory.compareTo(quantity("1Gi")) > 0') == [
-        Access("capacity", "d.io", "memory", False)
+        AttributeAccess("capacity", "d.io", "memory", False)
     ]
     assert accesses("device.attributes[device.driver].a") == []
     assert accesses("not an expression (") == []

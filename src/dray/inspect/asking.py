@@ -6,11 +6,14 @@ it here". Left out: constraints, which concern several devices at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from dray.allocator import DeviceId
 from dray.allocator.taints import intolerable
+from dray.api.allocations import DeviceId
+from dray.api.extended_resources import IMPLICIT_PREFIX, IN_MEMORY
+from dray.api.pools import PoolName
 from dray.api.types.resource import (
     DeviceClass,
     DeviceSelector,
@@ -33,11 +36,15 @@ class Ask:
         self.name = name
         self.spec = spec
         self.class_name = spec.deviceClassName
+        named = class_.spec.extendedResourceName if class_ is not None else None
+        self._resource = named or f"{IMPLICIT_PREFIX}{spec.deviceClassName}"
         self.of_class = expressions(class_.spec.selectors) if class_ is not None else ()
         self.selectors = expressions(spec.selectors)
 
     @property
     def label(self) -> str:
+        if self.claim == IN_MEMORY:
+            return f"extended resource {self._resource} (request {self.name} of the claim that is made for it)"
         return f"request {self.name} of claim {self.claim}"
 
     @property
@@ -71,13 +78,16 @@ class Census:
         self.hardware = hardware
         self._taken = taken
 
+    def _matching(self, devices: Iterable[Published], expressions: Sequence[str]) -> list[Published]:
+        return matching(devices, expressions, self.hardware.deadline).passed
+
     @cached_property
     def of_class(self) -> list[Published]:
-        return matching(self.hardware.usable, self.ask.of_class).passed
+        return self._matching(self.hardware.usable, self.ask.of_class)
 
     def after(self, selectors: int) -> list[Published]:
         """What passes the class and the first selectors of the request."""
-        return matching(self.of_class, self.ask.selectors[:selectors]).passed
+        return self._matching(self.of_class, self.ask.selectors[:selectors])
 
     @cached_property
     def selected(self) -> list[Published]:
@@ -101,14 +111,13 @@ class Census:
     def free(self) -> list[Published]:
         return [one for one in self.tolerated if one.id not in self._taken]
 
-    def locked_away(self) -> dict[tuple[str, str], int]:
+    def locked_away(self) -> dict[PoolName, int]:
         """How many devices would do in each pool that cannot be used."""
-        found: dict[tuple[str, str], int] = {}
-        suspects = [one for one in self.hardware.devices if (one.id.driver, one.id.pool) in self.hardware.problems]
+        found: Counter[PoolName] = Counter()
+        suspects = [one for one in self.hardware.devices if one.id[:2] in self.hardware.problems]
         unique = {one.id: one for one in suspects if one.id not in self._taken}
-        for one in matching(unique.values(), self.ask.of_class + self.ask.selectors).passed:
-            key = (one.id.driver, one.id.pool)
-            found[key] = found.get(key, 0) + 1
+        for one in self._matching(unique.values(), self.ask.of_class + self.ask.selectors):
+            found[PoolName(one.id.driver, one.id.pool)] += 1
         return found
 
     def taints(self) -> list[DeviceTaint]:

@@ -15,7 +15,7 @@ from dray.api.types.resource import (
     ResourceClaim,
 )
 from dray.inspect.asking import Ask, asks_of, expressions
-from dray.inspect.expressions import Access, accesses
+from dray.inspect.expressions import AttributeAccess, accesses
 from dray.inspect.findings import Finding, Level
 from dray.inspect.hardware import Hardware, alike, matching
 from dray.inspect.selectors import blame_name, blame_selector
@@ -91,14 +91,14 @@ def _selector(
         yield Finding("warning", place, field, f"{subject}: {blame_selector(expression, candidates, hardware).text}")
 
 
-def _unguarded(access: Access) -> str:
+def _unguarded(access: AttributeAccess) -> str:
     return (
         f"fails on devices that lack {access.label}; write has({access.code()}) && … "
         f'or device.{access.kind}["{access.domain}"].?{access.name}.orValue(…)'
     )
 
 
-def _has(view: object, access: Access) -> bool:
+def _has(view: object, access: AttributeAccess) -> bool:
     return access.name in getattr(view, access.kind).get(access.domain, {})
 
 

@@ -16,33 +16,45 @@ from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
 from dray.api.types.scheduling import PodGroup
 from dray.inspect.explanation import Cause, Explanation
 from dray.inspect.hardware import alike
-from dray.inspect.placement import judge
-from dray.inspect.pods import Finding, PodCase, missing_class
-from dray.inspect.shortage import Shortage
+from dray.inspect.placement import Deadlines, judge_devices
+from dray.inspect.pods import CauseFinding, PodCase, missing_class
+from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
+
+_NODES_NAMED = 5
 
 
 class NotThere(LookupError):
     """What should be explained does not exist; the text says what is there instead."""
 
 
-def explain_pod(snapshot: Snapshot, namespace: str, name: str) -> Explanation:
+def explain_pod(
+    snapshot: Snapshot,
+    namespace: str,
+    name: str,
+    deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
+) -> Explanation:
     """Why a pod waits, or that it does not."""
     pod = snapshot.get(Pod, name, namespace)
     if pod is None:
         _must_read(snapshot, Pod)
         raise NotThere(_absent("pod", name, (p for p in snapshot.all(Pod) if p.metadata.namespace == namespace)))
-    return _explanation("pod", namespace, name, PodCase(snapshot, pod).finding(), snapshot)
+    return _explanation("pod", namespace, name, PodCase(snapshot, pod, deadlines).finding(), snapshot)
 
 
-def explain_claim(snapshot: Snapshot, namespace: str, name: str) -> Explanation:
+def explain_claim(
+    snapshot: Snapshot,
+    namespace: str,
+    name: str,
+    deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
+) -> Explanation:
     """Why a claim is not allocated, or who has it."""
     claim = snapshot.get(ResourceClaim, name, namespace)
     if claim is None:
         _must_read(snapshot, ResourceClaim)
         others = (c for c in snapshot.all(ResourceClaim) if c.metadata.namespace == namespace)
         raise NotThere(_absent("resourceclaim", name, others))
-    return _explanation("claim", namespace, name, _claim_finding(snapshot, claim), snapshot)
+    return _explanation("claim", namespace, name, _claim_finding(snapshot, claim, deadlines), snapshot)
 
 
 def explain_request(snapshot: Snapshot, name: str) -> Explanation:
@@ -59,7 +71,7 @@ def explain_request(snapshot: Snapshot, name: str) -> Explanation:
     return Explanation(kind="request", name=name, waits=waits, cause=cause)
 
 
-def _explanation(kind: str, namespace: str, name: str, found: Finding, snapshot: Snapshot) -> Explanation:
+def _explanation(kind: str, namespace: str, name: str, found: CauseFinding, snapshot: Snapshot) -> Explanation:
     return Explanation(
         kind=kind,
         namespace=namespace,
@@ -68,7 +80,7 @@ def _explanation(kind: str, namespace: str, name: str, found: Finding, snapshot:
         cause=found.cause,
         nodes=found.nodes,
         holders=found.holders,
-        notes=tuple(_notes(snapshot)),
+        notes=tuple(_notes(snapshot, found)),
     )
 
 
@@ -92,32 +104,32 @@ def _request_cause(request: ResourcePoolStatusRequest) -> tuple[bool, Cause]:
 # Claims
 
 
-def _claim_finding(snapshot: Snapshot, claim: ResourceClaim) -> Finding:
+def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, deadlines: Deadlines) -> CauseFinding:
     if claim.metadata.deletionTimestamp is not None:
         users = ", ".join(r.name for r in claim.status.reservedFor)
         text = f"it is being deleted, and used by {users}" if users else "it is being deleted"
-        return Finding(Cause("ClaimDeleting", text), waits=bool(users))
+        return CauseFinding(Cause("ClaimDeleting", text), waits=bool(users))
     allocation = claim.status.allocation
     if allocation is not None:
         devices = ", ".join(f"{r.driver}/{r.pool}/{r.device}" for r in allocation.devices.results) or "no device"
         users = ", ".join(f"{r.resource.removesuffix('s')} {r.name}" for r in claim.status.reservedFor)
         text = f"it is allocated: {devices}; {f'used by {users}' if users else 'used by nobody'}"
-        return Finding(Cause("Allocated", text), waits=False)
+        return CauseFinding(Cause("Allocated", text), waits=False)
     absent = missing_class(snapshot, claim)
     if absent is not None:
-        return Finding(absent)
+        return CauseFinding(absent)
     pods = [pod for pod in snapshot.all(Pod) if _uses(snapshot, pod, claim) and not podclaims.is_finished(pod)]
-    verdicts = judge(snapshot, None, [claim])
+    verdicts = tuple(judge_devices(snapshot, [claim], deadlines.nodes))
     if verdicts and not any(v.fits for v in verdicts):
-        devices_ = Shortage(snapshot, [claim], verdicts)
-        return Finding(devices_.cause(), verdicts, devices_.holders())
+        devices_ = ClaimShortage(snapshot, [claim], verdicts, deadlines.cluster)
+        return CauseFinding(devices_.cause(), verdicts, devices_.holders())
     if not pods:
         text = "no pod uses it: a claim is allocated when a pod that uses it gets its node"
-        return Finding(Cause("Unused", text, "a pod that uses it"), verdicts)
+        return CauseFinding(Cause("Unused", text, "a pod that uses it"), verdicts)
     pod = pods[0]
-    found = PodCase(snapshot, pod).finding()
+    found = PodCase(snapshot, pod, deadlines).finding()
     text = f"its devices are there, but pod {pod.metadata.name} waits: {found.cause.text}"
-    return Finding(Cause(found.cause.code, text, found.cause.help), found.nodes, found.holders)
+    return CauseFinding(Cause(found.cause.code, text, found.cause.help), found.nodes, found.holders)
 
 
 def _uses(snapshot: Snapshot, pod: Pod, claim: ResourceClaim) -> bool:
@@ -142,6 +154,13 @@ def _must_read(snapshot: Snapshot, type_: type[Any]) -> None:
         raise NotThere(f"you may not list {BY_TYPE[type_].plural}")
 
 
-def _notes(snapshot: Snapshot) -> list[str]:
-    blind = snapshot.blind_spots()
-    return [f"you may not list {', '.join(blind)}; what is said here leaves them out"] if blind else []
+def _notes(snapshot: Snapshot, found: CauseFinding) -> list[str]:
+    """What this explanation could not look at, or did not finish."""
+    blind, late = snapshot.blind_spots(), [v.node for v in found.nodes if v.is_late]
+    notes = [f"you may not list {', '.join(blind)}; what is said here leaves them out"] if blind else []
+    if late:
+        shown = ", ".join(late[:_NODES_NAMED]) + (
+            f" and {len(late) - _NODES_NAMED} more" if len(late) > _NODES_NAMED else ""
+        )
+        notes.append(f"there was not enough time to look for devices on {shown}")
+    return notes

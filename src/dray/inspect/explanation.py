@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dray.allocator import Reasons
+from dray.api.reasons.nodes import NodeVerdict
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -16,25 +16,6 @@ class Cause(msgspec.Struct, frozen=True):
     code: str
     text: str
     help: str = ""
-
-
-class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What speaks against a node: rules of the scheduler, claims that are bound elsewhere, devices.
-
-    Nothing speaks against a node that `fits`.
-    """
-
-    node: str
-    fits: bool
-    rules: tuple[str, ...] = ()
-    elsewhere: tuple[str, ...] = ()
-    error: str = ""
-    reasons: Reasons | None = None
-
-    @property
-    def may_run(self) -> bool:
-        """Whether the pod could run here if there were devices."""
-        return not self.rules and not self.elsewhere
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -19,7 +19,7 @@ _COMPARISONS = {"_==_": "=", "_!=_": "≠", "_>=_": "≥", "_<=_": "≤", "_>_":
 _OPENING, _CLOSING = "([{", ")]}"
 
 
-class Path(NamedTuple):
+class AttributePath(NamedTuple):
     """A place in the device: its attributes, those of a domain, or one of them."""
 
     kind: str
@@ -27,7 +27,7 @@ class Path(NamedTuple):
     name: str | None = None
 
 
-class Access(NamedTuple):
+class AttributeAccess(NamedTuple):
     """The use of one attribute or capacity. `guarded`: it fails on no device that lacks it."""
 
     kind: str
@@ -43,10 +43,10 @@ class Access(NamedTuple):
         return f'device.{self.kind}["{self.domain}"].{self.name}'
 
 
-Bound = Mapping[str, Path]
+Bound = Mapping[str, AttributePath]
 
 
-def accesses(expression: str) -> list[Access]:
+def accesses(expression: str) -> list[AttributeAccess]:
     """The attributes and capacities that an expression uses, each once; none where it cannot be parsed."""
     try:
         tree = parse(expression)
@@ -56,15 +56,15 @@ def accesses(expression: str) -> list[Access]:
     for access in _walk(tree, frozenset(), {}):
         key = access[:3]
         found[key] = found.get(key, True) and access.guarded
-    return [Access(*key, guarded) for key, guarded in found.items()]
+    return [AttributeAccess(*key, guarded) for key, guarded in found.items()]
 
 
-def _walk(node: Node, guards: frozenset[Path], bound: Bound) -> Iterator[Access]:
+def _walk(node: Node, guards: frozenset[AttributePath], bound: Bound) -> Iterator[AttributeAccess]:
     optional = isinstance(node, Call) and node.function in ("_?._", "_[?_]")
     tested = isinstance(node, Select) and node.test
     path = _path(node, bound)
     if path is not None and path.domain is not None and path.name is not None:
-        yield Access(path.kind, path.domain, path.name, optional or tested or path in guards)
+        yield AttributeAccess(path.kind, path.domain, path.name, optional or tested or path in guards)
         return
     match node:
         case Call(function="_&&_"):
@@ -89,7 +89,7 @@ def _walk(node: Node, guards: frozenset[Path], bound: Bound) -> Iterator[Access]
                 yield from _walk(child, guards, bound)
 
 
-def _guards(node: Node, bound: Bound) -> Iterator[Path]:
+def _guards(node: Node, bound: Bound) -> Iterator[AttributePath]:
     """The places that surely exist where an expression is true."""
     match node:
         case Select(test=True):
@@ -98,18 +98,18 @@ def _guards(node: Node, bound: Bound) -> Iterator[Path]:
         case Call(function="@in", args=[Literal(value=str() as key), place]):
             base = _path(place, bound)
             if base is not None and base.domain is not None and base.name is None:
-                yield Path(base.kind, base.domain, key)
+                yield AttributePath(base.kind, base.domain, key)
         case Call(function="_&&_"):
             for part in node.args:
                 yield from _guards(part, bound)
 
 
-def _path(node: Node, bound: Bound) -> Path | None:
+def _path(node: Node, bound: Bound) -> AttributePath | None:
     match node:
         case Ident():
             return bound.get(node.name)
         case Select(operand=Ident(name="device"), field=kind) if kind in KINDS:
-            return Path(kind)
+            return AttributePath(kind)
         case Select():
             return _step(_path(node.operand, bound), node.field)
         case Call(function="_[_]" | "_[?_]" | "_?._", args=[base, Literal(value=str() as key)]):
@@ -117,10 +117,10 @@ def _path(node: Node, bound: Bound) -> Path | None:
     return None
 
 
-def _step(base: Path | None, key: str) -> Path | None:
+def _step(base: AttributePath | None, key: str) -> AttributePath | None:
     if base is None or base.name is not None:
         return None
-    return Path(base.kind, key) if base.domain is None else Path(base.kind, base.domain, key)
+    return AttributePath(base.kind, key) if base.domain is None else AttributePath(base.kind, base.domain, key)
 
 
 # Parts

@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import NamedTuple
 
-from dray.allocator import DeviceId
+from dray.api.allocations import DeviceId
+from dray.api.pools import by_pool, newest, problem_of
 from dray.api.types.resource import Device, ResourceSlice
-from dray.cel import DeviceView, EvaluationError, compile_selector
-from dray.controllers.poolstatus.validation import current, problem_of
-from dray.inspect.expressions import KINDS, Access
+from dray.cel import DeviceView, EvaluationError, Interrupted, at, compile_selector
+from dray.inspect.expressions import KINDS, AttributeAccess
 
 _ALIKE = 0.65  # how much of two names must agree for one to pass as a slip of the other
 
@@ -29,7 +29,7 @@ class Published(NamedTuple):
     view: DeviceView
 
 
-class Verdict(NamedTuple):
+class Matching(NamedTuple):
     """The devices that pass a selector, and the first failure, if there was one."""
 
     passed: list[Published]
@@ -37,13 +37,11 @@ class Verdict(NamedTuple):
 
 
 class Hardware:
-    """All devices of a cluster."""
+    """All devices of a cluster. Whoever looks for devices that match stops at the `deadline`."""
 
-    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
-        pools: dict[tuple[str, str], list[ResourceSlice]] = {}
-        for one in slices:
-            pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
-        self.pools = {key: current(pools[key]) for key in sorted(pools)}
+    def __init__(self, slices: Iterable[ResourceSlice], deadline: float | None = None) -> None:
+        self.deadline = deadline
+        self.pools = {key: newest(found) for key, found in sorted(by_pool(slices).items())}
         self.problems = {key: problem for key, of in self.pools.items() if (problem := problem_of(of))}
 
     @cached_property
@@ -77,7 +75,7 @@ class Hardware:
                         found.setdefault((kind, domain, name), Counter())[str(value)] += 1
         return found
 
-    def suggestion(self, access: Access) -> str:
+    def suggestion(self, access: AttributeAccess) -> str:
         """What somebody may have meant who used a name that no device has; empty where nothing comes near."""
         kind, domain, name = access[:3]
         siblings = [n for k, d, n in self.values if (k, d) == (kind, domain)]
@@ -93,20 +91,28 @@ class Hardware:
         return f'domain "{near}"' if near and near != domain else ""
 
 
-def matching(devices: Iterable[Published], expressions: Iterable[str]) -> Verdict:
-    """The devices that pass all expressions; stops at the first failure of one, as an allocation would."""
+def matching(devices: Iterable[Published], expressions: Iterable[str], deadline: float | None = None) -> Matching:
+    """The devices that pass all expressions; stops at the first failure of one, as an allocation would.
+
+    Raises Interrupted at the deadline, a reading of `time.monotonic()`.
+    """
     selectors = [compile_selector(expression) for expression in expressions]
     broken = next((s.error for s in selectors if s.error is not None), None)
     if broken is not None:
-        return Verdict([], str(broken))
+        return Matching([], str(broken))
     passed: list[Published] = []
+    interrupt = at(deadline) if deadline is not None else None
     for one in devices:
         try:
-            if all(selector.matches(one.view) for selector in selectors):
+            if all(selector.matches(one.view, interrupt=interrupt) for selector in selectors):
                 passed.append(one)
+        except Interrupted:
+            raise
         except EvaluationError as error:
-            return Verdict(passed, str(error))
-    return Verdict(passed)
+            return Matching(passed, str(error))
+        if interrupt is not None and interrupt():
+            raise Interrupted
+    return Matching(passed)
 
 
 def alike(name: str, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dray.allocator import DeviceId
+from dray.api.allocations import DeviceId
 from dray.api.types.resource import PoolStatus, ResourceClaim, ResourcePoolStatusRequest
 from dray.controllers.poolstatus.computation import count
 from dray.inspect.asking import asks_of

@@ -1,98 +1,77 @@
-"""What each node says to a pod: the scheduler's rules, claims that are bound elsewhere, and the allocator.
+"""What each node says to a pod, found out from what the API serves, by the composition of rules that the scheduler uses.
 
-Uses the very rules of `dray.scheduler`, so that a verdict here is a verdict there. Left out: preferences among nodes that
-fit, and rules that a foreign scheduler adds.
+Left out: preferences among nodes that fit, rules that a foreign scheduler adds, and what only the scheduler's memory
+knows: pods and devices that it has promised and not yet written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from dray.allocator import Allocated, Failed, GaveUp, Index, Unallocatable
+from dray.allocator import Index
+from dray.api.allocations import taken_by_all
+from dray.api.claim_access import ClaimUse, PodClaims
 from dray.api.podclaims import holds_devices
-from dray.api.selectors import node_selector_matches
+from dray.api.reasons.nodes import NodeVerdict, SchedulingRule
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import ResourceClaim
-from dray.inspect.explanation import NodeVerdict
 from dray.inspect.snapshot import Snapshot
-from dray.scheduler.demand import Candidate
-from dray.scheduler.filters import NODE_FILTERS
-from dray.scheduler.neighbours import Neighbours
-from dray.scheduler.nodes import NodeTable
+from dray.verdicts.demand import Candidate
+from dray.verdicts.devices import DeviceRule
+from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.nodes import NodeTable
+from dray.verdicts.rules import Rules
+
+_FOR_NODES = 0.7  # of the time goes into what nodes say, the rest into what that means for the whole cluster
+_NOTHING_BUT_DEVICES = frozenset(SchedulingRule) - {SchedulingRule.DYNAMIC_RESOURCES}
 
 
-def judge(
-    snapshot: Snapshot, pod: Pod | None, pending: Sequence[ResourceClaim], allocated: Sequence[ResourceClaim] = ()
-) -> tuple[NodeVerdict, ...]:
-    """What every node says to a pod with these claims; without a pod, only what its devices say."""
-    refusals = _rules(snapshot, pod) if pod is not None else {}
-    index = _index(snapshot)
-    return tuple(
-        _verdict(node, index, pending, refusals.get(node.metadata.name, ()), _elsewhere(node, allocated))
-        for node in sorted(snapshot.all(Node), key=lambda node: node.metadata.name)
-    )
+class Deadlines(NamedTuple):
+    """Until when an explanation may work on its parts, in terms of `time.monotonic()`; None for no limit."""
+
+    nodes: float | None = None
+    cluster: float | None = None
+
+    @classmethod
+    def within(cls, seconds: float) -> Deadlines:
+        now = time.monotonic()
+        return cls(now + seconds * _FOR_NODES, now + seconds)
 
 
-def _verdict(
-    node: Node, index: Index, pending: Sequence[ResourceClaim], rules: Sequence[str], elsewhere: Sequence[str]
-) -> NodeVerdict:
-    name = node.metadata.name
-    error, reasons, served = "", None, True
-    if pending:
-        match index.allocate(name, pending):
-            case Allocated():
-                pass
-            case Unallocatable() as outcome:
-                served, reasons = False, outcome.explain()
-            case Failed() as outcome:
-                served, error = False, outcome.error
-            case GaveUp() as outcome:
-                served, error = False, outcome.progress
-    fits = served and not rules and not elsewhere
-    return NodeVerdict(name, fits, tuple(rules), tuple(elsewhere), error, reasons)
+def judge(snapshot: Snapshot, pod: Pod, claims: PodClaims, deadline: float | None) -> list[NodeVerdict]:
+    """What every node says to a pod with these claims."""
+    rules = _rules(snapshot, pod)
+    judgement = rules.judge(Candidate(pod), claims, deadline, thorough=True)
+    return rules.verdicts(judgement, deadline)
 
 
-def _index(snapshot: Snapshot) -> Index:
-    index = Index()
+def judge_devices(snapshot: Snapshot, pending: Sequence[ResourceClaim], deadline: float | None) -> list[NodeVerdict]:
+    """What every node says to some claims, whichever pod uses them."""
+    pod = Pod()
+    claims = PodClaims(pod, uses=[ClaimUse(claim, by_group=False) for claim in pending], pending=[*pending])
+    rules = _rules(snapshot, pod)
+    judgement = rules.judge(Candidate(pod), claims, deadline, disabled=_NOTHING_BUT_DEVICES, thorough=True)
+    return rules.verdicts(judgement, deadline)
+
+
+def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
+    """The rules, on a picture of the cluster without the pod."""
+    index, table = Index(), NodeTable()
+    devices = DeviceRule(index, table)
     for class_ in snapshot.classes.values():
-        index.upsert_class(class_)
+        devices.upsert_class(class_)
     for one in snapshot.slices:
         index.upsert_slice(one)
     for node in snapshot.all(Node):
         index.upsert_node(node)
-    index.take(snapshot.holders)
-    return index
-
-
-def _elsewhere(node: Node, allocated: Iterable[ResourceClaim]) -> list[str]:
-    """The claims whose devices cannot be reached from a node."""
-    found = []
-    for claim in allocated:
-        selector = claim.status.allocation.nodeSelector if claim.status.allocation else None
-        if selector is not None and not node_selector_matches(selector, node.metadata.labels, node.metadata.name):
-            found.append(claim.metadata.name)
-    return found
-
-
-def _rules(snapshot: Snapshot, pod: Pod) -> dict[str, list[str]]:
-    """For each node, the rules that keep the pod away, in the scheduler's words."""
-    table = NodeTable()
-    for position, node in enumerate(snapshot.all(Node)):
-        table.upsert(node, position)
+        table.upsert(node, index.number(node.metadata.name))
+    taken = taken_by_all(snapshot.all(ResourceClaim))
+    index.take(taken.devices, taken.shares)
     for placed in snapshot.all(Pod):
         if holds_devices(placed) and placed.metadata.uid != pod.metadata.uid:
             table.place(placed, placed.spec.nodeName)
-    candidate = Candidate(pod)
-    found: dict[str, list[str]] = {}
-    for rule in NODE_FILTERS:
-        if rule.signature(candidate) is not None:
-            accepts = rule.judge(candidate)
-            for info in table:
-                if not accepts(info):
-                    found.setdefault(info.name, []).extend(rule.reasons(candidate, info))
     labels = {one.metadata.name: one.metadata.labels for one in snapshot.all(Namespace)}
-    refused = Neighbours(table, lambda name: labels.get(name, {})).refused(candidate, table.everyone)
-    for reason, nodes in refused.items():
-        for info in table.named(nodes):
-            found.setdefault(info.name, []).append(reason)
-    return found
+    neighbours = Neighbours(table, lambda name: labels.get(name, {}))
+    return Rules(table, neighbours, devices)

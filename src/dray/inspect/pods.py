@@ -7,38 +7,35 @@ The first step that fails is the cause, whatever else may be wrong. Pure. Left o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dray.api import podclaims
-from dray.api.podclaims import Use
+from dray.api.binding_conditions import BindingState, DeviceBinding, device_binding
+from dray.api.claim_access import Knowledge, PodClaims, Purpose, claim_problem, claims_of, classes_of
+from dray.api.extended_resources import ExtendedResources, is_special, needs_of, special_claim
+from dray.api.podclaims import Sharing
 from dray.api.quantity import Quantity
+from dray.api.reasons import wording
+from dray.api.reasons.claims import ClaimCode, ClaimProblem
+from dray.api.reasons.nodes import NodeReason, NodeVerdict
 from dray.api.resources import BY_TYPE
-from dray.api.types.core import Event, Node, Pod, PodResourceClaim, ResourceQuota
+from dray.api.types.core import Event, Node, Pod, ResourceQuota
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.api.usage import ZERO, names_for, usage_of
-from dray.inspect.asking import asks_of
-from dray.inspect.explanation import Cause, Holder, NodeVerdict
+from dray.inspect.explanation import Cause, Holder
 from dray.inspect.hardware import alike
-from dray.inspect.placement import judge
-from dray.inspect.shortage import Shortage
+from dray.inspect.placement import Deadlines, judge
+from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
+from dray.verdicts.demand import demand_of
 
 _NODE_TROUBLE = ("FailedPrepareDynamicResources", "FailedCreatePodSandBox", "Failed", "BackOff")
 
 
-@dataclass
-class Claims:
-    """The claims of a pod, as far as they exist."""
-
-    pending: list[ResourceClaim] = field(default_factory=list)
-    allocated: list[ResourceClaim] = field(default_factory=list)
-
-
-class Finding(NamedTuple):
+class CauseFinding(NamedTuple):
     """A cause with what was looked at to find it."""
 
     cause: Cause
@@ -50,36 +47,52 @@ class Finding(NamedTuple):
 class PodCase:
     """One pod, examined step by step."""
 
-    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+    def __init__(self, snapshot: Snapshot, pod: Pod, deadlines: Deadlines) -> None:
         self.snapshot = snapshot
         self.pod = pod
+        self.deadlines = deadlines
         self.namespace = pod.metadata.namespace
         self.group_name = podclaims.group_name(pod)
         self.group = snapshot.get(PodGroup, self.group_name, self.namespace) if self.group_name else None
-        self.claims = Claims()
+        unknown = snapshot.unserved | snapshot.unreadable
+        self.known = Knowledge(
+            Sharing(groups=PodGroup not in unknown),
+            lambda name: DeviceClass in unknown or name in snapshot.classes,
+            labels_of=lambda name: node.metadata.labels if (node := snapshot.get(Node, name)) is not None else {},
+        )
 
-    def finding(self) -> Finding:
+    def finding(self) -> CauseFinding:
         settled = self._settled()
         if settled is not None:
             return settled
-        before = self._before_scheduling()
-        if before is not None:
-            return Finding(before)
-        return self._placement()
+        gates = [gate.name for gate in self.pod.spec.schedulingGates]
+        if gates:
+            text = f"its scheduling gates hold it back: {', '.join(gates)}"
+            return CauseFinding(Cause("SchedulingGated", text, "their removal"))
+        claims = claims_of(self.pod, self.group, self._claim, self.known)
+        if isinstance(claims, PodClaims):
+            special = filter(is_special, self.snapshot.all(ResourceClaim))
+            own = (claim for claim in special if podclaims.is_controlled_by(claim, self.pod.metadata.uid))
+            claims.left_over = next(own, None)
+            return self._placement(claims)
+        return CauseFinding(self._unusable(claims))
+
+    def _claim(self, name: str) -> ResourceClaim | None:
+        return self.snapshot.get(ResourceClaim, name, self.namespace)
 
     # It does not wait for a node
 
-    def _settled(self) -> Finding | None:
+    def _settled(self) -> CauseFinding | None:
         pod = self.pod
         if podclaims.is_finished(pod):
-            return Finding(Cause("Finished", f"it is finished: {pod.status.phase}"), waits=False)
+            return CauseFinding(Cause("Finished", f"it is finished: {pod.status.phase}"), waits=False)
         if pod.metadata.deletionTimestamp is not None:
-            return Finding(Cause("Deleting", "it is being deleted"), waits=False)
+            return CauseFinding(Cause("Deleting", "it is being deleted"), waits=False)
         if not pod.spec.nodeName:
             return None
         if pod.status.phase == "Running":
-            return Finding(Cause("Running", f"it runs on {pod.spec.nodeName}"), waits=False)
-        return Finding(self._on_node())
+            return CauseFinding(Cause("Running", f"it runs on {pod.spec.nodeName}"), waits=False)
+        return CauseFinding(self._on_node())
 
     def _on_node(self) -> Cause:
         """It has a node and does not run there yet."""
@@ -90,82 +103,66 @@ class PodCase:
         if self.snapshot.get(Node, node) is None:
             return Cause("NodeMissing", f"its node {node} does not exist", f"node {node}, or a new pod")
         for use in podclaims.uses_of(self.pod, self.group):
-            claim = self.snapshot.get(ResourceClaim, use.claim, self.namespace) if use.claim else None
-            if use.needed and (claim is None or claim.status.allocation is None):
-                text = f"node {node} waits for claim {use.claim or use.entry}, which is not allocated"
-                return Cause("ClaimNotAllocated", text, "let the scheduler place the pod: do not set spec.nodeName")
-            if claim is not None and not podclaims.may_use(claim, self.pod):
-                text = f"node {node} waits: claim {claim.metadata.name} is not reserved for the pod"
-                return Cause("NotReserved", text, "a reservation, which the claim controller adds where there is room")
+            claim = self._claim(use.claim) if use.claim else None
+            problem = claim_problem(Purpose.START, self.pod, use, claim, self.group, self.known) if use.needed else None
+            if problem is not None:
+                return self._not_started(problem, node)
         return Cause("Starting", f"node {node} has not started it yet")
+
+    def _not_started(self, problem: ClaimProblem, node: str) -> Cause:
+        match problem.code:
+            case ClaimCode.NOT_RESERVED:
+                text = f"node {node} waits: claim {problem.claim} is not reserved for the pod"
+                return Cause("NotReserved", text, "a reservation, which the claim controller adds where there is room")
+            case ClaimCode.NOT_FOR_POD | ClaimCode.NOT_FOR_GROUP:
+                return self._unusable(problem)
+            case _:
+                text = f"node {node} waits for claim {problem.claim or problem.entry}, which is not allocated"
+                return Cause("ClaimNotAllocated", text, "let the scheduler place the pod: do not set spec.nodeName")
 
     # Its claims
 
-    def _before_scheduling(self) -> Cause | None:
-        gates = [gate.name for gate in self.pod.spec.schedulingGates]
-        if gates:
-            return Cause("SchedulingGated", f"its scheduling gates hold it back: {', '.join(gates)}", "their removal")
-        unknown = PodGroup in self.snapshot.unserved | self.snapshot.unreadable
-        if self.group_name and self.group is None and not unknown:
-            text = f'its podgroup "{self.group_name}" does not exist'
-            return Cause("GroupMissing", text, f"PodGroup {self.namespace}/{self.group_name}")
-        for entry in self.pod.spec.resourceClaims:
-            problem = self._entry(entry)
-            if problem is not None:
-                return problem
-        for claim in self.claims.pending:
-            problem = missing_class(self.snapshot, claim)
-            if problem is not None:
-                return problem
-        return None
+    def _unusable(self, problem: ClaimProblem) -> Cause:
+        """Why a claim keeps the pod from being placed on any node."""
+        name, group = problem.claim, problem.group
+        match problem.code:
+            case ClaimCode.GROUP_MISSING:
+                text = f'its podgroup "{group}" does not exist'
+                return Cause("GroupMissing", text, f"PodGroup {self.namespace}/{group}")
+            case ClaimCode.GROUP_LACKS_CLAIM:
+                text = f'entry {problem.entry} names claim "{problem.subject}" of podgroup "{group}", which has no such claim'
+                return Cause("GroupClaimMissing", text, f"an entry of that name in PodGroup {group}")
+            case ClaimCode.NOT_CREATED:
+                return self._not_made(problem)
+            case ClaimCode.NOT_FOUND:
+                return self._not_found(problem)
+            case ClaimCode.NOT_FOR_POD | ClaimCode.NOT_FOR_GROUP:
+                text = f'resourceclaim "{name}" was not created for it'
+                return Cause("ForeignClaim", text, f"delete claim {name}, so that it is made anew")
+            case ClaimCode.DELETING:
+                return Cause("ClaimDeleting", f'resourceclaim "{name}" is being deleted', "a new claim of that name")
+            case ClaimCode.CLASS_MISSING:
+                return class_missing(self.snapshot, f"request {problem.request} of claim {name}", problem.subject)
+            case ClaimCode.FULL:
+                text = f'resourceclaim "{name}" is in use by {problem.limit} consumers, and no more can be added'
+                return Cause("ClaimFull", text, "a claim of its own, or a claim for the whole group or workload")
+            case _:
+                return Cause("ClaimUnusable", wording.claim_problem(problem))
 
-    def _entry(self, entry: PodResourceClaim) -> Cause | None:
-        """What is wrong with the claim of an entry before any node is looked at; notes the claim where nothing is."""
-        use = podclaims.use_of(self.pod, entry, self.group)
-        if not use.needed:
-            return None
-        if use.claim is None:
-            return self._not_made(entry, use)
-        claim = self.snapshot.get(ResourceClaim, use.claim, self.namespace)
-        if claim is None:
-            known = [c for c in self.snapshot.all(ResourceClaim) if c.metadata.namespace == self.namespace]
-            meant = alike(use.claim, (c.metadata.name for c in known))
-            hint = f", did you mean {meant}?" if meant and not use.generated else ""
-            return Cause(
-                "ClaimMissing",
-                f'its resourceclaim "{use.claim}" does not exist{hint}',
-                f"ResourceClaim {self.namespace}/{use.claim}",
-            )
-        return self._unusable(claim, use)
+    def _not_found(self, problem: ClaimProblem) -> Cause:
+        known = [c for c in self.snapshot.all(ResourceClaim) if c.metadata.namespace == self.namespace]
+        named = any(entry.resourceClaimName == problem.claim for entry in self.pod.spec.resourceClaims)
+        meant = alike(problem.claim, (c.metadata.name for c in known)) if named else ""
+        hint = f", did you mean {meant}?" if meant else ""
+        text = f'its resourceclaim "{problem.claim}" does not exist{hint}'
+        return Cause("ClaimMissing", text, f"ResourceClaim {self.namespace}/{problem.claim}")
 
-    def _unusable(self, claim: ResourceClaim, use: Use) -> Cause | None:
-        name = claim.metadata.name
-        owner = self.group if use.by_group and self.group is not None else self.pod
-        if use.generated and not podclaims.is_controlled_by(claim, owner.metadata.uid):
-            text = f'resourceclaim "{name}" was not created for it'
-            return Cause("ForeignClaim", text, f"delete claim {name}, so that it is made anew")
-        through = self.group if use.by_group else None
-        joins = podclaims.consumer_to_add(claim, self.pod, through, podclaims.Sharing()) is not None
-        if claim.metadata.deletionTimestamp is not None and (claim.status.allocation is None or joins):
-            return Cause("ClaimDeleting", f'resourceclaim "{name}" is being deleted', "a new claim of that name")
-        if claim.status.allocation is None:
-            self.claims.pending.append(claim)
-            return None
-        if joins and len(claim.status.reservedFor) >= podclaims.RESERVATIONS_LIMIT:
-            text = f'resourceclaim "{name}" is in use by {podclaims.RESERVATIONS_LIMIT} consumers, and no more can be added'
-            return Cause("ClaimFull", text, "a claim of its own, or a claim for the whole group or workload")
-        self.claims.allocated.append(claim)
-        return None
-
-    def _not_made(self, entry: PodResourceClaim, use: Use) -> Cause:
+    def _not_made(self, problem: ClaimProblem) -> Cause:
         """Its claim should come from a template and is not there."""
+        entry = next(entry for entry in self.pod.spec.resourceClaims if entry.name == problem.entry)
         shared = podclaims.group_entry(entry, self.group)
-        if use.by_group and shared is None:
-            text = f'entry {entry.name} names claim "{entry.podGroupResourceClaim}" of podgroup "{self.group_name}", which has no such claim'
-            return Cause("GroupClaimMissing", text, f"an entry of that name in PodGroup {self.group_name}")
         wanted = (shared or entry).resourceClaimTemplateName or ""
         template = self.snapshot.get(ResourceClaimTemplate, wanted, self.namespace)
-        whose = f'podgroup "{self.group_name}"' if use.by_group else "it"
         if template is None:
             known = (t.metadata.name for t in self.snapshot.all(ResourceClaimTemplate))
             meant = alike(wanted, known)
@@ -178,6 +175,7 @@ class PodCase:
         refused = self._event("FailedResourceClaimCreation")
         if refused is not None:
             return Cause("ClaimRefused", f"its claim cannot be created: {refused.message}")
+        whose = f'podgroup "{self.group_name}"' if shared is not None else "it"
         text = f"the claim for entry {entry.name} has not been made for {whose}: does the claim controller run?"
         return Cause("NoClaimController", text, "a controller manager that runs the resourceclaim controller")
 
@@ -199,29 +197,58 @@ class PodCase:
 
     # Nodes
 
-    def _placement(self) -> Finding:
-        verdicts = judge(self.snapshot, self.pod, self.claims.pending, self.claims.allocated)
+    def _placement(self, claims: PodClaims) -> CauseFinding:
+        special = [claims.left_over] if claims.left_over is not None else []
+        bindings = map(device_binding, (*claims.allocated, *special))
+        if waiting := next((found for found in bindings if found.state is not BindingState.READY), None):
+            return CauseFinding(_not_ready(waiting))
+        verdicts = tuple(judge(self.snapshot, self.pod, claims, self.deadlines.nodes))
         if not verdicts:
-            return Finding(Cause("NoNodes", "the cluster has no nodes", "a node"))
+            return CauseFinding(Cause("NoNodes", "the cluster has no nodes", "a node"))
         fitting = [verdict.node for verdict in verdicts if verdict.fits]
-        if fitting:
-            return Finding(self._unscheduled(fitting), verdicts)
-        devices = Shortage(self.snapshot, self.claims.pending, verdicts)
-        return Finding(self._cause(verdicts, devices), verdicts, devices.holders() if self.claims.pending else ())
+        if fitting and not any(_stops(verdict) for verdict in verdicts):
+            return CauseFinding(self._unscheduled(fitting), verdicts)
+        pending = [*claims.pending, *self._special()]
+        devices = ClaimShortage(self.snapshot, pending, verdicts, self.deadlines.cluster)
+        cause = self._cause(claims, verdicts, devices)
+        return CauseFinding(cause, verdicts, devices.holders() if pending else ())
 
-    def _cause(self, verdicts: Sequence[NodeVerdict], devices: Shortage) -> Cause:
-        served = [v for v in verdicts if v.reasons is None and not v.error]
+    def _special(self) -> list[ResourceClaim]:
+        """The claim for extended resources, where all that devices can serve are served by them."""
+        served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).amounts)
+        return [special_claim(self.pod, needs_of(self.pod, served))] if served else []
+
+    def _cause(self, claims: PodClaims, verdicts: Sequence[NodeVerdict], devices: ClaimShortage) -> Cause:
+        if claims.left_over is not None:
+            name = claims.left_over.metadata.name
+            text = f"claim {name}, made for its extended resources by an earlier attempt, is left over"
+            return Cause("ClaimLeftOver", text, "the scheduler, which deletes it before the next attempt")
+        served = [v for v in verdicts if v.is_served]
         home = [v for v in served if not v.elsewhere]
-        if self.claims.allocated and any(v.elsewhere for v in verdicts) and not any(v.may_run for v in verdicts):
+        if claims.allocated and any(v.elsewhere for v in verdicts) and not any(v.may_run for v in verdicts):
             return self._elsewhere([v for v in verdicts if not v.elsewhere], verdicts)
-        if not served:
+        if not served or any(_stops(verdict) for verdict in verdicts):
             return devices.cause()
-        rules = Counter(rule for v in home for rule in v.rules)
-        if not self.claims.pending and not self.claims.allocated:
-            return Cause("NodeRules", f"no node takes it: {_counted(rules)}")
+        rules = [reason for v in home for reason in v.rules]
+        if not claims.uses:
+            return self._unknown_resource() or Cause("NodeRules", f"no node takes it: {_counted(rules)}")
         names = ", ".join(v.node for v in home[:3]) + (f" and {len(home) - 3} more" if len(home) > 3 else "")
         text = f"its devices are on {names}, where it may not run: {_counted(rules)}"
         return Cause("NodeRules", text, f"room for the pod on {home[0].node}" if home else "")
+
+    def _unknown_resource(self) -> Cause | None:
+        """An extended resource that the pod asks for and nothing in the cluster has."""
+        amounts, classes = demand_of(self.pod).amounts, self.snapshot.classes.values()
+        offered = {name for node in self.snapshot.all(Node) for name in node.status.allocatable}
+        asked = {name for name in amounts if "/" in name} - offered
+        unknown = sorted(asked - ExtendedResources(classes).served(asked).keys())
+        if not unknown or DeviceClass in self.snapshot.unreadable:
+            return None
+        name = unknown[0]
+        meant = alike(name, {one.spec.extendedResourceName for one in classes if one.spec.extendedResourceName})
+        hint = f", did you mean {meant}?" if meant else ""
+        text = f"nothing serves {name}: no device class has that extendedResourceName, and no node has it{hint}"
+        return Cause("NoSuchResource", text, f"a DeviceClass with extendedResourceName {name}, or a device plugin")
 
     def _elsewhere(self, reachable: Sequence[NodeVerdict], verdicts: Sequence[NodeVerdict]) -> Cause:
         claim = next(name for v in verdicts for name in v.elsewhere)
@@ -230,7 +257,7 @@ class PodCase:
             text = f'claim "{claim}" is allocated where no node can reach it'
             return Cause("ClaimElsewhere", text, f"deallocate claim {claim}: delete what uses it{others}")
         where = ", ".join(v.node for v in reachable[:3])
-        rules = Counter(rule for v in reachable for rule in v.rules)
+        rules = [reason for v in reachable for reason in v.rules]
         why = _counted(rules) if rules else "its other claims cannot be served there"
         text = f'claim "{claim}" is allocated on {where}, where it may not run: {why}'
         return Cause("ClaimElsewhere", text, f"room on {where}, or a claim of its own instead of {claim}{others}")
@@ -281,18 +308,38 @@ class PodCase:
         return max(found, key=lambda event: event.lastTimestamp or event.metadata.creationTimestamp or "", default=None)
 
 
+def _not_ready(found: DeviceBinding) -> Cause:
+    """The pod has its devices, and their driver has not made them ready."""
+    device = f"device {found.device} of claim {found.claim}"
+    if found.state is BindingState.FAILED:
+        why = f": {found.message}" if found.message else ""
+        text = f"{device} could not be made ready: condition {found.condition} ({found.reason}){why}"
+        return Cause("DevicesFailed", text, "other devices; the scheduler deallocates the claim and tries again")
+    text = f"{device} is not ready: its driver has not set condition {found.condition}"
+    return Cause("DevicesNotReady", text, "the driver; after a while the scheduler gives up and tries other devices")
+
+
 def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
     """The first device class of a claim that does not exist."""
     if DeviceClass in snapshot.unreadable:
         return None
-    for ask in asks_of(claim, snapshot.classes).values():
-        if ask.class_name not in snapshot.classes:
-            meant = alike(ask.class_name, snapshot.classes)
-            hint = f", did you mean {meant}?" if meant else ""
-            text = f"{ask.label}: device class {ask.class_name} does not exist{hint}"
-            return Cause("ClassMissing", text, f"DeviceClass {ask.class_name}")
+    for request, name in classes_of(claim):
+        if name not in snapshot.classes:
+            return class_missing(snapshot, f"request {request} of claim {claim.metadata.name}", name)
     return None
 
 
-def _counted(reasons: Counter[str]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+def class_missing(snapshot: Snapshot, where: str, name: str) -> Cause:
+    meant = alike(name, snapshot.classes)
+    hint = f", did you mean {meant}?" if meant else ""
+    return Cause("ClassMissing", f"{where}: device class {name} does not exist{hint}", f"DeviceClass {name}")
+
+
+def _stops(verdict: NodeVerdict) -> bool:
+    """Whether what is wrong on a node keeps the pod from every node: the scheduler comes there and gives up."""
+    return verdict.may_run and verdict.problem is not None and not verdict.problem.node_only
+
+
+def _counted(reasons: Iterable[NodeReason]) -> str:
+    counts = Counter(map(wording.node_reason, reasons))
+    return ", ".join(f"{count} {text}" for text, count in counts.most_common())

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dray.inspect.expressions import Access, accesses, conjuncts, in_words
+from dray.inspect.expressions import AttributeAccess, accesses, conjuncts, in_words
 from dray.inspect.hardware import Hardware, Published, matching
 
 _SHOWN = 4  # values that are listed
@@ -22,6 +22,7 @@ class Blame(NamedTuple):
     text: str
     help: str = ""
     typo: bool = False
+    unknown: bool = False  # the selector uses a name that no device has
 
 
 def blame_name(expression: str, hardware: Hardware) -> Blame | None:
@@ -32,14 +33,18 @@ def blame_name(expression: str, hardware: Hardware) -> Blame | None:
     return None
 
 
-def _missing(access: Access, hardware: Hardware) -> Blame:
+def _missing(access: AttributeAccess, hardware: Hardware) -> Blame:
     text = f"{access.label} exists on 0 of {len(hardware.devices)} devices"
     meant = hardware.suggestion(access)
     if meant:
-        return Blame(f"{text}, did you mean {meant}?", f"write {meant} instead of {access.name}", typo=True)
+        return Blame(
+            f"{text}, did you mean {meant}?", f"write {meant} instead of {access.name}", typo=True, unknown=True
+        )
     known = sorted({name for kind, _, name in hardware.values if kind == access.kind})
     return Blame(
-        f"{text}; there are {_listed(known)}" if known else text, f"use one of {_listed(known)}" if known else ""
+        f"{text}; there are {_listed(known)}" if known else text,
+        f"use one of {_listed(known)}" if known else "",
+        unknown=True,
     )
 
 
@@ -49,7 +54,7 @@ def blame_selector(expression: str, devices: Sequence[Published], hardware: Hard
     if named is not None:
         return named
     parts = conjuncts(expression)
-    counts = {part: len(matching(devices, [part]).passed) for part in parts}
+    counts = {part: len(matching(devices, [part], hardware.deadline).passed) for part in parts}
     empty = next((part for part in parts if not counts[part]), None)
     if empty is not None:
         return Blame(f"no device has {in_words(empty)}{_values(empty, devices)}", f"devices with {in_words(empty)}")

@@ -8,72 +8,150 @@ a pod away from a node for other reasons (`pods`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from dray.allocator import AlternativeReasons, DeviceId, Reasons, RequestReasons
-from dray.allocator.reasons import Conflict, ConstraintReasons
+from msgspec.structs import replace
+
+from dray.api.allocations import DeviceId
+from dray.api.pools import PoolName
+from dray.api.reasons.devices import (
+    SELECTOR_PROBLEMS,
+    AlternativeReasons,
+    ConstraintReasons,
+    DeviceStep,
+    InputCode,
+    InputProblem,
+    PoolState,
+    Reasons,
+    RequestConflict,
+    RequestReasons,
+    StepCode,
+)
+from dray.api.reasons.nodes import NodeCode, NodeVerdict
+from dray.api.reasons.wording import condition, input_problem, pool_problem, say, timed_out
 from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceClaim
+from dray.cel import Interrupted
 from dray.inspect.asking import Ask, Census, asks_of
-from dray.inspect.explanation import Cause, Holder, NodeVerdict
+from dray.inspect.explanation import Cause, Holder
 from dray.inspect.hardware import Hardware, alike, matching
+from dray.inspect.placement import judge_devices
 from dray.inspect.selectors import Blame, blame_name, blame_selector
 from dray.inspect.snapshot import Snapshot
+from dray.verdicts.devices import progress
 
-_CEL = ("CEL runtime error", "CEL compile error")
+_WITHOUT_HINT = {
+    InputCode.SELECTOR_MISSING_KEY: InputCode.SELECTOR_RUNTIME,
+    InputCode.CLASS_SELECTOR_MISSING_KEY: InputCode.CLASS_SELECTOR_RUNTIME,
+}  # the advice is given once, as what would help
+_CHEAPER = "selectors that are cheaper to evaluate, or more time: --timeout"
 
 
-class Shortage:
+class _Lack(NamedTuple):
+    """Why one way to serve a request fails: what it needs, and what is in the way."""
+
+    code: str
+    need: str
+    detail: str
+    help: str
+    between: str = ", and "
+
+    @classmethod
+    def of(cls, cause: Cause) -> _Lack:
+        return cls(cause.code, "", cause.text, cause.help)
+
+    @property
+    def cause(self) -> Cause:
+        return Cause(self.code, f"{self.need}{self.between}{self.detail}" if self.need else self.detail, self.help)
+
+
+class ClaimShortage:
     """Claims that no node can serve."""
 
-    def __init__(self, snapshot: Snapshot, claims: Sequence[ResourceClaim], verdicts: Sequence[NodeVerdict]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        claims: Sequence[ResourceClaim],
+        verdicts: Sequence[NodeVerdict],
+        deadline: float | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self._claims = {f"{c.metadata.namespace}/{c.metadata.name}": c for c in claims}
         self._verdicts = verdicts
-        self.hardware = Hardware(snapshot.slices)
-        self._taken: set[DeviceId] = set(snapshot.holders)
+        self.hardware = Hardware(snapshot.slices, deadline)
+        self._taken = snapshot.taken
 
     # The cause
 
     def cause(self) -> Cause:
         """Why the claims cannot be served anywhere."""
         allowed = [v for v in self._verdicts if v.may_run] or [*self._verdicts]
-        wrong = self._wrong(allowed)
-        if wrong is not None:
-            return wrong
-        short = [v.reasons for v in allowed if v.reasons is not None]
+        try:
+            return self._wrong(allowed) or self._late(allowed) or self._short(allowed)
+        except Interrupted:
+            return Cause("TimedOut", "why no node can serve its claims takes too long to find out", _CHEAPER)
+
+    def _short(self, verdicts: Iterable[NodeVerdict]) -> Cause:
+        """Devices that do not suffice, told of the node that came closest."""
+        short = [v.devices for v in verdicts if v.devices is not None]
         if not short:
             return Cause("Unknown", "no node can serve its claims")
-        closest = max(short, key=_progress)
-        blamed = next((request for request in closest.requests if not request.enough), None)
-        if blamed is not None:
-            return self._request(blamed, closest)
+        closest = max(short, key=progress)
+        if closest.lacking is not None:
+            return self._request(closest.lacking, closest)
         if closest.constraints:
             return self._constraint(closest.constraints[0], closest.node)
         if closest.conflict is not None:
             return self._conflict(closest.conflict)
         return Cause("Conflict", f"its requests cannot be served together on {closest.node} or any other node")
 
-    def _wrong(self, verdicts: Iterable[NodeVerdict]) -> Cause | None:
+    def _late(self, verdicts: Sequence[NodeVerdict]) -> Cause | None:
+        """Nodes of which nobody knows in time whether they have devices."""
+        late = [v for v in verdicts if v.is_late]
+        if not late:
+            return None
+        at = next((timed_out(v.progress) for v in late if v.progress is not None), say(NodeCode.DEVICES_TIMED_OUT))
+        text = f"whether {len(late)} of {len(verdicts)} nodes can serve its claims takes too long to find out: {at}"
+        return Cause("TimedOut", text, _CHEAPER)
+
+    def _wrong(self, verdicts: Sequence[NodeVerdict]) -> Cause | None:
         """Input that is wrong: what a selector does comes before what a pool is like."""
-        errors = [v.error for v in verdicts if v.error]
-        failing = next((error for error in errors if any(mark in error for mark in _CEL)), None)
+        problems = [v.problem for v in verdicts if v.problem is not None]
+        if not problems:
+            return None
+        failing = next((problem for problem in problems if problem.code in SELECTOR_PROBLEMS), None)
         if failing is not None:
             return self._selector_fails(failing)
-        invalid = next((error for error in errors if "invalid resource pools" in error), None)
-        if invalid is not None:
-            return self._broken_pool(self._suspects()) or Cause("InvalidPool", invalid)
-        if not errors:
-            return None
-        if "asks for all devices, but resource pool" in errors[0]:
-            return self._broken_pool(self.hardware.problems) or Cause("IncompletePool", errors[0])
-        if "a claim constraint would not be satisfied" in errors[0]:
-            text = f"it asks for all matching devices, and they do not satisfy its constraint: {errors[0]}"
-            return Cause("Constraint", text, "a selector that leaves out the devices that differ")
-        code = "TooManyDevices" if "exceeds the claim limit" in errors[0] else "Wrong"
-        helps = "split the claim: one claim gets at most 32 devices" if code == "TooManyDevices" else ""
-        return Cause(code, errors[0], helps)
+        first = next((problem for problem in problems if problem.code is InputCode.INVALID_POOLS), problems[0])
+        text = input_problem(first)
+        match first.code:
+            case InputCode.INVALID_POOLS:
+                return self._invalid_pools(verdicts)
+            case InputCode.POOL_INCOMPLETE | InputCode.POOL_INVALID:
+                pool = PoolName(*first.pool.split("/", 1))
+                return self._broken_pool([pool]) or Cause("IncompletePool", text)
+            case InputCode.CONSTRAINT_REFUSED:
+                text = f"it asks for all matching devices, and they do not satisfy its constraint: {text}"
+                return Cause("Constraint", text, "a selector that leaves out the devices that differ")
+            case InputCode.TOO_MANY_DEVICES:
+                return Cause("TooManyDevices", text, "split the claim: one claim gets at most 32 devices")
+            case _:
+                return Cause("Wrong", text)
 
-    def _selector_fails(self, error: str) -> Cause:
-        text = error.partition(". consider using CEL")[0]
+    def _invalid_pools(self, verdicts: Sequence[NodeVerdict]) -> Cause:
+        """The invalid pool with devices that would do; where there is none, what is the case without those pools."""
+        invalid = {name for name, problem in self.hardware.problems.items() if problem.state is PoolState.INVALID}
+        asks = [Census(ask, self.hardware, self._taken) for ask in self._asks()]
+        suspects = [name for census in asks for name in census.locked_away() if name in invalid]
+        cause = self._broken_pool(suspects)
+        if cause is not None:
+            return cause
+        nodes = {verdict.node for verdict in verdicts}
+        without = self._snapshot.without_pools(invalid)
+        again = judge_devices(without, [*self._claims.values()], self.hardware.deadline)
+        return self._short([verdict for verdict in again if verdict.node in nodes])
+
+    def _selector_fails(self, problem: InputProblem) -> Cause:
+        text = input_problem(replace(problem, code=_WITHOUT_HINT.get(problem.code, problem.code)))
         for ask in self._asks():
             for expression in (*ask.of_class, *ask.selectors):
                 blame = blame_name(expression, self.hardware)
@@ -95,85 +173,88 @@ class Shortage:
     # One request that lacks devices
 
     def _request(self, request: RequestReasons, closest: Reasons) -> Cause:
-        causes = [self._alternative(request.claim, a, closest.node) for a in request.alternatives]
-        if len(causes) == 1:
-            return causes[0]
+        lacks = [self._alternative(request.claim, a, closest.node) for a in request.alternatives]
+        if len(lacks) == 1:
+            return lacks[0].cause
         claim = self._claims[request.claim].metadata.name
-        details = "; ".join(
-            f"{a.name.partition('/')[2]}: {c.text.partition(', ')[2] or c.text}"
-            for a, c in zip(request.alternatives, causes, strict=True)
-        )
-        text = f"none of the {len(causes)} alternatives of request {request.request} of claim {claim} can be served: {details}"
-        return Cause("AlternativesShort", text, causes[0].help)
+        names = [a.name.removeprefix(f"{request.request}/") for a in request.alternatives]
+        details = "; ".join(f"{name}: {lack.detail}" for name, lack in zip(names, lacks, strict=True))
+        text = f"none of the {len(lacks)} alternatives of request {request.request} of claim {claim} can be served: {details}"
+        return Cause("AlternativesShort", text, lacks[0].help)
 
-    def _alternative(self, claim: str, reasons: AlternativeReasons, node: str) -> Cause:
+    def _alternative(self, claim: str, reasons: AlternativeReasons, node: str) -> _Lack:
         census = self._census(claim, reasons.name)
         needed = max(reasons.needed, 1)
         locked = census.locked_away()
         if any(count + reasons.available >= needed for count in locked.values()) and not reasons.enough:
             broken = self._broken_pool(locked)
             if broken is not None:
-                return broken
-        condition = reasons.lost_at.condition
-        if condition == "published":
-            return self._published(census, needed)
-        if condition.startswith("match class"):
-            return self._class(census, reasons, node)
-        if condition.startswith("match selector"):
-            return self._selector(census, reasons, node, int(condition.rpartition("#")[2]))
-        if condition == "tolerated":
-            return self._tainted(census, reasons, node)
-        if condition == "free":
-            return self._taken_by_others(census, reasons, node)
-        return self._attribute(census, reasons, node)
+                return _Lack.of(broken)
+        lost = reasons.lost_at
+        match lost.code:
+            case StepCode.PUBLISHED:
+                return self._published(census, needed)
+            case StepCode.CLASS:
+                return self._class(census, reasons, node)
+            case StepCode.SELECTOR:
+                return self._selector(census, reasons, node, lost.number or 0)
+            case StepCode.TOLERATED:
+                return self._tainted(census, reasons, node)
+            case StepCode.FREE:
+                return self._taken_by_others(census, reasons, node)
+            case StepCode.MATCHING | StepCode.DISTINCT:
+                return _Lack.of(self._attribute(census, reasons, node))
+            case _:
+                return self._too_few(census, reasons, node, lost)
 
-    def _published(self, census: Census, needed: int) -> Cause:
+    def _published(self, census: Census, needed: int) -> _Lack:
         if not self.hardware.devices:
-            text = f"{_need(census.ask, needed)}, and no driver publishes any device"
-            return Cause("NoDevices", text, "a DRA driver that publishes its devices as ResourceSlices")
+            helps = "a DRA driver that publishes its devices as ResourceSlices"
+            return _Lack("NoDevices", _need(census.ask, needed), "no driver publishes any device", helps)
         best = _best_node(one.node for one in self.hardware.usable)
-        text = f"{_need(census.ask, needed)} on one node, and no node that it may use has more than {best[1]}"
-        return Cause("TooFewDevices", text, _more(census.ask, needed - best[1]))
+        lead, detail = f"{_need(census.ask, needed)} on one node", f"no node that it may use has more than {best[1]}"
+        return _Lack("TooFewDevices", lead, detail, _more(census.ask, needed - best[1]))
 
-    def _class(self, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
+    def _class(self, census: Census, reasons: AlternativeReasons, node: str) -> _Lack:
         ask, usable = census.ask, self.hardware.usable
         if census.of_class:
-            return self._too_few(census, reasons, node, f"match class {ask.class_name}")
-        text = f"{_need(ask, reasons.needed)}, and class {ask.class_name} matches none of the {len(usable)} that are published"
+            return self._too_few(census, reasons, node, reasons.lost_at)
+        lead, more = _need(ask, reasons.needed), _more(ask, reasons.needed)
+        detail = f"class {ask.class_name} matches none of the {len(usable)} that are published"
         left = usable
         for expression in ask.of_class:
-            passed = matching(left, [expression]).passed
+            passed = matching(left, [expression], self.hardware.deadline).passed
             if not passed:
                 blame = blame_selector(expression, left, self.hardware)
-                return Cause("ClassMatchesNothing", f"{text}: {blame.text}", blame.help or _more(ask, reasons.needed))
+                return _Lack("ClassMatchesNothing", lead, f"{detail}: {blame.text}", blame.help or more)
             left = passed
-        return Cause("ClassMatchesNothing", text, _more(ask, reasons.needed))
+        return _Lack("ClassMatchesNothing", lead, detail, more)
 
-    def _selector(self, census: Census, reasons: AlternativeReasons, node: str, number: int) -> Cause:
+    def _selector(self, census: Census, reasons: AlternativeReasons, node: str, number: int) -> _Lack:
         ask = census.ask
         if census.after(number + 1):
-            return self._too_few(census, reasons, node, f"match selector #{number}")
+            return self._too_few(census, reasons, node, reasons.lost_at)
         before = census.after(number)
         blame = blame_selector(ask.selectors[number], before, self.hardware)
-        code = "UnknownAttribute" if blame.text.partition(" exists on 0")[1] else "NoMatch"
-        text = f"{_need(ask, reasons.needed)}, and selector #{number} matches none of {len(before)}: {blame.text}"
-        return Cause(code, text, _advice(blame, ask, reasons.needed))
+        code = "UnknownAttribute" if blame.unknown else "NoMatch"
+        detail = f"selector #{number} matches none of {len(before)}: {blame.text}"
+        return _Lack(code, _need(ask, reasons.needed), detail, _advice(blame, ask, reasons.needed))
 
-    def _too_few(self, census: Census, reasons: AlternativeReasons, node: str, what: str) -> Cause:
-        best = reasons.lost_at.devices
+    def _too_few(self, census: Census, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> _Lack:
+        best = lost.devices
         where = f"at most {best} on one node ({node})" if best else "none on a node that it may use"
-        text = f"{_need(census.ask, reasons.needed)} on one node, and {where} {what}"
-        return Cause("TooFewDevices", text, _more(census.ask, reasons.needed - best))
+        lead = f"{_need(census.ask, reasons.needed)} on one node"
+        return _Lack("TooFewDevices", lead, f"{where} {condition(lost)}", _more(census.ask, reasons.needed - best))
 
-    def _tainted(self, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
+    def _tainted(self, census: Census, reasons: AlternativeReasons, node: str) -> _Lack:
         taints = census.taints()
+        if not taints:
+            return self._too_few(census, reasons, node, reasons.lost_at)
         named = ", ".join(_taint(taint) for taint in taints[:3])
-        rule = self._rule(taints)
-        text = (
-            f"{_need(census.ask, reasons.needed)}, and {len(census.tainted)} of the {len(census.selected)} that match "
-            f"are tainted: {named}{rule}"
-        )
-        return Cause("Tainted", text, f"tolerate {named} in request {census.ask.name}, or remove the taint")
+        count = f"{len(census.tainted)} of the {len(census.selected)} that match"
+        detail = f"{count} are tainted: {named}{self._rule(taints)}"
+        helps = f"tolerate {named} in request {census.ask.name}, or remove the taint"
+        return _Lack("Tainted", _need(census.ask, reasons.needed), detail, helps)
 
     def _rule(self, taints: Sequence[DeviceTaint]) -> str:
         keys = {(taint.key, taint.effect) for taint in taints}
@@ -184,28 +265,28 @@ class Shortage:
         ]
         return f", by DeviceTaintRule {', '.join(rules)}" if rules else ""
 
-    def _taken_by_others(self, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
+    def _taken_by_others(self, census: Census, reasons: AlternativeReasons, node: str) -> _Lack:
         ask, needed, best = census.ask, reasons.needed, reasons.available
         if reasons.every:
-            text = f"{ask.label} asks for all {needed} matching devices of a node, and at most {best} are free ({node})"
-            return Cause("AllTaken", text, f"{needed - best} more free on {node}; see who holds them below")
+            lead, helps = (
+                f"{ask.label} asks for all {needed} matching devices of a node",
+                f"{needed - best} more free on {node}",
+            )
+            return _Lack("AllTaken", lead, f"at most {best} are free ({node})", f"{helps}; see who holds them below")
         free = census.free
         if len(free) >= needed:
             spread = len({one.node for one in free})
-            text = (
-                f"{_need(ask, needed)} on one node: {len(free)} are free, but spread over {spread} nodes, "
-                f"at most {best} on one ({node})"
-            )
-            return Cause("Fragmented", text, _more(ask, needed - best))
+            detail = f"{len(free)} are free, but spread over {spread} nodes, at most {best} on one ({node})"
+            return _Lack("Fragmented", f"{_need(ask, needed)} on one node", detail, _more(ask, needed - best), ": ")
         share = f"all {len(census.tolerated)}" if not free else f"{len(census.taken)} of {len(census.tolerated)}"
         rest = "" if not free else f", {len(free)} free"
-        text = f"{_need(ask, needed)}, and {share} that match are taken{rest}"
-        return Cause("AllTaken", text, _more(ask, needed - best))
+        detail = f"{share} that match are taken{rest}"
+        return _Lack("AllTaken", _need(ask, needed), detail, _more(ask, needed - best))
 
     def _attribute(self, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
         claim = next(name for name, c in self._claims.items() if c.metadata.name == census.ask.claim)
-        attribute = reasons.lost_at.condition.rpartition(" ")[2]
-        distinct = reasons.lost_at.condition.startswith("differ")
+        attribute = reasons.lost_at.subject
+        distinct = reasons.lost_at.code is StepCode.DISTINCT
         found = ConstraintReasons(
             claim, attribute, distinct, (census.ask.name,), reasons.needed, "", reasons.lost_at.devices
         )
@@ -238,7 +319,7 @@ class Shortage:
         lacking = constraint.needed - constraint.best
         return Cause("Constraint", text, f"{lacking} more {kind} of {constraint.attribute} on one node")
 
-    def _conflict(self, conflict: Conflict) -> Cause:
+    def _conflict(self, conflict: RequestConflict) -> Cause:
         names = " and ".join(f"{request} of claim {claim.partition('/')[2]}" for claim, request in conflict.requests)
         if len(conflict.requests) == 1:
             return Cause("Constraint", f"request {names} cannot be served within its constraints")
@@ -250,28 +331,26 @@ class Shortage:
 
     # Pools that cannot be used
 
-    def _suspects(self) -> dict[tuple[str, str], int]:
-        """The unusable pools with devices that would do; all of them where none would."""
-        found = {
-            key: count
-            for ask in self._asks()
-            for key, count in Census(ask, self.hardware, self._taken).locked_away().items()
-        }
-        return found or dict.fromkeys(self.hardware.problems, 0)
-
-    def _broken_pool(self, pools: Iterable[tuple[str, str]]) -> Cause | None:
-        for driver, pool in pools:
-            problem = self.hardware.problems.get((driver, pool))
+    def _broken_pool(self, pools: Iterable[PoolName]) -> Cause | None:
+        for name in pools:
+            driver, pool = name
+            problem = self.hardware.problems.get(name)
             if problem is not None:
-                code = "IncompletePool" if "slices" in problem and "appears" not in problem else "InvalidPool"
-                text = f"pool {pool} of driver {driver} cannot be used: {problem}"
+                code = "IncompletePool" if problem.state is PoolState.INCOMPLETE else "InvalidPool"
+                text = f"pool {pool} of driver {driver} cannot be used: {pool_problem(problem)}"
                 return Cause(code, text, f"driver {driver} must publish all slices of pool {pool}, each device once")
         return None
 
     # Who has the devices
 
     def holders(self) -> tuple[Holder, ...]:
-        """Who holds devices that the claims could have used, the largest first."""
+        """Who holds devices that the claims could have used, the largest first; nobody where that takes too long."""
+        try:
+            return self._holders()
+        except Interrupted:
+            return ()
+
+    def _holders(self) -> tuple[Holder, ...]:
         wanted = {one.id: one.node for ask in self._asks() for one in Census(ask, self.hardware, self._taken).taken}
         held: dict[str, list[DeviceId]] = {}
         claims: dict[str, ResourceClaim] = {}
@@ -290,14 +369,6 @@ class Shortage:
             )
             for name in ordered
         )
-
-
-def _progress(reasons: Reasons) -> tuple[int, int]:
-    """How close a node came: the step at which the first lacking request lost its devices, and what was left."""
-    blamed = next((request for request in reasons.requests if not request.enough), None)
-    if blamed is None:
-        return (1000, 0)
-    return max((a.steps.index(a.lost_at), a.lost_at.devices) for a in blamed.alternatives)
 
 
 def _need(ask: Ask, number: int) -> str:

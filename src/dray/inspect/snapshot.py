@@ -7,13 +7,14 @@ none" and "I could not look" are different answers. Left out: following changes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from dray.allocator import DeviceId
+from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.errors import Forbidden, NotFound
+from dray.api.pools import PoolName
 from dray.api.resources import BY_TYPE
 from dray.api.taints import with_rules
 from dray.api.types.core import Event, Namespace, Node, Pod, ResourceQuota
@@ -64,18 +65,22 @@ class Snapshot:
 
     @cached_property
     def holders(self) -> dict[DeviceId, ResourceClaim]:
-        """Which claim holds a device."""
-        return {
-            DeviceId(result.driver, result.pool, result.device): claim
-            for claim in self.all(ResourceClaim)
-            if claim.status.allocation is not None
-            for result in claim.status.allocation.devices.results
-            if not result.adminAccess
-        }
+        """Which claim holds a device, or a share of it."""
+        return {device: claim for claim in self.all(ResourceClaim) for device in taken_by_claim(claim).touched}
+
+    @cached_property
+    def taken(self) -> set[DeviceId]:
+        """The devices that nobody else can have, not even a share of."""
+        return {device for claim in self.all(ResourceClaim) for device in taken_by_claim(claim).devices}
 
     @cached_property
     def classes(self) -> dict[str, DeviceClass]:
         return {one.metadata.name: one for one in self.all(DeviceClass)}
+
+    def without_pools(self, pools: Container[PoolName]) -> Snapshot:
+        """The same but for the slices of some pools."""
+        kept = [s for s in self.all(ResourceSlice) if PoolName(s.spec.driver, s.spec.pool.name) not in pools]
+        return replace(self, objects={**self.objects, ResourceSlice: tuple(kept)})
 
     def blind_spots(self) -> list[str]:
         """What could not be looked at, by the names that kubectl knows."""

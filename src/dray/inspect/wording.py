@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dray.allocator import AlternativeReasons, Reasons
-from dray.inspect.explanation import Explanation, Holder, NodeVerdict
+from dray.api.reasons import wording
+from dray.api.reasons.devices import AlternativeReasons, Reasons
+from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
+from dray.inspect.explanation import Explanation, Holder
 
 _NODES_NAMED = 5
 _HOLDERS_NAMED = 10
@@ -49,17 +51,31 @@ def _verdict(verdict: NodeVerdict) -> list[str]:
     """The first line goes on after the names of the nodes."""
     if verdict.fits:
         return [": fits"]
-    told = [f"  {rule}" for rule in verdict.rules]
-    told += [f"  claim {claim} is allocated elsewhere" for claim in verdict.elsewhere]
-    if verdict.error:
-        told.append(f"  {verdict.error}")
-    if verdict.reasons is not None:
-        told += _funnels(verdict.reasons)
+    told = [f"  {_reason(reason)}" for reason in verdict.reasons if reason.code is not NodeCode.CANNOT_ALLOCATE]
+    if verdict.progress is not None:
+        told.append(f"  {wording.timed_out(verdict.progress)}")
+    if verdict.devices is not None:
+        told += _funnels(verdict.devices)
     return ["", *told]
 
 
+def _reason(reason: NodeReason) -> str:
+    """What a rule says, with the numbers behind it."""
+    text = wording.node_reason(reason)
+    if reason.code is NodeCode.CLAIM_ELSEWHERE:
+        return f"claim {reason.subject} is allocated elsewhere"
+    if reason.code is NodeCode.INSUFFICIENT:
+        wanted, found = (
+            f"{n / 1000:g}" if reason.subject == "cpu" else n for n in (reason.wanted or 0, reason.found or 0)
+        )
+        return f"{text}: {wanted} asked for, {found} left"
+    if reason.code is NodeCode.SPREAD:
+        return f"{text}: {reason.subject} would have a skew of {reason.found}, {reason.wanted} is allowed"
+    return text
+
+
 def _funnels(reasons: Reasons) -> list[str]:
-    lines = [f"  pool {pool.pool} is {pool.state}: its devices are not used" for pool in reasons.pools]
+    lines = [f"  {wording.unusable_pool(pool)}: its devices are not used" for pool in reasons.pools]
     for request in reasons.requests:
         claim = request.claim.partition("/")[2]
         lines += [f"  claim {claim}, request {a.name}: {_funnel(a)}" for a in request.alternatives]
@@ -71,7 +87,7 @@ def _funnel(alternative: AlternativeReasons) -> str:
     wanted = "all" if alternative.every else str(alternative.needed)
     steps = []
     for step in alternative.steps:
-        steps.append(f"{step.devices} {step.condition}")
+        steps.append(wording.step(step))
         if not alternative.enough and step is alternative.lost_at:
             steps[-1] += " ✗"
             break
