@@ -17,7 +17,7 @@ from dray.client.http import Http
 from tests.cli.running import Dray
 from tests.waiting import eventually
 
-ROLE = Path(__file__).parents[2] / "manifests" / "pool-status-role.yaml"
+ROLE = Path(__file__).parents[2] / "src/dray/examples/policies/pool-status-role.yaml"
 DRIVER = "gpu.example.com"
 
 

@@ -97,6 +97,7 @@ def test_a_pod_gets_what_its_template_asks_for(capsys: pytest.CaptureFixture[str
     assert line["result"][0]["devices"]["results"][0]["device"] == "gpu-0"
 
 
+@pytest.mark.wording
 def test_pods_compete_and_the_loser_is_told_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = CLUSTER + POD % ("p", TEMPLATE) + POD % ("q", TEMPLATE)
     status, lines, errors = run(capsys, tmp_path, text)
@@ -149,6 +150,7 @@ def test_wrong_input_is_told_and_gives_status_two(
     assert complaint in errors
 
 
+@pytest.mark.wording
 def test_an_error_in_the_claims_is_an_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     gates = ("--feature-gates", "DRAPrioritizedList=false")
     listed = """

@@ -76,7 +76,7 @@ async def test_only_the_chosen_controllers_run(tmp_path: Path) -> None:
     [
         (
             ["--controllers", "nope"],
-            "dray controller-manager: controllers: unknown name 'nope', expected one of daemonset",
+            "dray controller-manager: controllers: unknown name 'nope', expected one of cronjob, daemonset",
         ),
         (["--root-ca-file", "/nonexistent/ca"], "/nonexistent/ca"),
         (["--feature-gates", "Nope"], "expected NAME=true or NAME=false"),

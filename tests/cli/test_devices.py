@@ -143,3 +143,38 @@ async def test_devices_reach_containers_through_restarts_and_updates_of_their_dr
                         await loop.run(pod("last", NODES[0]))
                         await loop.delete("last", "p-agent-1")
                         await loop.nothing_left()
+
+
+async def test_extended_resources_reach_exactly_the_containers_that_ask_for_them(place: Path) -> None:
+    def asking(name: str, amount: str) -> dict[str, Any]:
+        script = "env | grep ^GPU_DEVICE; echo end; [ $0 = i ] || exec sleep 600"
+        limits = {"example.com/gpu": amount} if amount else {}
+        return {
+            "name": name,
+            "image": "none",
+            "command": ["/bin/sh", "-c", script, name],
+            "resources": {"limits": limits},
+        }
+
+    tree = {
+        "metadata": {"name": "p"},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "initContainers": [asking("i", "1")],
+            "containers": [asking("a", "2"), asking("b", "")],
+        },
+    }
+    arguments = ("--port", "0", "--store", "memory", "--agents", "2", "--runtime", "process")
+    with Dray("up", "--dir", place, *arguments):
+        async with Http(load(str(place / "kubeconfig"))) as client:
+            loop = Loop(client, place)
+            await loop.prepare()
+            with driver(place, NODES[0]):
+                await loop.slices(1)
+                await client.patch(DeviceClass, CLASS, {"spec": {"extendedResourceName": "example.com/gpu"}})
+                said = await loop.run(tree)
+                assert said == {"a": "GPU_DEVICE_0=gpu-0\nGPU_DEVICE_1=gpu-1\nend\n", "b": "end\n"}
+                assert await loop.log("p", "i") == said["a"]  # the request that it shares has both devices
+                assert (await client.get(Pod, "p", "default")).spec.nodeName == NODES[0]
+                await loop.delete("p")
+                await loop.nothing_left()

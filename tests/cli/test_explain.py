@@ -56,9 +56,8 @@ def test_output_for_programs(running: Cluster, capsys: pytest.CaptureFixture[str
 def test_the_kubectl_plugin_is_the_same_command(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert kubectl_dra(["explain", "pod", "waits", "--kubeconfig", str(running.admin)]) == 0
     assert capsys.readouterr().out.startswith("pod default/waits waits: ")
-    with pytest.raises(SystemExit):
-        kubectl_dra(["up"])
-    assert "kubectl dra" in capsys.readouterr().err
+    assert kubectl_dra(["up"]) == 2
+    assert "kubectl dra: there is no command up" in capsys.readouterr().err
 
 
 def test_what_is_not_there_and_who_may_not_look(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

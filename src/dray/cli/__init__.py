@@ -7,7 +7,9 @@ asked for is imported, so that `dray up` does not pay for the others; their own 
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -15,21 +17,23 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit status."""
-    return run_command("dray", commands(), list(sys.argv[1:] if argv is None else argv))
+    return run_command("dray", commands(), [*(sys.argv[1:] if argv is None else argv)])  # `list` is a command here
 
 
 def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
-    """Run one of the known commands."""
-    wanted = [arguments[0]] if arguments and arguments[0] in known else known
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Dynamic Resource Allocation for Kubernetes, whole, in Python.",
-        epilog=f"`{prog} COMMAND --help` tells more about a command.",
-    )
-    parser.add_argument("--version", action="version", version=f"dray {version()}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in wanted:
-        importlib.import_module(f"{__name__}.{name.replace('-', '_')}").add_parser(subparsers)
+    """Run one of the known commands; without any, say which there are."""
+    first = arguments[0] if arguments else ""
+    if first and not first.startswith("-") and first not in known:
+        print(f"{prog}: there is no command {first}{suggestion(first, known)}", file=sys.stderr)
+        return 2
+    parser = parser_of(prog, [first] if first in known else known)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    if not first:
+        parser.print_help()
+        return 0
     args = parser.parse_args(arguments)
     try:
         return int(args.run(args))
@@ -38,6 +42,26 @@ def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of a command line with these commands."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Dynamic Resource Allocation for Kubernetes, whole, in Python.",
+        epilog=f"`{prog} COMMAND --help` tells more about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"dray {version()}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in names:
+        importlib.import_module(f"{__name__}.{name.replace('-', '_')}").add_parser(subparsers)
+    return parser
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """The known word that was probably meant, as the end of a sentence."""
+    close = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
 
 
 def commands() -> list[str]:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from dray.client.http import Http
+
+
+class Found(NamedTuple):
+    """What a cluster has that scheduling depends on; `unread` are the resources that the user may not list."""
+
+    objects: list[Any]
+    unread: list[str]
+    server: str
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -20,3 +28,13 @@ def connect(args: argparse.Namespace) -> Http:
     from dray.client.http import Http
 
     return Http(load(args.kubeconfig, args.context))
+
+
+async def read_all(args: argparse.Namespace) -> Found:
+    """Read everything that a recording holds. Raises ConfigError and ApiError."""
+    from dray.inspect.snapshot import read
+    from dray.sim.recording import TYPES
+
+    async with connect(args) as client:
+        found = await read(client, [(type_, "") for type_ in TYPES], "")
+        return Found([one for type_ in TYPES for one in found.all(type_)], found.blind_spots(), client.config.server)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -24,6 +25,10 @@ _LEVELS = {0: logging.WARNING, 1: logging.INFO, 2: logging.INFO, 3: logging.INFO
 WHY = 5  # the logging level of explanations, below DEBUG
 
 Run = Callable[["Client", "FeatureGates"], Awaitable[None]]
+Probe = Callable[["Client"], Awaitable[object]]
+"""A request that a part cannot do without."""
+_ASK_AGAIN_SECONDS = 0.5
+_SAY_AGAIN_SECONDS = 5.0
 
 
 def add_options(parser: argparse.ArgumentParser, port: int, *, elects: bool = True) -> None:
@@ -51,8 +56,18 @@ def set_up_logging(verbosity: int) -> None:
     logging.getLogger("dray").setLevel(level)
 
 
-def run_component(name: str, args: argparse.Namespace, run: Run) -> int:
-    """Run one part against the API server until a signal; returns the exit status."""
+async def lists_pods(client: Client) -> None:
+    """What scheduler and controllers cannot do without."""
+    from dray.api.types.core import Pod
+
+    await client.list(Pod, limit=1)
+
+
+def run_component(name: str, args: argparse.Namespace, run: Run, probe: Probe = lists_pods) -> int:
+    """Run one part against the API server until a signal; returns the exit status.
+
+    The part is ready when the server has answered `probe`, the request that the part cannot do without.
+    """
     import uvloop
 
     from dray.api.gates import FeatureGates, GateError
@@ -69,10 +84,10 @@ def run_component(name: str, args: argparse.Namespace, run: Run) -> int:
         print(f"dray {name}: {error}", file=sys.stderr)
         return 1
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(name, args, config, gates, run))
+        return runner.run(_run(name, args, config, gates, run, probe))
 
 
-async def _run(name: str, args: argparse.Namespace, config: object, gates: FeatureGates, run: Run) -> int:
+async def _run(name: str, args: argparse.Namespace, config: object, gates: FeatureGates, run: Run, probe: Probe) -> int:
     from dray.client import LostLeadership
     from dray.client.config import Config
     from dray.client.http import Http
@@ -88,7 +103,9 @@ async def _run(name: str, args: argparse.Namespace, config: object, gates: Featu
             print(f"dray {name}: port {args.port} cannot be used: {error.strerror or error}", file=sys.stderr)
             return 1
         where = f", metrics at http://127.0.0.1:{port}/metrics" if port else ""
-        print(f"dray {name} works for {config.server}{where}")
+        print(f"dray {name} works for {config.server}{where}", flush=True)
+        if not await reached(f"dray {name}", client, probe, stopping):
+            return 0
         print("ready", flush=True)
         work = asyncio.create_task(_lead(name, args, client, gates, run))
         stop = asyncio.create_task(stopping.wait())
@@ -102,6 +119,25 @@ async def _run(name: str, args: argparse.Namespace, config: object, gates: Featu
     text = "another one leads now" if isinstance(outcome, LostLeadership) else repr(outcome)
     print(f"dray {name}: {text}", file=sys.stderr)
     return 1
+
+
+async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Event) -> bool:
+    """Ask the server until it answers, and say every few seconds why it does not; False when told to stop first."""
+    from dray.api.errors import ApiError
+
+    said = -_SAY_AGAIN_SECONDS
+    while not stopping.is_set():
+        try:
+            await probe(client)
+            return True
+        except ApiError as error:
+            now = asyncio.get_running_loop().time()
+            if now - said >= _SAY_AGAIN_SECONDS:
+                said = now
+                print(f"{prog} waits for the API server: {error}", file=sys.stderr, flush=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), _ASK_AGAIN_SECONDS)
+    return False
 
 
 async def _lead(name: str, args: argparse.Namespace, client: Client, gates: FeatureGates, run: Run) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-COMMANDS = ("allocate", "cel", "explain", "lint", "top")
+COMMANDS = ("allocate", "cel", "explain", "lint", "record", "top", "what-if")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line of `kubectl dra`; returns the exit status."""
     from dray.cli import run_command
 
-    return run_command("kubectl dra", COMMANDS, list(sys.argv[1:] if argv is None else argv))
+    return run_command("kubectl dra", COMMANDS, [*(sys.argv[1:] if argv is None else argv)])

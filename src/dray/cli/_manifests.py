@@ -1,4 +1,4 @@
-"""Kubernetes YAML and JSON files as typed objects, for commands that work without a cluster.
+"""Kubernetes YAML and JSON files, and recordings, as typed objects, for commands that work without a cluster.
 
 Documents may be of any served version; they are checked, converted to the stored one and given their defaults, as the
 API server would. Left out: validation beyond the shape of an object, and everything that needs other objects.
@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import yaml
 
-from dray.api.conversion import home, to_stored
-from dray.api.decode import check, to_object
-from dray.api.defaults import apply_defaults
-from dray.api.errors import BadRequest
 from dray.api.gates import FeatureGates
-from dray.api.resources import BY_KIND
-from dray.api.wire import Wire
+from dray.api.manifests import ManifestError, object_of
+from dray.api.wire import Tree, Wire
 
 W = TypeVar("W", bound=Wire)
-
-
-class ManifestError(ValueError):
-    """A file that cannot be used; says which, where and why."""
+_RECORDING = (b"\x1f\x8b", b'{"kind":"Recording"')  # how recordings begin, compressed or not
 
 
 class Manifests:
@@ -44,57 +39,66 @@ def read_manifests(paths: Iterable[str], gates: FeatureGates) -> Manifests:
     return Manifests(_object(tree, place, gates) for place, tree in read_trees(paths))
 
 
-def read_trees(paths: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_trees(paths: Iterable[str]) -> Iterator[tuple[str, Tree]]:
     """The documents as they are, each with its place; objects of a List one by one."""
     for path in paths:
-        for source, text in _texts(path):
-            for number, tree in _documents(source, text):
+        for source, content in _contents(path):
+            for number, tree in _documents(source, content):
                 yield f"{source}, document {number}", tree
 
 
-def _texts(path: str) -> Iterator[tuple[str, str]]:
+def _contents(path: str) -> Iterator[tuple[str, bytes]]:
     if path == "-":
-        yield "standard input", sys.stdin.read()
+        yield "standard input", sys.stdin.buffer.read()
         return
     place = Path(path)
     files = sorted(p for p in place.iterdir() if p.suffix in (".yaml", ".yml", ".json")) if place.is_dir() else [place]
     for file in files:
         try:
-            yield str(file), file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            yield str(file), file.read_bytes()
+        except OSError as error:
             raise ManifestError(f"{file}: {error}") from error
 
 
-def _documents(source: str, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _documents(source: str, content: bytes) -> Iterator[tuple[int, Tree]]:
+    for number, tree in enumerate(_loaded(source, content), 1):
+        if tree is None:
+            continue
+        if not isinstance(tree, dict):
+            raise ManifestError(f"{source}, document {number}: expected an object with apiVersion and kind")
+        if tree.get("kind") == "Recording":
+            yield from ((number, item) for item in _recorded(source, content))
+        elif tree.get("kind") == "List":
+            yield from ((number, item) for item in tree.get("items") or ())
+        else:
+            yield number, tree
+
+
+def _loaded(source: str, content: bytes) -> Iterator[Any]:
+    """The documents of a file. JSON is read as such, since YAML is slow for the large files of kubectl."""
+    if content.startswith(_RECORDING):
+        yield {"kind": "Recording"}  # `_recorded` reads it, and tells what is wrong where it is cut off
+        return
+    with suppress(msgspec.DecodeError):
+        yield msgspec.json.decode(content)
+        return
     try:
-        for number, tree in enumerate(yaml.safe_load_all(text), 1):
-            if tree is None:
-                continue
-            if not isinstance(tree, dict):
-                raise ManifestError(f"{source}, document {number}: expected an object with apiVersion and kind")
-            if tree.get("kind") == "List":
-                for item in tree.get("items") or ():
-                    yield number, item
-            else:
-                yield number, tree
-    except (yaml.YAMLError, RecursionError) as error:
+        yield from yaml.safe_load_all(content.decode())
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
         raise ManifestError(f"{source}: {error}") from error
 
 
-def _object(tree: dict[str, Any], place: str, gates: FeatureGates) -> Wire:
-    api_version, kind = tree.get("apiVersion"), tree.get("kind")
-    if not isinstance(api_version, str) or not isinstance(kind, str):
-        raise ManifestError(f"{place}: apiVersion and kind must be given")
-    group, _, version = api_version.rpartition("/")
-    resource = BY_KIND.get((group, kind))
-    if resource is None or version not in resource.versions:
-        raise ManifestError(f"{place}: no kind {kind} in {api_version} is known")
+def _recorded(source: str, content: bytes) -> tuple[Tree, ...]:
+    from dray.sim.recording import RecordingError, from_bytes
+
     try:
-        complaints = check(resource, version, tree)
-        if complaints:
-            raise ManifestError(f"{place}: {'; '.join(complaints)}")
-        stored = to_stored(resource, version, tree)
-        apply_defaults(resource, stored, gates)
-        return to_object(home(resource), stored)
-    except BadRequest as error:
+        return from_bytes(content).objects
+    except RecordingError as error:
+        raise ManifestError(f"{source}: {error}") from error
+
+
+def _object(tree: Tree, place: str, gates: FeatureGates) -> Wire:
+    try:
+        return object_of(tree, gates)
+    except ManifestError as error:
         raise ManifestError(f"{place}: {error}") from error

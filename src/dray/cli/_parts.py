@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.node import add_image_options, image_settings
+
 if TYPE_CHECKING:
+    from dray.api.wire import Tree
     from dray.apiserver.assembly import Running
+    from dray.apiserver.read.storage import Storage
     from dray.client import Client, SharedInformers
 
 
@@ -33,6 +39,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--devices", type=int, default=8, metavar="M", help="devices of each simulated node (%(default)s)"
     )
     parser.add_argument(
+        "--profile", default="", metavar="NAME*N,…", help="simulated nodes of these kinds: dgx-h100*4,mig-a100*2,cpu*10"
+    )
+    parser.add_argument(
         "--agents",
         type=int,
         default=0,
@@ -45,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "fake", "process", "bwrap", "oci"),
         help="what runs the containers of these nodes; auto is bwrap where it works, else process",
     )
+    add_image_options(parser)
     parser.add_argument("--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration")
 
 
@@ -57,15 +67,31 @@ def problem(args: argparse.Namespace) -> str:
         if getattr(args, name) < 0:
             return f"--{name}: expected a number from 0, got {getattr(args, name)}"
     try:
+        profiled(args)
+        if args.images or args.registry:  # what reads images takes long to import
+            image_settings(args)
+    except ValueError as error:
+        return str(error)
+    try:
         read_configuration(Path(args.scheduler_config) if args.scheduler_config else None)
     except (ConfigurationError, OSError) as error:
         return f"--scheduler-config {args.scheduler_config}: {error}"
     return ""
 
 
+def profiled(args: argparse.Namespace) -> list[Tree]:
+    """The objects of the nodes that profiles ask for. Raises ProfileError, a ValueError."""
+    if not args.profile:
+        return []
+    from dray.api.times import timestamp
+    from dray.sim.profiles import objects_of
+
+    return objects_of(args.profile, timestamp(time.time()), args.nodes)
+
+
 def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
     """Controllers, scheduler, simulated nodes and node agents."""
-    from dray.apiserver.user import ADMIN, AUTHENTICATED, MASTERS, User
+    from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
     from dray.client import InProcess, SharedInformers
 
     informers = SharedInformers(InProcess(running.api, ADMIN, user_agent="dray"))
@@ -77,13 +103,13 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
     def account(name: str) -> Client:
         return client(f"system:serviceaccount:kube-system:{name}")
 
+    manager, volumes = client("system:kube-controller-manager", MASTERS), str(Path(args.dir).resolve() / "volumes")
     listed = [
-        Part(
-            "controllers", _controllers(client("system:kube-controller-manager", MASTERS), informers, running, account)
-        ),
+        Part("leftovers", _leftovers(manager, leftovers(running.api.storage, args))),
+        Part("controllers", _controllers(manager, informers, running, account, volumes)),
         Part("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
     ]
-    if args.nodes:
+    if args.nodes or args.profile:
         listed.append(
             Part("simulated nodes", _nodes(client("system:simulated-nodes", MASTERS), informers, running, args))
         )
@@ -91,13 +117,51 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
     return listed
 
 
+def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
+    """The nodes of an earlier start that this one does not run: simulated ones, and agents of this directory."""
+    from dray.api.resources import BY_TYPE
+    from dray.api.types.core import Node
+    from dray.sim.hardware import node_name
+
+    simulated = {node_name(number) for number in range(args.nodes)}
+    simulated |= {tree["metadata"]["name"] for tree in profiled(args) if tree["kind"] == "Node"}
+    agents = {f"agent-{number}" for number in range(args.agents)}
+    had = {path.name for path in (args.dir / "nodes").glob("agent-*")}
+    found = []
+    for node in storage.list(BY_TYPE[Node]):
+        assert isinstance(node, Node)
+        name, is_simulated = node.metadata.name, node.metadata.labels.get("dray.dev/simulated") == "true"
+        if (is_simulated and name not in simulated) or (name in had and name not in agents):
+            found.append(name)
+    return found
+
+
+def _leftovers(client: Client, names: list[str]) -> Callable[[], Awaitable[None]]:
+    """Remove nodes that nobody runs any more; their pods and slices go with them."""
+    from dray.api.errors import NotFound
+    from dray.api.types.core import Node
+
+    async def run() -> None:
+        for name in names:
+            with contextlib.suppress(NotFound):
+                await client.delete(Node, name)
+        await asyncio.Event().wait()
+
+    return run
+
+
 def _controllers(
-    client: Client, informers: SharedInformers, running: Running, accounts: Callable[[str], Client]
+    client: Client, informers: SharedInformers, running: Running, accounts: Callable[[str], Client], volumes: str
 ) -> Callable[[], Awaitable[None]]:
     from dray.controllers import ControllerManager
 
     return ControllerManager(
-        client, gates=running.gates, informers=informers, root_ca=running.root_ca, accounts=accounts
+        client,
+        gates=running.gates,
+        informers=informers,
+        root_ca=running.root_ca,
+        accounts=accounts,
+        volumes=volumes,
     ).run
 
 
@@ -108,7 +172,8 @@ def _scheduler(
     from dray.scheduler import Scheduler
 
     configuration = read_configuration(Path(args.scheduler_config) if args.scheduler_config else None)
-    return Scheduler(client, running.gates, configuration, informers=informers).run
+    give_way = running.api.priority.give_way
+    return Scheduler(client, running.gates, configuration, informers=informers, give_way=give_way).run
 
 
 def _nodes(
@@ -116,7 +181,7 @@ def _nodes(
 ) -> Callable[[], Awaitable[None]]:
     from dray.sim import SimulatedNodes
 
-    nodes = SimulatedNodes(client, informers, args.nodes, args.devices, gates=running.gates)
+    nodes = SimulatedNodes(client, informers, args.nodes, args.devices, gates=running.gates, profiled=profiled(args))
 
     async def run() -> None:
         await informers.start()
@@ -127,7 +192,7 @@ def _nodes(
 
 def _agent(name: str, running: Running, args: argparse.Namespace) -> Part:
     """A node agent with the rights of a node."""
-    from dray.apiserver.user import node_user
+    from dray.apiserver.security.user import node_user
     from dray.client import InProcess
     from dray.node.agent import Agent, Settings
 
@@ -136,6 +201,8 @@ def _agent(name: str, running: Running, args: argparse.Namespace) -> Part:
         args.dir / "nodes" / name,
         runtime=args.runtime,
         authority="" if args.insecure else running.root_ca,
+        api_server=running.address,
+        images=image_settings(args),
         gates=running.gates,
         outlived=args.store != "memory",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from dray.allocator import Features, Outcome, allocate
+from dray.api.allocations import Share
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 
@@ -22,6 +23,32 @@ class Switches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     adminAccess: bool = True
     prioritizedList: bool = True
     deviceTaints: bool = True
+    partitionableDevices: bool = True
+    consumableCapacity: bool = True
+    bindingConditions: bool = True
+    fractionalCapacityRange: bool = True
+
+    def features(self) -> Features:
+        """The features under the names that the allocator has for them."""
+        return Features(
+            admin_access=self.adminAccess,
+            prioritized_list=self.prioritizedList,
+            device_taints=self.deviceTaints,
+            partitionable_devices=self.partitionableDevices,
+            consumable_capacity=self.consumableCapacity,
+            fractional_capacity_range=self.fractionalCapacityRange,
+            binding_conditions=self.bindingConditions,
+        )
+
+
+class HeldShare(msgspec.Struct, frozen=True):
+    """A share of a device that somebody has already, and what it consumes."""
+
+    driver: str
+    pool: str
+    device: str
+    share: str
+    consumed: dict[str, str] = {}
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -33,13 +60,20 @@ class Scenario(msgspec.Struct, frozen=True):
     slices: tuple[ResourceSlice, ...]
     claims: tuple[ResourceClaim, ...]
     allocated: tuple[tuple[str, str, str], ...] = ()
+    shares: tuple[HeldShare, ...] = ()
     features: Switches = Switches()
+
+    @property
+    def held(self) -> tuple[Share, ...]:
+        """The shares that are in use."""
+        return tuple(Share.of((one.driver, one.pool, one.device), one.share, one.consumed) for one in self.shares)
 
     def ask(self, deadline: float | None = None) -> Outcome:
         """The allocator's answer."""
-        switches = self.features
-        features = Features(switches.adminAccess, switches.prioritizedList, switches.deviceTaints)
-        return allocate(self.node, self.claims, self.classes, self.slices, self.allocated, features, deadline)
+        features = self.features.features()
+        return allocate(
+            self.node, self.claims, self.classes, self.slices, self.allocated, features, deadline, self.held
+        )
 
 
 _decoder = msgspec.json.Decoder(Scenario)

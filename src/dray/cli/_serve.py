@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import errno
 import gc
+import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from dray.cli import _banner, _clusters, _containers, _kubeconfig, version
 
 if TYPE_CHECKING:
     from dray.apiserver.assembly import Running, Settings
-    from dray.apiserver.certificates import Keys
+    from dray.apiserver.security.certificates import Keys
+    from dray.apiserver.wire.serving import Tls
 
 # The collector walks everything that was made since its last pass; objects of the API are outside its view, so passes
 # can be rare. The values keep pauses below a few milliseconds at thousands of writes a second.
 _GC_THRESHOLDS = (100_000, 20, 50)
+_OPEN_FILES = 65_536
+# How long a thread beside the event loop may keep it waiting, each time that the loop reads or writes a connection.
+_SWITCH_SECONDS = 0.0005
 _STORES = "memory, sqlite (the default: a file in DIR), sqlite:PATH or etcd://HOST:PORT,HOST:PORT,…"
 
 
@@ -34,6 +41,8 @@ class Part(Protocol):
 
 
 Parts = Callable[["Running", argparse.Namespace], Sequence[Part]]
+Ready = Callable[["Running", "Keys", str, str], None]
+"""Told the server, its keys, its address, and what it took over from an earlier start."""
 
 
 class StartError(Exception):
@@ -41,8 +50,9 @@ class StartError(Exception):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    _clusters.add_options(parser)
     parser.add_argument(
-        "--dir", default=".dray", metavar="DIR", type=Path, help="keys, kubeconfig, database (%(default)s)"
+        "--merge-kubeconfig", action="store_true", help="also add a context to your own kubeconfig, and select it"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", default=6443, type=int, help="port to listen on, 0 for any (%(default)s)")
@@ -67,35 +77,72 @@ def serve(prog: str, args: argparse.Namespace, parts: Parts | None = None) -> in
 
     from dray.store import StoreError
 
+    _allow_connections()
     try:
+        args.dir = _clusters.directory_of(args)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(args, parts))
-    except (StartError, StoreError) as error:  # one at the end says what could not be written any more
+            return runner.run(_serve_until_signal(args, parts))
+    except (
+        StartError,
+        StoreError,
+        _clusters.ClusterError,
+    ) as error:  # one at the end says what could not be written any more
         print(f"{prog}: {error}", file=sys.stderr)
         return 1
 
 
-async def _serve(args: argparse.Namespace, parts: Parts | None) -> int:
-    stopping = _on_signals()
-    sock = _listen(args)
-    keys = _keys(args)
-    running = await _open(_settings(args, keys, sock))
-    from dray.apiserver.serving import HttpServer, Tls
+async def _serve_until_signal(args: argparse.Namespace, parts: Parts | None) -> int:
+    stopping, started = _on_signals(), asyncio.Event()
 
-    tls = Tls(keys.certificate_file, keys.key_file, keys.authority_file) if not args.insecure else None
-    server = HttpServer(running.http, sock, tls)
-    try:
-        await server.start()
-        tasks = [asyncio.create_task(part.run(), name=part.name) for part in (parts(running, args) if parts else ())]
-        _announce(args, keys, sock)
+    def ready(running: Running, keys: Keys, url: str, took_over: str) -> None:
+        started.set()
+        _announce(args, running, keys, url, took_over)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        return await _until_stopped(stopping, tasks)
+        sys.setswitchinterval(_SWITCH_SECONDS)
+
+    serving = asyncio.ensure_future(serve_until(stopping, args, parts, ready))
+    signalled = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    if not started.is_set():  # a start may wait for a store that does not answer
+        serving.cancel()
+    signalled.cancel()
+    try:
+        return await serving
+    except asyncio.CancelledError:
+        return 0
+
+
+async def serve_until(stopping: asyncio.Event, args: argparse.Namespace, parts: Parts | None, ready: Ready) -> int:
+    """Run a server, with parts beside it, until it is told to stop; `ready` is called once it answers."""
+    _check_idle(args.dir)
+    with _listen(args) as sock:
+        return await _serve_on(sock, stopping, args, parts, ready)
+
+
+async def _serve_on(
+    sock: socket.socket, stopping: asyncio.Event, args: argparse.Namespace, parts: Parts | None, ready: Ready
+) -> int:
+    from dray.apiserver.wire.serving import HttpServer
+
+    keys = _keys(args)
+    tls = _tls(keys) if not args.insecure else None
+    running = await _open(_settings(args, keys, sock))
+    server = HttpServer(running.http, sock, tls)
+    url = f"{'http' if args.insecure else 'https'}://{_address(sock)}"
+    took_over = _banner.taken_over(running.api.storage, args)
+    try:
+        await server.start()
+        tasks = [asyncio.create_task(part.run(), name=part.name) for part in (parts(running, args) if parts else ())]
+        with _clusters.Cluster(args.dir).recorded(url, _banner.runs(args)):
+            ready(running, keys, url, took_over)
+            return await _until_stopped(stopping, tasks)
     finally:
         running.drain()
         await server.stop()
         await running.close()
+        _take_leave(args.dir)
 
 
 async def _until_stopped(stopping: asyncio.Event, tasks: list[asyncio.Task[None]]) -> int:
@@ -112,6 +159,13 @@ async def _until_stopped(stopping: asyncio.Event, tasks: list[asyncio.Task[None]
     return 1 if failed else 0
 
 
+def _allow_connections() -> None:
+    """Every connection is an open file, of which a process may have 1,024 unless it asks for more."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(allowed, min(most, _OPEN_FILES)), most))
+
+
 def _on_signals() -> asyncio.Event:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -122,8 +176,16 @@ def _on_signals() -> asyncio.Event:
 # Starting, with words for what can go wrong
 
 
+def _check_idle(directory: Path) -> None:
+    record = _clusters.Cluster(directory).record()
+    if record is not None:
+        raise StartError(
+            f"the cluster in {directory} runs already, process {record.pid} at {record.url}; see `dray down`"
+        )
+
+
 def _listen(args: argparse.Namespace) -> socket.socket:
-    from dray.apiserver.serving import listen
+    from dray.apiserver.wire.serving import listen
 
     if args.insecure and args.host not in ("127.0.0.1", "::1", "localhost"):
         raise StartError(
@@ -151,7 +213,7 @@ def _address(sock: socket.socket) -> str:
 
 
 def _keys(args: argparse.Namespace) -> Keys:
-    from dray.apiserver.certificates import Keys
+    from dray.apiserver.security.certificates import Keys
 
     try:
         return Keys.open(args.dir, () if args.host in ("0.0.0.0", "::") else (args.host,))
@@ -161,6 +223,21 @@ def _keys(args: argparse.Namespace) -> Keys:
         ) from error
     except ValueError as error:
         raise StartError(f"the keys in {args.dir} cannot be read: {error}") from error
+
+
+def _tls(keys: Keys) -> Tls:
+    """The server's certificate and key; told apart here from what the store says, and before it is opened."""
+    from dray.apiserver.wire.serving import Tls
+
+    tls = Tls(keys.certificate_file, keys.key_file, keys.authority_file)
+    try:
+        tls.check()
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        reason = getattr(error, "reason", "") or error.strerror if isinstance(error, OSError) else str(error)
+        raise StartError(
+            f"{keys.certificate_file} and {keys.key_file.name} cannot be used: {reason}; delete both, and a new pair is made"
+        ) from error
+    return tls
 
 
 def _settings(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> Settings:
@@ -203,34 +280,33 @@ async def _open(settings: Settings) -> Running:
 # What a person sees
 
 
-def _announce(args: argparse.Namespace, keys: Keys, sock: socket.socket) -> None:
-    url = f"{'http' if args.insecure else 'https'}://{_address(sock)}"
-    file = args.dir / "kubeconfig"
-    _write_kubeconfig(file, url, keys, args.insecure)
-    print(f"API server at {url}, state in {'memory' if args.store == 'memory' else args.store}")
-    print(f"  export KUBECONFIG={file.resolve()}")
-    print("  kubectl api-resources")
+def _announce(args: argparse.Namespace, running: Running, keys: Keys, url: str, took_over: str) -> None:
+    file = (args.dir / "kubeconfig").resolve()
+    added = _kubeconfig.entries(url, None if args.insecure else keys)
+    try:
+        _kubeconfig.write(file, added, select=False)
+        if args.merge_kubeconfig:
+            name = context_of(args.name)
+            own = _kubeconfig.entries(url, None if args.insecure else keys, name, name)
+            _kubeconfig.write(_kubeconfig.of_user(), own, select=True)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+    print(f"dray {version()} at {url}")
+    lines = [*_banner.runs(args), took_over, _banner.off(running.gates)]
+    print(*(f"  {line}" for line in lines if line), sep="\n")
+    if args.merge_kubeconfig:
+        print(f"  context {context_of(args.name)} in {_kubeconfig.of_user()}")
+    print("next:")
+    print(*(f"  {step}" for step in _banner.next_steps(file, bool(getattr(args, "nodes", 0)))), sep="\n")
     print("ready", flush=True)
 
 
-def _write_kubeconfig(file: Path, url: str, keys: Keys, insecure: bool) -> None:
-    from dray.apiserver.certificates import write_private
-
-    cluster: dict[str, Any] = {"server": url}
-    user: dict[str, Any] = {}
-    if not insecure:
-        cluster["certificate-authority-data"] = base64.b64encode(keys.authority).decode()
-        user["token"] = keys.admin_token
-    write_private(file, kubeconfig(cluster, user).encode())
+def _take_leave(directory: Path) -> None:
+    """Say what goes on after the end, since nothing else would."""
+    if left := len(_containers.running(directory)):
+        print(f"{left} containers go on: the next `dray up` finds them again, `dray delete` ends them", file=sys.stderr)
 
 
-def kubeconfig(cluster: dict[str, Any], user: dict[str, Any]) -> str:
-    """The file that tells kubectl where the cluster is and who asks, in the plain form that scripts read too."""
-    entries = "".join(f"    {name}: {value}\n" for name, value in cluster.items())
-    secrets = "".join(f"    {name}: {value}\n" for name, value in user.items())
-    return (
-        "apiVersion: v1\nkind: Config\ncurrent-context: dray\n"
-        f"clusters:\n- name: dray\n  cluster:\n{entries}"
-        f"users:\n- name: admin\n  user:{chr(10) + secrets if secrets else ' {}' + chr(10)}"
-        "contexts:\n- name: dray\n  context:\n    cluster: dray\n    user: admin\n"
-    )
+def context_of(name: str) -> str:
+    """How the context of a cluster is called in the user's own kubeconfig."""
+    return f"dray-{name}" if name else "dray"

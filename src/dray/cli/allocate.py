@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from dray.allocator import DeviceId, Outcome
+    from dray.allocator import Outcome
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
     from dray.cli._manifests import Manifests
@@ -51,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from dray.api.gates import GateError
-    from dray.cli._manifests import ManifestError
+    from dray.api.manifests import ManifestError
     from dray.cli._scenarios import ScenarioError
 
     try:
@@ -64,17 +64,19 @@ def run(args: argparse.Namespace) -> int:
 def answer(id_: str, outcome: Outcome, milliseconds: float) -> dict[str, Any]:
     """An outcome as it is printed."""
     from dray.allocator import Allocated, Failed, GaveUp
+    from dray.api.reasons.wording import input_problem, timed_out
+    from dray.api.reasons.wording import line as words
 
     line: dict[str, Any] = {"id": id_}
     match outcome:
         case Allocated():
             line |= {"outcome": "allocated", "result": list(outcome.results)}
         case Failed():
-            line |= {"outcome": "error", "message": outcome.error}
+            line |= {"outcome": "error", "message": input_problem(outcome.problem)}
         case GaveUp():
-            line |= {"outcome": "gave-up", "message": outcome.progress}
+            line |= {"outcome": "gave-up", "message": timed_out(outcome.progress)}
         case _:
-            line |= {"outcome": "none", "message": outcome.reason}
+            line |= {"outcome": "none", "message": words(outcome.explain())}
     return line | {"ms": round(milliseconds, 3)}
 
 
@@ -106,29 +108,31 @@ def _scenarios(args: argparse.Namespace) -> int:
 
 def _manifests(args: argparse.Namespace) -> int:
     from dray.allocator import Allocated, Features, Unallocatable, allocate
+    from dray.api.allocations import taken_by_all, together
     from dray.api.gates import FeatureGates
-    from dray.api.types.resource import DeviceClass, ResourceSlice
+    from dray.api.reasons.wording import tree
+    from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
     from dray.cli._manifests import read_manifests
 
     gates = FeatureGates.parse(args.feature_gates)
     features = Features.from_gates(gates.enabled)
     manifests = read_manifests(args.filename, gates)
     node = _node(args.node, manifests)
-    taken = _taken(manifests)
+    taken = taken_by_all(manifests.all(ResourceClaim))
     classes, slices = manifests.all(DeviceClass), manifests.all(ResourceSlice)
     left_over = False
     for id_, claims in _questions(manifests):
         start = time.monotonic()
-        outcome = allocate(node, claims, classes, slices, taken, features, start + args.timeout)
-        _print(answer(id_, outcome, (time.monotonic() - start) * 1000))
+        outcome = allocate(node, claims, classes, slices, taken.devices, features, start + args.timeout, taken.shares)
+        answered = answer(id_, outcome, (time.monotonic() - start) * 1000)
+        _print(answered)
         if isinstance(outcome, Allocated):
-            taken.update(device for devices in outcome.devices for device in devices)
+            taken = together([taken, *outcome.taken])
             continue
         left_over = True
+        print(f"{id_} cannot be allocated: {answered['message']}", file=sys.stderr)
         if isinstance(outcome, Unallocatable):
-            print(f"{id_} cannot be allocated: {outcome.reason}\n{outcome.explain().tree()}", file=sys.stderr)
-        else:
-            print(f"{id_} cannot be allocated: {answer(id_, outcome, 0)['message']}", file=sys.stderr)
+            print(tree(outcome.explain()), file=sys.stderr)
     return int(left_over)
 
 
@@ -146,20 +150,6 @@ def _node(name: str | None, manifests: Manifests) -> Node:
     if nodes:
         raise InputError(f"there is no node {name}; the manifests have {', '.join(nodes)}")
     return Node(metadata=ObjectMeta(name=name))  # no node is described, so this one has no labels
-
-
-def _taken(manifests: Manifests) -> set[DeviceId]:
-    """The devices of claims that are allocated already."""
-    from dray.allocator import DeviceId
-    from dray.api.types.resource import ResourceClaim
-
-    return {
-        DeviceId(result.driver, result.pool, result.device)
-        for claim in manifests.all(ResourceClaim)
-        if claim.status.allocation is not None
-        for result in claim.status.allocation.devices.results
-        if not result.adminAccess
-    }
 
 
 def _questions(manifests: Manifests) -> Iterator[tuple[str, list[ResourceClaim]]]:

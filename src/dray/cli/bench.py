@@ -44,6 +44,7 @@ async def _scheduling(nodes: int, devices: int, pods: int) -> None:
     _line("steady state, one device", await b.steady_state(nodes, devices, pods, b.PLAIN))
     _line("steady state, with a selector", await b.steady_state(nodes, devices, pods, b.SELECTOR))
     _line("steady state, four devices that share a root", await b.steady_state(nodes, devices, pods, b.FIVE))
+    _line("steady state, an extended resource", await b.steady_state(nodes, devices, pods, b.EXTENDED))
     _line("pods without claims", await b.burst_of(nodes, devices, pods, b.NO_CLAIMS))
 
 

@@ -19,6 +19,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("controller-manager", help="run the controllers alone")
     parser.add_argument("--controllers", default="*", metavar="NAME,-NAME,…", help="which to run (%(default)s: all)")
     parser.add_argument("--root-ca-file", type=Path, metavar="FILE", help="published to every namespace")
+    parser.add_argument(
+        "--volumes-dir",
+        type=Path,
+        metavar="DIR",
+        help="make volumes of the default class below this directory, which nodes must see at the same place",
+    )
     add_options(parser, port=10257)
     parser.set_defaults(run=run)
 
@@ -46,7 +52,12 @@ def run(args: argparse.Namespace) -> int:
             return Http(client.config)
 
         await ControllerManager(
-            client, gates=gates, controllers=args.controllers, root_ca=root_ca, accounts=own_client
+            client,
+            gates=gates,
+            controllers=args.controllers,
+            root_ca=root_ca,
+            accounts=own_client,
+            volumes=str(args.volumes_dir.resolve()) if args.volumes_dir else "",
         ).run()
 
     return run_component("controller-manager", args, work)

@@ -13,13 +13,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli._component import add_verbosity, set_up_logging
+from dray.cli._component import add_verbosity, reached, set_up_logging
 
 if TYPE_CHECKING:
+    from dray.client import Client
     from dray.driver import Driver
     from dray.sim.drivertest import Patience, Report, Subject
 
-KINDS = ("gpu", "network")
+KINDS = ("gpu", "mig", "network", "nic")
 _DRAY = (sys.executable, "-c", "import sys; from dray.cli import main; sys.exit(main())")
 _EXAMPLE_DEVICES = 130  # more than fit into one slice, so that pools of several slices are tested too
 
@@ -93,8 +94,8 @@ async def _example(args: argparse.Namespace) -> None:
     from dray.client.http import Http
     from dray.driver import Runner
 
-    if args.kind == "gpu" and not args.node:
-        raise ConfigError("--node is required: GPUs belong to a node")
+    if args.kind != "network" and not args.node:
+        raise ConfigError("--node is required: the devices of this example belong to a node")
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -110,16 +111,30 @@ async def _example(args: argparse.Namespace) -> None:
             withdraw=args.withdraw,
         )
         async with runner:
-            print(f"driver {driver.name} works for {client.config.server}", f"node {args.node}" if args.node else "")
-            print("ready", flush=True)
-            await stopping.wait()
+            where = f", node {args.node}" if args.node else ""
+            print(f"driver {driver.name} works for {client.config.server}{where}", flush=True)
+            if await reached("dray driver example", client, _lists_slices, stopping):
+                await runner.publisher.published()
+                print("ready", flush=True)
+                await stopping.wait()
+
+
+async def _lists_slices(client: Client) -> None:
+    from dray.api.types.resource import ResourceSlice
+
+    await client.list(ResourceSlice, limit=1)
 
 
 def _driver(args: argparse.Namespace) -> Driver:
-    from dray.driver.example import GpuDriver, NetworkDriver
+    from dray.driver.example import BandwidthDriver, GpuDriver, NetworkDriver, PartitionDriver
 
-    if args.kind == "network":
-        return NetworkDriver(args.devices)
+    match args.kind:
+        case "network":
+            return NetworkDriver(args.devices)
+        case "mig":
+            return PartitionDriver(args.node, args.devices)
+        case "nic":
+            return BandwidthDriver(args.node, args.devices)
     return GpuDriver(args.node, args.devices, args.devices_file)
 
 

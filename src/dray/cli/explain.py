@@ -38,6 +38,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", default="")
     parser.add_argument("-n", "--namespace", default="", help="of the pod or claim (that of the context)")
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="(%(default)s)")
+    parser.add_argument(
+        "--timeout", type=float, default=10.0, metavar="SECONDS", help="what it may take to find out (%(default)s)"
+    )
     add_options(parser)
     parser.set_defaults(run=run)
 
@@ -63,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _explain(args: argparse.Namespace, kind: str, name: str) -> Explanation:
     from dray.inspect import explain
+    from dray.inspect.placement import Deadlines
     from dray.inspect.snapshot import NAMESPACES, REQUESTS, fetch
 
     async with connect(args) as client:
@@ -70,7 +74,8 @@ async def _explain(args: argparse.Namespace, kind: str, name: str) -> Explanatio
         snapshot = await fetch(client, namespace, REQUESTS if kind == "request" else NAMESPACES)
     if kind == "request":
         return explain.explain_request(snapshot, name)
-    return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name)
+    deadlines = Deadlines.within(args.timeout)
+    return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name, deadlines)
 
 
 def _shown(found: Explanation, output: str) -> str:

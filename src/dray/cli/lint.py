@@ -36,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--recording",
         action="append",
         metavar="FILE",
-        help="look them up in a file that `kubectl get … -o yaml` wrote: resourceslices, deviceclasses, …",
+        help="look them up in a file of `dray record`, or one that `kubectl get … -o yaml` wrote: resourceslices, …",
     )
     parser.add_argument("-n", "--namespace", default="", help="of the cluster's claims and templates")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
@@ -49,7 +49,8 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     from dray.api.errors import ApiError
     from dray.api.gates import FeatureGates, GateError
-    from dray.cli._manifests import ManifestError, read_trees
+    from dray.api.manifests import ManifestError
+    from dray.cli._manifests import read_trees
     from dray.client.config import ConfigError
     from dray.inspect.linting import lint
 

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli._banner import not_isolated
 from dray.cli._component import add_options, run_component
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.client import Client
+    from dray.node.images.puller import ImageSettings
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -42,8 +44,38 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="DIR",
         help="where CDI specs are, the last one first (/etc/cdi, /var/run/cdi, DIR/cdi)",
     )
+    add_image_options(parser)
     add_options(parser, PORT, elects=False)
     parser.set_defaults(run=run)
+
+
+def add_image_options(parser: argparse.ArgumentParser) -> None:
+    """With one of these options containers run in their images; without, on the host's file system."""
+    parser.add_argument(
+        "--images", action="append", default=[], type=Path, metavar="DIR", help="OCI layouts and archives of images"
+    )
+    parser.add_argument(
+        "--registry",
+        action="append",
+        default=[],
+        metavar="HOST[=URL]",
+        help="pull images of this registry, from a mirror at URL if given; * is any registry",
+    )
+
+
+def image_settings(args: argparse.Namespace) -> ImageSettings:
+    from dray.node.images.puller import ImageSettings
+
+    registries = {}
+    for entry in args.registry:
+        host, _, url = entry.partition("=")
+        if not host or (url and not url.startswith(("http://", "https://"))):
+            raise ValueError(f"--registry: expected HOST or HOST=URL, got {entry!r}")
+        registries[host] = url
+    for directory in args.images:
+        if not directory.is_dir():
+            raise ValueError(f"--images: {directory} is no directory")
+    return ImageSettings(tuple(directory.resolve() for directory in args.images), registries)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,10 +84,12 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         labels, capacity = _pairs("--labels", args.labels), _pairs("--capacity", args.capacity)
+        images = image_settings(args)
         runtime = open_runtime(args.runtime, args.root.resolve())
     except (ValueError, RuntimeUnavailable) as error:
         print(f"dray node: {error}", file=sys.stderr)
         return 1
+    print(f"runtime {runtime.name}{not_isolated(runtime.name)}")
     problems: list[str] = []
 
     async def work(client: Client, gates: FeatureGates) -> None:
@@ -68,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
             capacity=capacity,
             cdi_directories=tuple(args.cdi_dir),
             authority=_authority(client),
+            api_server=_address(client),
+            images=images,
             gates=gates,
         )
         try:
@@ -75,7 +111,12 @@ def run(args: argparse.Namespace) -> int:
         except (AgentError, OSError) as error:
             problems.append(str(error))
 
-    status = run_component("node", args, work)
+    async def lists_own_pods(client: Client) -> None:
+        from dray.api.types.core import Pod
+
+        await client.list(Pod, fields=f"spec.nodeName={args.name}", limit=1)
+
+    status = run_component("node", args, work, lists_own_pods)
     for problem in problems:
         print(f"dray node: {problem}", file=sys.stderr)
     return 1 if problems else status
@@ -87,6 +128,18 @@ def _authority(client: Client) -> str:
 
     assert isinstance(client, Http)
     return client.config.ca.decode() if client.config.server.startswith("https") else ""
+
+
+def _address(client: Client) -> str:
+    """HOST:PORT of the API server, for clients in containers."""
+    from urllib.parse import urlsplit
+
+    from dray.client.http import Http
+
+    assert isinstance(client, Http)
+    server = urlsplit(client.config.server)
+    host = server.hostname or ""
+    return f"{f'[{host}]' if ':' in host else host}:{server.port or (443 if server.scheme == 'https' else 80)}"
 
 
 def _pairs(option: str, text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`dray up`: a whole cluster in one process, in the foreground.
+"""`dray up`: a whole cluster in one process, in the foreground or, with `--detach`, in the background.
 
 The parts talk to the API server without HTTP. They are listed in `_parts`, in the order in which they start; each runs
 until it is cancelled, and the cluster ends with the first that fails.
@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dray.cli import _parts
+from dray.cli import _detached, _parts
 from dray.cli._component import add_verbosity, set_up_logging
 from dray.cli._serve import add_options, serve
 
@@ -19,14 +19,21 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("up", help="run a cluster in the foreground")
+    parser = subparsers.add_parser("up", help="run a cluster")
     add_options(parser)
+    parser.add_argument(
+        "--detach",
+        action="store_true",
+        help="run in the background, with a log in DIR; see `dray status` and `dray down`",
+    )
     _parts.add_options(parser)
     add_verbosity(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.detach:
+        return _detached.start(args)
     if problem := _parts.problem(args):
         print(f"dray up: {problem}", file=sys.stderr)
         return 1

@@ -1,0 +1,95 @@
+"""The kubeconfig of a cluster: written at each start, and merged into the user's own on request.
+
+Only the entries of the cluster are written. What a user added to the file (contexts, users, another current context)
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray.api.wire import Tree
+
+if TYPE_CHECKING:
+    from dray.apiserver.security.certificates import Keys
+
+_LISTS = ("clusters", "users", "contexts")
+
+
+def entries(url: str, keys: Keys | None, name: str = "dray", user: str = "admin") -> Tree:
+    """Cluster, user and context of a cluster; without keys, nobody has to say who asks."""
+    cluster: Tree = {"server": url}
+    secrets: Tree = {}
+    if keys is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(keys.authority).decode()
+        secrets["token"] = keys.admin_token
+    return {
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": user, "user": secrets}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
+    }
+
+
+def write(path: Path, added: Tree, *, select: bool) -> None:
+    """Put entries into a kubeconfig and leave the others alone.
+
+    `select` makes the new context the current one, also where another was; otherwise it is only where none was.
+    Raises ValueError when the file is no kubeconfig.
+    """
+    import yaml
+
+    from dray.apiserver.security.certificates import write_private
+
+    config = _read(path)
+    for kind in _LISTS:
+        config[kind] = _merged(config.get(kind) or [], added[kind])
+    names = {entry["name"] for entry in config["contexts"]}
+    if select or config.get("current-context") not in names:
+        config["current-context"] = added["contexts"][0]["name"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
+
+
+def remove(path: Path, name: str) -> None:
+    """Take the entries of a cluster out of the user's kubeconfig again."""
+    import yaml
+
+    from dray.apiserver.security.certificates import write_private
+
+    if not path.exists():
+        return
+    config = _read(path)
+    if not any(entry["name"] == name for entry in config.get("contexts") or []):
+        return
+    for kind in _LISTS:
+        config[kind] = [entry for entry in config.get(kind) or [] if entry["name"] != name]
+    if config.get("current-context") == name:
+        config["current-context"] = ""
+    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
+
+
+def of_user() -> Path:
+    """The file that kubectl writes to."""
+    first = os.environ.get("KUBECONFIG", "").split(":")[0]
+    return Path(first) if first else Path.home() / ".kube" / "config"
+
+
+def _read(path: Path) -> Tree:
+    import yaml
+
+    try:
+        config = yaml.safe_load(path.read_text()) if path.exists() else None
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no YAML: {error}") from error
+    config = {"apiVersion": "v1", "kind": "Config"} if config is None else config
+    if not isinstance(config, dict) or not all(isinstance(config.get(kind) or [], list) for kind in _LISTS):
+        raise ValueError(f"{path} is no kubeconfig: expected lists of {', '.join(_LISTS)}")
+    return config
+
+
+def _merged(known: list[Tree], added: list[Tree]) -> list[Tree]:
+    new = {entry["name"]: entry for entry in added}
+    return [new.pop(entry["name"], entry) for entry in known] + [*new.values()]

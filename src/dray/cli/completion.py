@@ -1,0 +1,31 @@
+"""`dray completion`: what a shell must read to complete the words of dray's command lines."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "completion",
+        help="print what makes a shell complete commands and options",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="examples:\n"
+        '  eval "$(dray completion bash)"                           # in this shell\n'
+        "  dray completion fish > ~/.config/fish/completions/dray.fish",
+    )
+    parser.add_argument("shell", choices=SHELLS)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["dray", "kubectl-dra"], shell=args.shell))
+    return 0

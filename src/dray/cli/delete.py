@@ -1,0 +1,33 @@
+"""`dray delete`: end a cluster with its containers, and remove all that it left."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from dray.cli import _clusters, _containers, _kubeconfig
+from dray.cli._serve import context_of
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("delete", help="end a cluster and delete its directory: keys, state, logs")
+    _clusters.add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        cluster = _clusters.meant(args)
+        cluster.stop()
+        _containers.end(cluster.directory)
+        cluster.delete()
+        _kubeconfig.remove(_kubeconfig.of_user(), context_of(args.name))
+    except (_clusters.ClusterError, OSError, ValueError) as error:
+        print(f"dray delete: {error}", file=sys.stderr)
+        return 1
+    print(f"cluster {cluster.name} is deleted")
+    return 0

@@ -1,0 +1,56 @@
+"""`dray example`: files to begin with, which are inside the package."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+EXAMPLES = {
+    "tour": "a pod with a GPU, alternatives, and a claim that is too much",
+    "workload": "a Deployment, a Job and pods that share a device",
+    "driver": "a whole DRA driver in under forty lines, and a pod that uses it",
+    "policies": "admission policy and role for drivers and for readers of pool status",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "example",
+        help="write example files into a directory",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="\n".join(f"  {name:9} {what}" for name, what in EXAMPLES.items()),
+        epilog="examples:\n  dray example tour            # into ./tour\n  dray example driver ./mine",
+    )
+    parser.add_argument("name", choices=EXAMPLES, metavar="NAME", help=", ".join(EXAMPLES))
+    parser.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="where to (./NAME)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    directory = args.directory or Path(args.name)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for source in contents(args.name):
+            target = directory / source.name
+            if target.exists() and target.read_bytes() != source.read_bytes():
+                print(f"{target} is there already and differs; it stays as it is", file=sys.stderr)
+                continue
+            target.write_bytes(source.read_bytes())
+            print(target)
+    except OSError as error:
+        print(f"dray example: {error.filename or directory}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def contents(name: str) -> list[Traversable]:
+    """The files of an example, in the order of their names."""
+    found = (files("dray") / "examples" / name).iterdir()
+    return sorted((one for one in found if one.name.endswith((".yaml", ".py"))), key=lambda one: one.name)

@@ -1,0 +1,139 @@
+"""`dray snapshot save|check|restore`: copies of a cluster's database, and what can be saved of a damaged one."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dray.store.snapshot import Recovered
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_DATABASE = "state.db"
+_KEYS = (".crt", ".key", ".token")  # how the names of a cluster's keys end
+_MOST_LINES = 20
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "snapshot",
+        help="copy a cluster's database, check it, or save what is whole of a damaged one",
+        description="Copies and checks the SQLite database of a cluster. etcd has snapshots of its own (etcdctl).",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    save = actions.add_parser("save", help="copy the database of a cluster, running or not, into a file")
+    save.add_argument("file", type=Path, metavar="FILE", help="of the copy; must not exist")
+    save.add_argument("--dir", default=Path(".dray"), type=Path, metavar="DIR", help="of the cluster (%(default)s)")
+    save.set_defaults(run=run_save)
+    check = actions.add_parser("check", help="tell whether a database is whole; exit status 1 if not")
+    restore = actions.add_parser(
+        "restore",
+        help="make a new cluster directory of a copy, or of what is whole of a damaged database",
+        description="Makes a new cluster directory of a copy or of a damaged database, tells what is lost, and leaves "
+        "the source as it is. Keys and tokens that are beside the database come along. End the cluster first.",
+    )
+    for action, run in ((check, run_check), (restore, run_restore)):
+        action.add_argument("source", type=Path, metavar="FILE|DIR", help="a database, or the directory of a cluster")
+        action.set_defaults(run=run)
+    restore.add_argument("--dir", required=True, type=Path, metavar="NEW", help="the new directory")
+
+
+def run_save(args: argparse.Namespace) -> int:
+    from dray.store import StoreError, snapshot
+
+    try:
+        found = snapshot.read(_database(args.dir))
+        snapshot.write(args.file, found)
+    except StoreError as error:
+        print(f"dray snapshot save: {error}", file=sys.stderr)
+        return 1
+    print(f"{len(found.rows)} objects at revision {found.head} are in {args.file}")
+    return 0
+
+
+def run_check(args: argparse.Namespace) -> int:
+    from dray.store import StoreError, snapshot
+
+    path = _database(args.source)
+    try:
+        found = snapshot.recover(path)
+    except StoreError as error:
+        print(f"dray snapshot check: {error}", file=sys.stderr)
+        return 1
+    print(f"{path}: {_summary(found)}")
+    return 1 if found.lost else 0
+
+
+def run_restore(args: argparse.Namespace) -> int:
+    from dray.store import StoreError, snapshot
+
+    source, target = _database(args.source), args.dir / _DATABASE
+    try:
+        found = snapshot.recover(source)
+        args.dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        snapshot.write(target, found)
+        _copy_keys(source.parent, args.dir)
+        dropped = asyncio.run(_repair(target)) if found.lost or found.unverified else 0
+    except (StoreError, OSError) as error:
+        print(f"dray snapshot restore: {error}", file=sys.stderr)
+        return 1
+    print(f"{target}: {_summary(found)}")
+    if dropped:
+        print(f"{dropped} more could not be decoded and were left out")
+    print(f"`dray up --dir {args.dir}` goes on with it")
+    return 0
+
+
+def _database(place: Path) -> Path:
+    return place / _DATABASE if place.is_dir() else place
+
+
+def _summary(found: Recovered) -> str:
+    """What there is and what is lost, in lines for a person."""
+    lines = [f"{len(found.rows)} objects at revision {found.head}"]
+    if found.unverified:
+        lines.append(f"{found.unverified} rows have no checksum, since an older dray wrote them")
+    if found.lost:
+        lines.append("lost, so that objects may be missing, older, or back after their deletion:")
+        lines += [f"  {line}" for line in found.lost[:_MOST_LINES]]
+        if len(found.lost) > _MOST_LINES:
+            lines.append(f"  and {len(found.lost) - _MOST_LINES} more")
+    else:
+        lines.append("nothing is lost")
+    return "\n".join(lines)
+
+
+def _copy_keys(source: Path, target: Path) -> None:
+    from dray.apiserver.security.certificates import write_private
+
+    for file in source.iterdir():
+        if file.suffix in _KEYS and not (target / file.name).exists():
+            write_private(target / file.name, file.read_bytes())
+
+
+async def _repair(path: Path) -> int:
+    """Delete what cannot be decoded, and let the holds of devices agree with the claims; how many were deleted."""
+    from dray.apiserver.read.storage import decode
+    from dray.apiserver.write.holds import PREFIX, DeviceHolds
+    from dray.store import Cache, Op, SqliteLog, Version
+
+    def is_whole(version: Version) -> bool:
+        try:
+            return version.key.startswith(PREFIX) or version.object is not None
+        except Exception:  # whatever a key or a value of another kind makes of it
+            return False
+
+    log = await SqliteLog.open(path)
+    cache = await Cache.open(log, decode)
+    broken = [version.key for version in cache.list("").versions if not is_whole(version)]
+    for key in broken:
+        await cache.commit([Op(key, None)])
+    for op in DeviceHolds(cache).repairs():
+        await cache.commit([op])
+    await cache.close()
+    await log.close()
+    return len(broken)

@@ -1,0 +1,200 @@
+"""A whole cluster inside a test's process: started, asked and ended by plain calls, without asyncio in sight."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+
+from dray.api.resources import RESOURCES, Resource
+from dray.api.wire import Tree
+from dray.cli import _clusters, _kubeconfig, _parts, parser_of
+from dray.cli._serve import StartError, serve_until
+
+if TYPE_CHECKING:
+    from dray.apiserver.assembly import Running
+    from dray.apiserver.security.certificates import Keys
+    from dray.client import Client
+
+T = TypeVar("T")
+_START_SECONDS = 60.0
+_WAIT_SECONDS = 30.0
+_LOOK_SECONDS = 0.02
+
+
+class Cluster:
+    """A cluster that lives as long as a `with` block. Options are those of `dray up`, written as words."""
+
+    def __init__(self, *options: str) -> None:
+        self._options = options
+        self._directory = tempfile.TemporaryDirectory(prefix="dray-")  # short, for the sake of sockets
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._client: Client | None = None
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="dray cluster", daemon=True)
+
+    @property
+    def directory(self) -> Path:
+        return Path(self._directory.name)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """What kubectl and client libraries need to reach the cluster as its administrator."""
+        return self.directory / "kubeconfig"
+
+    def __enter__(self) -> Cluster:
+        self._thread.start()
+        if not self._started.wait(_START_SECONDS):
+            raise StartError(f"the cluster is not ready after {_START_SECONDS:g} s")
+        if self._failure is not None:
+            self._directory.cleanup()
+            raise self._failure
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        if self._loop is not None and self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+        _clusters.Cluster(self.directory).delete()
+        self._directory.cleanup()
+
+    # -- what a test does
+
+    def apply(self, manifests: str | Path | Tree, namespace: str = "default") -> None:
+        """Create the objects of a manifest: a file, YAML text, or a tree. Objects that exist are replaced."""
+        for tree in _trees(manifests):
+            self._call(self._put(tree, namespace))
+
+    def get(self, plural: str, name: str, namespace: str = "default") -> Tree:
+        """One object as a JSON tree, by the plural name of its resource; `dray.api.errors.NotFound` if there is none."""
+        import msgspec
+
+        from dray.client.interface import type_of
+
+        resource = _resource(plural)
+        found = self._call(self._ask().get(type_of(resource), name, namespace if resource.namespaced else ""))
+        tree: Tree = msgspec.to_builtins(found)
+        return tree
+
+    def list(self, plural: str, namespace: str = "") -> list[Tree]:
+        """All objects of a resource, of one namespace or of all."""
+        import msgspec
+
+        from dray.client.interface import type_of
+
+        page = self._call(self._ask().list(type_of(_resource(plural)), namespace))
+        return [msgspec.to_builtins(one) for one in page.items]
+
+    def delete(self, plural: str, name: str, namespace: str = "default") -> None:
+        from dray.client.interface import type_of
+
+        resource = _resource(plural)
+        self._call(self._ask().delete(type_of(resource), name, namespace if resource.namespaced else ""))
+
+    def wait(
+        self,
+        plural: str,
+        name: str,
+        condition: Callable[[Tree], bool],
+        namespace: str = "default",
+        seconds: float = _WAIT_SECONDS,
+    ) -> Tree:
+        """Wait until an object exists and is as it should be; TimeoutError shows it as it was last."""
+        from dray.api.errors import NotFound
+
+        deadline = time.monotonic() + seconds
+        last: Tree | None = None
+        while time.monotonic() < deadline:
+            try:
+                last = self.get(plural, name, namespace)
+                if condition(last):
+                    return last
+            except NotFound:
+                last = None
+            time.sleep(_LOOK_SECONDS)
+        state = "it does not exist" if last is None else yaml.safe_dump(last.get("status", last))
+        raise TimeoutError(f"{plural} {namespace}/{name} is not as expected after {seconds:g} s: {state}")
+
+    # -- the thread
+
+    def _run(self) -> None:
+        import uvloop
+
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        args = parser_of("dray", ["up"]).parse_args(
+            ["up", "--dir", self._directory.name, "--store", "memory", "--port", "0", *self._options]
+        )
+        if problem := _parts.problem(args):
+            raise StartError(problem)
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        await serve_until(self._stopping, args, _parts.parts, self._ready)
+
+    def _ready(self, running: Running, keys: Keys, url: str, took_over: str) -> None:
+        from dray.apiserver.security.user import ADMIN
+        from dray.client import InProcess
+
+        entries = _kubeconfig.entries(url, None if url.startswith("http:") else keys)
+        _kubeconfig.write(self.kubeconfig, entries, select=True)
+        self._client = InProcess(running.api, ADMIN, user_agent="dray-testing")
+        self._started.set()
+
+    def _ask(self) -> Client:
+        assert self._client is not None, "the cluster runs only inside its `with` block"
+        return self._client
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_WAIT_SECONDS)
+
+    async def _put(self, tree: Tree, namespace: str) -> None:
+        from dray.api.errors import AlreadyExists
+        from dray.client.interface import type_of
+
+        resource = _resource_of(tree)
+        where = tree.get("metadata", {}).get("namespace") or namespace if resource.namespaced else ""
+        try:
+            await self._ask().create(type_of(resource), tree, namespace=where)
+        except AlreadyExists:
+            await self._ask().update(type_of(resource), tree, namespace=where)
+
+
+def _trees(manifests: str | Path | Tree) -> list[Tree]:
+    """The objects of a manifest, those of lists one by one."""
+    if isinstance(manifests, dict):
+        documents: list[Tree] = [manifests]
+    else:
+        is_file = isinstance(manifests, Path) or "\n" not in manifests
+        text = Path(manifests).read_text() if is_file else str(manifests)
+        documents = [document for document in yaml.safe_load_all(text) if document]
+    return [one for document in documents for one in (document.get("items") or [document])]
+
+
+def _resource(plural: str) -> Resource:
+    for resource in RESOURCES:
+        if plural in (resource.plural, resource.qualified):
+            return resource
+    raise ValueError(f"{plural}: there is no resource of that plural name")
+
+
+def _resource_of(tree: Tree) -> Resource:
+    kind, group = tree.get("kind"), str(tree.get("apiVersion", "")).rpartition("/")[0]
+    for resource in RESOURCES:
+        if (resource.kind, resource.group) == (kind, group) and resource.alias_of is None:
+            return resource
+    raise ValueError(f"apiVersion {tree.get('apiVersion')!r}, kind {kind!r}: there is no such resource")

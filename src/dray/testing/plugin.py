@@ -1,0 +1,30 @@
+"""The pytest plugin: a fixture that gives every test a cluster of its own.
+
+A conftest.py says `pytest_plugins = ["dray.testing.plugin"]`. (Found by itself, the plugin would make pytest rewrite the
+assertions of all of dray.) The marker `dray` carries options of `dray up`:
+`@pytest.mark.dray("--nodes", "2", "--devices", "4")`. Imports wait until a test asks for a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from dray.testing.cluster import Cluster
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "dray(*options): options of `dray up` for the cluster of a test")
+
+
+@pytest.fixture
+def dray_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster in memory, for this test alone."""
+    from dray.testing.cluster import Cluster
+
+    options = [word for marker in request.node.iter_markers("dray") for word in marker.args]
+    with Cluster(*options) as cluster:
+        yield cluster
