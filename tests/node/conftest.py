@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN, AUTHENTICATED, User
+from dray.apiserver.security.user import ADMIN, AUTHENTICATED, User
 from dray.client import Client, Clock, InProcess
 from dray.node import agent
 from dray.node.agent import Agent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ from prometheus_client import REGISTRY
 
 from dray.api.errors import ServiceUnavailable
 from dray.api.gates import FeatureGates
+from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.wording import say
 from dray.api.types.coordination import Lease
 from dray.api.types.core import ConfigMap, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.apiserver.assembly import Running
 from dray.apiserver.assembly import Settings as ServerSettings
-from dray.apiserver.serving import HttpServer, listen
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.user import ADMIN
+from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess, ManualClock
 from dray.client.config import Config
 from dray.client.http import Http
@@ -27,9 +30,11 @@ from dray.node.fake import FakeRuntime
 from dray.node.runtimes import unavailable
 from dray.node.status import EDITS_APPLIED
 from dray.rpc import health_pb2
+from tests.e2e.interference import interposed, meanwhile
 from tests.node.cluster import NAMESPACE, NODE, Cluster
 from tests.node.conftest import running_agent
 from tests.node.driver import NAME, Driver
+from tests.saying import not_reserved
 from tests.waiting import eventually, quiet, within
 
 
@@ -270,8 +275,7 @@ async def test_a_pod_whose_node_was_set_by_hand_waits(node: Agent, cluster: Clus
     claim = await cluster.claim("c")
     pod = await cluster.pod("p", claims=("c",), reserve=False)
     message = await cluster.event("p", "FailedPrepareDynamicResources")
-    who = f"pod p ({pod.metadata.uid}) is not allowed to use ResourceClaim c ({claim.metadata.uid})"
-    assert message == f"Failed to prepare dynamic resources: {who}"
+    assert message == f"Failed to prepare dynamic resources: {not_reserved(pod, claim)}"
     assert (await cluster.get("p")).status.phase == "Pending"
     assert driver.calls == []
     await cluster.reserve("c", pod)
@@ -313,7 +317,7 @@ async def test_a_container_without_command_is_tried_again_later_each_time(
 
 async def test_a_pod_that_waits_is_deleted_without_ado(node: Agent, cluster: Cluster, driver: Driver) -> None:
     await cluster.pod("p", claims=("missing",), reserve=False)
-    await cluster.event("p", "FailedPrepareDynamicResources", 'resourceclaim "missing" not found')
+    await cluster.event("p", "FailedPrepareDynamicResources", say(ClaimCode.NOT_FOUND, claim="missing"))
     await cluster.delete("p")
     await cluster.gone("p")
     assert driver.calls == []
@@ -331,6 +335,24 @@ async def test_a_deleted_pod_is_stopped_unprepared_and_gone(
     await cluster.delete("p")
     await cluster.gone("p")
     await eventually(lambda: nothing_left(root, driver))
+
+
+async def test_a_pod_that_took_the_place_of_a_deleted_one_stays(
+    node_client: Client, cluster: Cluster, root: Path, clean: None
+) -> None:
+    async def replace() -> None:
+        await cluster.delete("p", grace=0)
+        await cluster.pod("p")
+
+    own = interposed(node_client, meanwhile(lambda write: write.verb == "delete" and write.type is Pod, replace))
+    async with running_agent(own, root):
+        first = await cluster.pod("p")
+        await cluster.phase("p", "Running")
+        await cluster.delete("p")
+        second = await cluster.until("p", lambda pod: pod.metadata.uid != first.metadata.uid)
+        await quiet(0.1)
+        assert (await cluster.get("p")).metadata.uid == second.metadata.uid
+        assert (await cluster.get("p")).metadata.deletionTimestamp is None
 
 
 async def test_a_pod_is_not_over_before_its_claims_are_unprepared(
@@ -564,6 +586,31 @@ async def test_a_corrupt_checkpoint_is_reported_on_the_node(node_client: Client,
     async with running_agent(node_client, root):
         text = await cluster.event(NODE, "CorruptCheckpoint")
     assert str(root / "claims.json.corrupt-1") in text
+
+
+async def test_a_root_is_for_the_agents_user_alone(node_client: Client, root: Path) -> None:
+    os.chmod(root, 0o777)
+    async with running_agent(node_client, root):
+        assert os.stat(root).st_mode & 0o777 == 0o700
+    os.chown(root, 12345, -1) if os.geteuid() == 0 else pytest.skip("only root gives files away")
+    with pytest.raises(AgentError, match="belongs to another user"):
+        async with running_agent(node_client, root):
+            pass
+
+
+async def test_process_leaves_a_container_waiting_that_it_cannot_mount_volumes_for(
+    node: Agent, cluster: Cluster, root: Path
+) -> None:
+    mount = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    init = container("init", "touch /data/x", **mount)
+    await cluster.pod("p", initContainers=[init], volumes=[{"name": "data", "emptyDir": {}}])
+    text = "the runtime process cannot apply: volume at /data"
+    pod = await cluster.until("p", lambda pod: text in str(pod.status.initContainerStatuses))
+    waiting = pod.status.initContainerStatuses[0].state.waiting
+    assert waiting is not None
+    assert waiting.reason == "CreateContainerError"
+    assert text in await cluster.event("p", "Failed")
+    assert not lines(root, pod, "init")
 
 
 async def test_a_root_has_one_agent(node: Agent, node_client: Client, root: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.node import cdi
 from dray.node.cdi import CdiError, Specs, minimum_version, parse, split_id
 
 EDITS: dict[str, Any] = {"env": ["A=b"]}
@@ -193,6 +196,58 @@ def test_yaml_is_read_too(tmp_path: Path) -> None:
     text = "cdiVersion: 0.6.0\nkind: vendor.com/gpu\ndevices: [{name: gpu0, containerEdits: {env: [A=b]}}]\n"
     (tmp_path / "a.yaml").write_text(text)
     assert Specs([tmp_path]).edits(["vendor.com/gpu=gpu0"]).edits.env == ("A=b",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cdiVersion: !!bool maybe",
+        'cdiVersion: !!int ""',
+        "cdiVersion: 0x" + "f" * 20_000,
+        "kind: !!float .",
+        "kind: !!timestamp x",
+        "&a [" * 2000,
+        "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+        + "".join(f"{y}: &{y} [{', '.join(['*' + x] * 10)}]\n" for x, y in itertools.pairwise("abcdefghij")),
+    ],
+    ids=["bool", "int", "digits", "float", "time", "deep", "aliases"],
+)
+def test_a_bad_file_is_named_in_the_log_and_leaves_others_usable(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "good.json", spec())
+    (tmp_path / "bad.yaml").write_text(text)
+    specs = Specs([tmp_path])
+    for _ in range(2):
+        assert specs.edits(["vendor.com/gpu=gpu0"]).edits.env == ("A=b",)
+    assert [*specs.errors] == [tmp_path / "bad.yaml"]
+    assert len(specs.errors[tmp_path / "bad.yaml"]) < 1000
+    assert [r.message.startswith(f"CDI spec left out: {tmp_path}/bad.yaml: ") for r in caplog.records] == [True]
+
+
+def test_what_is_no_regular_file_is_left_out_at_once(tmp_path: Path) -> None:
+    write(tmp_path, "good.json", spec())
+    os.mkfifo(tmp_path / "fifo.json")
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    (tmp_path / "directory.json").mkdir()
+    with (tmp_path / "huge.json").open("wb") as stream:
+        stream.truncate(1 << 30)
+    specs = Specs([tmp_path])
+    assert specs.edits(["vendor.com/gpu=gpu0"]).edits.env == ("A=b",)
+    assert sorted(f.name for f in specs.errors) == ["directory.json", "fifo.json", "huge.json", "zero.json"]
+
+
+def test_a_bad_file_is_parsed_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    monkeypatch.setattr(cdi, "parse", lambda data, name: (parsed.append(name), parse(data, name))[1])
+    bad = write(tmp_path, "bad.json", spec(kind="nope"))
+    specs = Specs([tmp_path])
+    for _ in range(3):
+        with pytest.raises(CdiError, match=f"bad file {bad}"):
+            specs.edits(["vendor.com/gpu=gpu0"])
+    assert parsed == [str(bad)]
+    write(tmp_path, "bad.json", spec({"env": ["A=now good"]}))
+    assert specs.edits(["vendor.com/gpu=gpu0"]).edits.env == ("A=now good",)
 
 
 _JSON = st.recursive(

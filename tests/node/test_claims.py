@@ -12,6 +12,8 @@ from prometheus_client import REGISTRY
 
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
+from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.wording import say
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
@@ -22,6 +24,7 @@ from dray.node.claims import Claims, ClaimsError
 from dray.node.plugins import Plugins
 from tests.node.cluster import NAMESPACE, Cluster
 from tests.node.driver import NAME, Driver
+from tests.saying import not_reserved
 from tests.waiting import eventually
 
 
@@ -71,7 +74,7 @@ async def claims(place: Place, driver: Driver) -> Claims:
 
 
 def cdi(claims: Claims, pod: Pod) -> list[str]:
-    return [cdi for grant in claims.granted(pod.metadata.uid, pod.spec.containers[0]) for cdi in grant.device.cdi]
+    return [cdi for grant in claims.granted(pod, pod.spec.containers[0]) for cdi in grant.device.cdi]
 
 
 async def test_a_claim_is_prepared_once_for_two_pods(cluster: Cluster, claims: Claims, driver: Driver) -> None:
@@ -131,9 +134,7 @@ async def test_a_container_gets_the_devices_of_the_requests_it_names(
     ]
     pod = await cluster.pod("p", claims=("c",), containers=containers)
     await claims.prepare(pod)
-    granted = {
-        c.name: [i for g in claims.granted(pod.metadata.uid, c) for i in g.device.cdi] for c in pod.spec.containers
-    }
+    granted = {c.name: [i for g in claims.granted(pod, c) for i in g.device.cdi] for c in pod.spec.containers}
     assert granted == {
         "gpu": ["v/c=0", "v/c=all"],
         "nic": ["v/c=1", "v/c=1b", "v/c=all"],
@@ -153,18 +154,18 @@ async def refused(claims: Claims, pod: Pod) -> str:
 
 async def test_a_claim_that_does_not_exist_is_named(cluster: Cluster, claims: Claims) -> None:
     pod = await cluster.pod("p", claims=("nope",), reserve=False)
-    assert await refused(claims, pod) == 'resourceclaim "nope" not found'
+    assert await refused(claims, pod) == say(ClaimCode.NOT_FOUND, claim="nope")
 
 
 async def test_a_claim_from_a_template_that_is_not_there_yet_is_waited_for(cluster: Cluster, claims: Claims) -> None:
     pod = await cluster.pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
-    assert await refused(claims, pod) == "the ResourceClaim for entry gpu does not exist yet"
+    assert await refused(claims, pod) == say(ClaimCode.NOT_CREATED, entry="gpu")
 
 
 async def test_a_claim_that_is_not_allocated_is_refused(cluster: Cluster, claims: Claims) -> None:
     await cluster.claim("c", allocate=False)
     pod = await cluster.pod("p", claims=("c",), reserve=False)
-    assert await refused(claims, pod) == "ResourceClaim c is not allocated"
+    assert await refused(claims, pod) == say(ClaimCode.NOT_ALLOCATED, claim="c")
 
 
 async def test_a_claim_that_is_reserved_for_another_pod_is_refused(
@@ -173,8 +174,7 @@ async def test_a_claim_that_is_reserved_for_another_pod_is_refused(
     claim = await cluster.claim("c")
     await cluster.pod("other", claims=("c",))
     pod = await cluster.pod("p", claims=("c",), reserve=False)
-    who = f"pod p ({pod.metadata.uid})"
-    assert await refused(claims, pod) == f"{who} is not allowed to use ResourceClaim c ({claim.metadata.uid})"
+    assert await refused(claims, pod) == not_reserved(pod, claim)
     assert not claims.holds(pod.metadata.uid)
     assert driver.calls == []
 
@@ -184,7 +184,7 @@ async def test_a_generated_claim_of_another_pod_is_refused(cluster: Cluster, cla
     pod = await cluster.pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
     await cluster.reserve("p-gpu-abcde", pod)
     await cluster.status("p", {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-gpu-abcde"}]})
-    assert await refused(claims, await cluster.get("p")) == "ResourceClaim p-gpu-abcde was not created for pod p"
+    assert await refused(claims, await cluster.get("p")) == say(ClaimCode.NOT_FOR_POD, claim="p-gpu-abcde", pod="p")
 
 
 async def test_an_entry_that_needs_no_claim_needs_nothing(cluster: Cluster, claims: Claims) -> None:
@@ -225,9 +225,9 @@ class TestShared:
         await running.close()
 
     async def test_a_claim_for_any_pod(self, cluster: Cluster, claims: Claims, client: Client) -> None:
-        await cluster.claim("c")
+        claim = await cluster.claim("c")
         pod = await cluster.pod("p", claims=("c",), reserve=False)
-        assert "is not allowed to use" in await refused(claims, pod)
+        assert await refused(claims, pod) == not_reserved(pod, claim)
         patch = {"status": {"allocation": {"reservedForAnyPod": True}}}
         await client.patch(ResourceClaim, "c", patch, NAMESPACE, subresource="status")
         await claims.prepare(pod)
@@ -235,10 +235,10 @@ class TestShared:
     async def test_a_claim_for_the_pods_group(self, cluster: Cluster, claims: Claims, client: Client) -> None:
         spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
         group = await client.create(PodGroup, {"metadata": {"name": "g"}, "spec": spec}, namespace=NAMESPACE)
-        await cluster.claim("c")
+        claim = await cluster.claim("c")
         member = {"schedulingGroup": {"podGroupName": "g"}}
         pod = await cluster.pod("p", claims=("c",), reserve=False, **member)
-        assert "is not allowed to use" in await refused(claims, pod)
+        assert await refused(claims, pod) == not_reserved(pod, claim)
         reference = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": group.metadata.uid}
         patch = {"status": {"reservedFor": [reference]}}
         await client.patch(ResourceClaim, "c", patch, NAMESPACE, subresource="status")
@@ -300,7 +300,7 @@ async def test_after_not_found_the_claim_is_read_again(
     assert "NOT_FOUND: claim unknown" in await refused(claims, pod)
     await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, NAMESPACE, subresource="status")
     await client.delete(ResourceClaim, "c", NAMESPACE)
-    assert await refused(claims, pod) == 'resourceclaim "c" not found'
+    assert await refused(claims, pod) == say(ClaimCode.NOT_FOUND, claim="c")
     assert len(driver.called("prepare")) == 1
 
 

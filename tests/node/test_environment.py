@@ -54,7 +54,25 @@ async def test_other_fields_are_refused_by_name(client: Client) -> None:
     with pytest.raises(ConfigProblem, match=r"fieldPath 'spec.nope'"):
         await env(client, env=[field("spec.nope")])
     with pytest.raises(ConfigProblem, match="env X: only fieldRef"):
-        await env(client, env=[{"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}])
+        await env(
+            client, env=[{"name": "X", "valueFrom": {"fileKeyRef": {"path": "a", "key": "b", "volumeName": "c"}}}]
+        )
+
+
+@pytest.mark.parametrize(
+    ("reference", "value"),
+    [
+        ({"resource": "limits.cpu"}, "2"),
+        ({"resource": "limits.cpu", "divisor": "1m"}, "1500"),
+        ({"resource": "limits.memory", "divisor": "1Mi"}, "64"),
+        ({"resource": "requests.memory"}, "0"),
+        ({"resource": "limits.ephemeral-storage"}, "0"),
+    ],
+)
+async def test_resources_of_the_container(client: Client, reference: dict[str, str], value: str) -> None:
+    limits = {"cpu": "1500m", "memory": "64Mi"}
+    variable = {"name": "X", "valueFrom": {"resourceFieldRef": reference}}
+    assert await env(client, env=[variable], resources={"limits": limits}) == {"X": value}
 
 
 async def test_values_from_config_maps_and_secrets(client: Client) -> None:

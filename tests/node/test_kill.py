@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dray.apiserver.assembly import Running
-from dray.apiserver.serving import HttpServer, listen
+from dray.apiserver.wire.serving import HttpServer, listen
 from dray.node.checkpoint import Checkpoint
 from tests.node import nursery
 from tests.node.cluster import Cluster

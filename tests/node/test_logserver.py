@@ -14,11 +14,11 @@ from dray.api.errors import ApiError, BadRequest, ServiceUnavailable
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Node, Pod
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.certificates import KeyPair, Keys
-from dray.apiserver.logs import NodeLogs
 from dray.apiserver.request import Request
-from dray.apiserver.serving import HttpServer, listen
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.certificates import KeyPair, Keys
+from dray.apiserver.security.user import ADMIN
+from dray.apiserver.wire.logs import NodeLogs
+from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess
 from dray.node.agent import Agent
 from tests.node.cluster import NAMESPACE, NODE, Cluster

@@ -293,6 +293,59 @@ async def test_volumes_are_written_to(isolating: Runtime, tmp_path: Path) -> Non
     assert (tmp_path / "volume" / "file").read_text() == "kept\n"
 
 
+async def test_a_part_of_a_volume_is_mounted_and_nothing_else(isolating: Runtime, tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    (volume / "deep" / "part").mkdir(parents=True)
+    (volume / "deep" / "part" / "in").write_text("part\n")
+    (volume / "file").write_text("alone\n")
+    (volume / "link").symlink_to("deep/part")
+    mounts = (
+        Volume(str(volume), "/part", subpath="link"),
+        Volume(str(volume), "/etc/alone", readonly=True, subpath="file"),
+        Volume(str(volume), "/whole"),
+    )
+    script = "cat /part/in /etc/alone; touch /part/new; echo x 2>/dev/null >/etc/alone || echo kept; ls /whole"
+    assert await output(isolating, shell(script, mounts=mounts)) == ["part", "alone", "kept", "deep", "file", "link"]
+    assert (volume / "deep/part/new").exists()
+
+
+async def test_a_part_that_became_a_link_to_the_host_is_not_mounted(isolating: Runtime, tmp_path: Path) -> None:
+    """What was a directory when the agent looked may be a link when it is mounted."""
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "volume" / "part").symlink_to("/etc")
+    task = shell("ls /part", mounts=(Volume(str(tmp_path / "volume"), "/part", subpath="part"),))
+    await isolating.start(task)
+    attempt = await finished(isolating, task.key)
+    assert attempt.exit_code
+    assert "leads out of its volume" in " ".join(written(isolating, task.key))
+
+
+async def test_process_does_not_start_what_it_cannot_mount(tmp_path: Path) -> None:
+    runtime = runtimes.open_runtime("process", tmp_path)
+    mounts = (Volume("/usr", "/usr"), Volume(str(tmp_path), "/data"))
+    with pytest.raises(StartError, match=r"the runtime process cannot apply: volume at /data$"):
+        await runtime.start(shell("touch /data/x", mounts=mounts))
+    assert runtime.attempts("pod-1") == []
+
+
+async def test_others_cannot_read_what_a_container_was_given(executing: Runtime, tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    mask = os.umask(0)
+    try:
+        await output(executing, shell("echo said", env={"PASSWORD": "secret"}))
+    finally:
+        os.umask(mask)
+    assert readable_to_others(tmp_path / "pods") == []
+
+
+def readable_to_others(pods: Path) -> list[Path]:
+    """Files with a secret in them, and the directory of all, where others may look."""
+    told = [file for file in pods.rglob("*") if file.is_file() and not file.is_symlink()]
+    secret = [file for file in told if b"secret" in file.read_bytes()]
+    assert secret
+    return [file for file in (pods, *secret) if file.stat().st_mode & 0o077]
+
+
 async def test_device_nodes_appear_under_their_name(isolating: Runtime) -> None:
     edits = Edits(deviceNodes=(DeviceNode("/dev/gpu0", "/dev/null"), DeviceNode("/dev/zero")))
     script = "test -c /dev/gpu0 && echo x > /dev/gpu0 && head -c1 /dev/zero | wc -c; ls /dev | grep -c loop"
@@ -335,14 +388,14 @@ async def test_what_cannot_be_applied_is_said(tmp_path: Path) -> None:
         hooks=(Hook("poststart", "/bin/true"),),
         additionalGids=(5,),
     )
-    task = shell("true", edits=edits, mounts=(Volume("/usr", "/volume"),))
+    task = shell("true", edits=edits)
     said = {name: runtimes.open_runtime(name, tmp_path).cannot(task) for name in ("fake", "process")}
     said["bwrap"] = BwrapWrapper().cannot(task)
     said["oci"] = OciWrapper().cannot(task)
     both = ["additional groups 5", "poststart hook /bin/true"]
     assert said == {
         "fake": [],
-        "process": ["device node /dev/gpu0", "mount of /usr at /elsewhere", *both, "volume at /volume"],
+        "process": ["device node /dev/gpu0", "mount of /usr at /elsewhere", *both],
         "bwrap": ["options noexec of the mount at /elsewhere", *both],
         "oci": [],
     }
@@ -350,9 +403,16 @@ async def test_what_cannot_be_applied_is_said(tmp_path: Path) -> None:
 
 def test_auto_is_bwrap_where_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     works = not runtimes.unavailable("bwrap")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert runtimes.open_runtime("auto", tmp_path).name == ("bwrap" if works else "process")
     monkeypatch.setenv("PATH", "/nowhere")
     assert runtimes.open_runtime("auto", tmp_path).name == "process"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(
+        runtimes.RuntimeUnavailable, match="as root, containers without any isolation are run only when"
+    ):
+        runtimes.open_runtime("auto", tmp_path)
+    assert runtimes.open_runtime("process", tmp_path).name == "process"
     with pytest.raises(runtimes.RuntimeUnavailable, match="bwrap is not installed"):
         runtimes.open_runtime("bwrap", tmp_path)
     with pytest.raises(runtimes.RuntimeUnavailable, match="expected one of auto, fake, process, bwrap, oci"):

@@ -8,6 +8,7 @@ every decision.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 from collections.abc import Mapping
@@ -22,17 +23,20 @@ from dray.client import Client, Clock, EventRecorder, Informer, SystemClock
 from dray.node.cdi import Specs
 from dray.node.checkpoint import Checkpoint
 from dray.node.claims import Claims
+from dray.node.context import REFRESH_SECONDS, Surroundings
 from dray.node.health import DeviceHealth
-from dray.node.identity import Heartbeat, Identity
+from dray.node.hostpaths import HostPaths
+from dray.node.identity import Heartbeat, Identity, machine_capacity
+from dray.node.images.puller import Images, ImageSettings
 from dray.node.lifecycle import RestartDelays
 from dray.node.logserver import LogServer
 from dray.node.plugins import Plugins
+from dray.node.podresources import PodResources
 from dray.node.pods import Pods
 from dray.node.podworker import FORCED_GRACE_SECONDS
 from dray.node.runtime import Runtime
 from dray.node.runtimes import open_runtime
 from dray.node.slices import Slices
-from dray.node.surroundings import Surroundings
 
 SYSTEM_CDI_DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 
@@ -56,6 +60,9 @@ class Settings:
     authority: str = ""  # the cluster's CA in PEM: who may read logs must show a certificate of it
     gates: FeatureGates = field(default_factory=FeatureGates)
     delays: RestartDelays = field(default_factory=RestartDelays)
+    images: ImageSettings = field(default_factory=ImageSettings)
+    api_server: str = ""  # HOST:PORT, as containers reach it
+    refresh_seconds: float = REFRESH_SECONDS
     outlived: bool = True  # by its containers; otherwise they end with the agent, for clusters that live in memory
 
 
@@ -73,7 +80,7 @@ class Agent:
 
     async def run(self) -> None:
         root = self._settings.root.resolve()
-        root.mkdir(parents=True, exist_ok=True)
+        _make_root(root)
         lock = _lock(root)
         try:
             await self._run(root)
@@ -126,6 +133,7 @@ class _Parts:
             changed=lambda name: self._pods.driver_changed(),
             remove_slices=slices.remove,
             accompany=health.follow,
+            locate=HostPaths(root).locate,
         )
         (root / "plugins").mkdir(exist_ok=True)
         (root / "cdi").mkdir(exist_ok=True)
@@ -142,10 +150,23 @@ class _Parts:
             recorder=self._recorder,
             delays=settings.delays,
             devices=settings.gates.enabled("DynamicResourceAllocation"),
+            images=Images(root, settings.images, clock, self._recorder),
+            api_server=settings.api_server,
+            refresh_seconds=settings.refresh_seconds,
+            capacity=machine_capacity() | dict(settings.capacity),
         )
         self._pods = Pods(node, informer)
+        self._resources = PodResources(node.claims, informer.list)
+        self._root = root
 
     async def run(self, heartbeat: Heartbeat, problem: str) -> None:
+        await self._resources.start(self._root)
+        try:
+            await self._run(heartbeat, problem)
+        finally:
+            await self._resources.stop()
+
+    async def _run(self, heartbeat: Heartbeat, problem: str) -> None:
         if problem:
             node = await self._client.get(NodeObject, self._name)
             self._recorder.warning(node, "CorruptCheckpoint", problem)
@@ -159,6 +180,16 @@ class _Parts:
 async def _end_containers(runtime: Runtime) -> None:
     running = [a.key for pod in runtime.pods() for a in runtime.attempts(pod) if a.running]
     await asyncio.gather(*(runtime.stop(key, FORCED_GRACE_SECONDS) for key in running))
+
+
+def _make_root(root: Path) -> None:
+    """A directory for this user alone: it holds tokens, secrets and what containers write."""
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        root.mkdir(mode=0o700)
+    if root.stat().st_uid != os.geteuid():
+        raise AgentError(f"{root} belongs to another user")
+    root.chmod(0o700)
 
 
 def _lock(root: Path) -> int:

@@ -10,16 +10,19 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from dray.node import rootfs
 from dray.node.cdi import DeviceNode, Edits
 from dray.node.cdi import Mount as CdiMount
-from dray.node.process import environment, hooks, rare
+from dray.node.process import environment, hooks, network_files, rare
 from dray.node.runtime import StartError, Task
+from dray.node.staging import staged
 from dray.node.supervised import Launch
 
 _TRIAL_SECONDS = 10.0
+_NEVER = ("MKNOD",)  # nothing here would keep a container from using the device
 # What bubblewrap does anyway, or what makes no difference to a bind mount.
 _MOUNT_OPTIONS = {"ro", "rw", "bind", "rbind", "nosuid", "nodev", "private", "rprivate"}
 
@@ -44,13 +47,31 @@ class BwrapWrapper:
     def cannot(self, task: Task) -> list[str]:
         return [*_partly(task.edits), *rare(task.edits), *hooks(task.edits)]
 
+    def refuses(self, task: Task) -> list[str]:
+        security, root = task.security, os.geteuid() == 0
+        asked = {
+            "privileged, since the agent does not run as root": security.privileged and not root,
+            security.not_given: bool(security.not_given),
+            f"groups {', '.join(map(str, security.groups))}": bool(security.groups),
+            "hostPID": security.host_pid,
+            **{
+                f"mountPropagation Bidirectional at {mount.target}": True
+                for mount in task.mounts
+                if mount.propagation == "Bidirectional"
+            },
+        }
+        return [what for what, holds in asked.items() if holds]
+
     def launch(self, task: Task, directory: Path) -> Launch:
         program = shutil.which("bwrap") or "bwrap"
-        arguments = [*_root(task), *_mounts(task), *_devices(task.edits)]
-        options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--hostname", task.hostname]
-        argv = [program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]
+        prefix, mounts = staged([*task.mounts, *network_files(task)], task.rootfs, directory)
+        task = replace(task, mounts=tuple(mounts))
+        root = [*_image(task, directory)] if task.rootfs else [*_root(task)]
+        arguments = [*root, *_system(task), *_mounts(task), *_devices(task.edits), *_readonly(task)]
+        options = ["--unshare-pid", "--unshare-uts", "--die-with-parent", "--hostname", task.hostname, *_rights(task)]
+        argv = [*prefix, program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]
         # bwrap → its first process in the new namespace → the container
-        return Launch(argv, environment(task, "/root"), "/", depth=2)
+        return Launch(argv, environment(task, "/root"), "/", depth=2, inside=task.directory or "/")
 
     def clean(self, directory: Path) -> None:
         pass
@@ -78,23 +99,58 @@ def _root(task: Task) -> Iterator[str]:
             yield from ("--symlink", step.source, step.target)
         else:
             yield from ("--ro-bind", step.source, step.target)
-    yield from ("--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys")
+
+
+def _image(task: Task, directory: Path) -> Iterator[str]:
+    yield from ("--bind", str(directory / "rootfs"), "/")
+    if task.directory:
+        yield from ("--dir", rootfs.place_in(task.rootfs, task.directory))
+
+
+def _system(task: Task) -> Iterator[str]:
+    if task.security.privileged:
+        yield from ("--proc", "/proc", "--dev-bind", "/dev", "/dev", "--bind", "/sys", "/sys")
+    else:
+        yield from ("--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys")
+
+
+def _rights(task: Task) -> Iterator[str]:
+    """Identity and capabilities. Another user is one in a user namespace of its own: on the host it is the agent's."""
+    security = task.security
+    if not security.host_ipc:
+        yield "--unshare-ipc"
+    user = os.geteuid() if security.user is None else security.user
+    group = os.getegid() if security.group is None else security.group
+    if (user, group) != (os.geteuid(), os.getegid()):
+        yield from ("--unshare-user", "--uid", str(user), "--gid", str(group))
+    elif os.geteuid() == 0:
+        yield from ("--cap-drop", "ALL")
+        for name in security.given:
+            if name not in _NEVER or security.privileged:
+                yield from ("--cap-add", f"CAP_{name}")
+
+
+def _readonly(task: Task) -> Iterator[str]:
+    if task.security.readonly_root:
+        for path in ("/",) if task.rootfs else rootfs.FRESH:
+            yield from ("--remount-ro", path)
 
 
 def _mounts(task: Task) -> Iterator[str]:
     for volume in task.mounts:
-        yield from ("--ro-bind" if volume.readonly else "--bind", _existing(volume.source), rootfs.place(volume.target))
+        source = volume.source if volume.staged else _existing(volume.source)
+        yield from ("--ro-bind" if volume.readonly else "--bind", source, rootfs.place(volume.target, task.rootfs))
     for mount in task.edits.mounts:
-        yield from _mount(mount)
+        yield from _mount(mount, task.rootfs)
 
 
-def _mount(mount: CdiMount) -> tuple[str, ...]:
+def _mount(mount: CdiMount, image: str) -> tuple[str, ...]:
     if mount.type == "tmpfs":
-        return ("--tmpfs", rootfs.place(mount.containerPath))
+        return ("--tmpfs", rootfs.place(mount.containerPath, image))
     if mount.type not in ("", "none", "bind"):
         return ()
     how = "--ro-bind" if "ro" in mount.options else "--bind"
-    return (how, _existing(mount.hostPath), rootfs.place(mount.containerPath))
+    return (how, _existing(mount.hostPath), rootfs.place(mount.containerPath, image))
 
 
 def _devices(edits: Edits) -> Iterator[str]:

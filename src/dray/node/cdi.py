@@ -6,8 +6,10 @@ leaves the others usable. Left out: writing specs, which is the driver's, and ap
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +17,16 @@ from typing import Any
 
 import msgspec
 
+log = logging.getLogger(__name__)
+
 VERSIONS = ("0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 _SUFFIXES = (".json", ".yaml", ".yml")
 _KIND_PART = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
+_MOST_BYTES = 1 << 20  # of a spec file; real ones have a few kilobytes
+_MOST_NODES = 1_000_000
+_MESSAGE_CHARACTERS = 500
 _DEVICE_TYPES = ("", "b", "c", "u", "p")
 
 
@@ -122,8 +129,8 @@ def parse(text: bytes, name: str) -> Spec:
     """Read a spec and check it; `name` is the file's, for messages and to tell JSON from YAML."""
     try:
         spec = msgspec.convert(_tree(text, name), Spec, strict=True)
-    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-        raise CdiError(f"{name}: {error}") from error
+    except Exception as error:  # PyYAML raises whatever a bad scalar makes Python raise: KeyError, IndexError …
+        raise CdiError(f"{name}: {_described(error)}") from error
     for problem in problems(spec):
         raise CdiError(f"{name}: {problem}")
     return spec
@@ -134,10 +141,35 @@ def _tree(text: bytes, name: str) -> Any:
         return msgspec.json.decode(text)
     import yaml
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)  # the one in C is ten times as fast
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise CdiError(f"{name}: {error}") from error
+        node = loader.get_single_node()
+        _check_size(node)
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _check_size(node: Any) -> None:
+    """Aliases may make a small text mean a large tree; what would grow beyond a limit is refused before it does."""
+    left, waiting = _MOST_NODES, [node]
+    while waiting:
+        found = waiting.pop()
+        left -= 1
+        if left < 0:
+            raise CdiError(f"more than {_MOST_NODES} values")
+        if isinstance(getattr(found, "value", None), list):
+            for item in found.value:
+                waiting.extend(item if isinstance(item, tuple) else (item,))
+
+
+def _described(error: Exception) -> str:
+    try:
+        text = str(error)
+    except ValueError:  # of a number with too many digits to be written
+        text = ""
+    text = text if isinstance(error, (CdiError, msgspec.MsgspecError)) else f"{type(error).__name__} {text}".strip()
+    return text if len(text) <= _MESSAGE_CHARACTERS else text[:_MESSAGE_CHARACTERS] + "…"
 
 
 def split_id(qualified: str) -> tuple[str, str, str]:
@@ -323,6 +355,7 @@ class Specs:
     def __init__(self, directories: Sequence[Path]) -> None:
         self.directories = tuple(directories)
         self.errors: dict[Path, str] = {}  # files that cannot be used, as of the last look
+        self._told: dict[Path, str] = {}  # the errors before, which stand in the log already
         self._read: dict[Path, tuple[tuple[int, int, int], Spec | None]] = {}
 
     def edits(self, ids: Sequence[str]) -> Merged:
@@ -362,7 +395,7 @@ class Specs:
         return found, ambiguous
 
     def _specs(self) -> Iterator[tuple[Path, Spec]]:
-        known, self._read, self.errors = self._read, {}, dict[Path, str]()
+        known, self._read, self._told, self.errors = self._read, {}, self.errors, dict[Path, str]()
         for directory in self.directories:
             for entry in _files(directory):
                 file = Path(entry.path)
@@ -374,20 +407,44 @@ class Specs:
         self, file: Path, entry: os.DirEntry[str], known: dict[Path, tuple[tuple[int, int, int], Spec | None]]
     ) -> Spec | None:
         try:
-            stat = entry.stat()
-            mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            status = entry.stat()
+            mark = (status.st_mtime_ns, status.st_size, status.st_ino)
             before = known.get(file)
-            if before is not None and before[0] == mark and before[1] is not None:
+            if before is not None and before[0] == mark:
                 self._read[file] = before
+                if before[1] is None:  # a bad file is not parsed again before it changes
+                    self.errors[file] = self._told[file]
                 return before[1]
-            spec = parse(file.read_bytes(), str(file))
+            spec = self._parsed(file, mark)
         except FileNotFoundError:
             return None  # removed since the directory was read
         except (OSError, CdiError) as error:
             self.errors[file] = str(error)
+            if self._told.get(file) != str(error):
+                log.warning("CDI spec left out: %s", error)
             return None
         self._read[file] = (mark, spec)
         return spec
+
+    def _parsed(self, file: Path, mark: tuple[int, int, int]) -> Spec:
+        data = _content(file)
+        try:
+            return parse(data, str(file))
+        except CdiError:
+            self._read[file] = (mark, None)
+            raise
+
+
+def _content(file: Path) -> bytes:
+    """Read a regular file; anything else could keep the agent waiting for ever."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise CdiError(f"{file}: no regular file")
+        data = stream.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise CdiError(f"{file}: more than {_MOST_BYTES} bytes")
+    return data
 
 
 def _files(directory: Path) -> list[os.DirEntry[str]]:

@@ -26,6 +26,7 @@ class PreparedDevice(msgspec.Struct, frozen=True):
     pool: str
     device: str
     cdi: tuple[str, ...] = ()
+    share: str = ""  # which share of the device; empty for the whole
 
     def serves(self, request: str) -> bool:
         """Whether a container that names this request (empty: none) gets the device."""
@@ -105,13 +106,17 @@ class Checkpoint:
         if claims == self.claims:
             return
         temporary = self.file.with_name(f".{self.file.name}.new")
-        with temporary.open("wb") as stream:
+        with open(temporary, "wb", opener=_private) as stream:
             stream.write(_encode(claims))
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(self.file)
         _sync_directory(self.file.parent)
         self.claims = claims
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _encode(claims: dict[str, PreparedClaim]) -> bytes:

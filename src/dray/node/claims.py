@@ -8,13 +8,15 @@ waits and tries again. Left out: which devices a runtime can bring into a contai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from dray.api import podclaims
+from dray.api.claim_access import Knowledge, Purpose, claim_problem
 from dray.api.errors import ApiError, NotFound
+from dray.api.reasons import wording
 from dray.api.types.core import Container, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
@@ -37,6 +39,8 @@ class Granted(NamedTuple):
     claim: str  # the entry of the pod's spec
     request: str  # that the container names; empty for none
     device: PreparedDevice
+    resource: str = ""  # the extended resource that it serves; empty for none
+    name: str = ""  # of the claim
 
 
 class _Wanted(NamedTuple):
@@ -53,7 +57,7 @@ class Claims:
 
     def __init__(self, client: Client, checkpoint: Checkpoint, plugins: Plugins, sharing: podclaims.Sharing) -> None:
         self._client = client
-        self._sharing = sharing
+        self._known = Knowledge(sharing)
         self._checkpoint = checkpoint
         self._plugins = plugins
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody holds one
@@ -75,19 +79,19 @@ class Claims:
             if claim.prepared
             for entry in claim.pods.get(pod.metadata.uid, ())
         }
-        return all(entry.name in ready or not podclaims.use_of(pod, entry).needed for entry in pod.spec.resourceClaims)
+        return all(use.entry in ready or not use.needed for use in podclaims.uses_of(pod))
 
-    def granted(self, pod: str, container: Container) -> list[Granted]:
-        """The devices of a container, in the order in which it names claims."""
+    def granted(self, pod: Pod, container: Container) -> list[Granted]:
+        """The devices of a container, in the order in which it names claims; then those for extended resources."""
         found = []
-        for reference in container.resources.claims:
+        for entry, request, resource in _references(pod, container):
             for claim in self._checkpoint.claims.values():
-                if reference.name in claim.pods.get(pod, ()):
+                if entry in claim.pods.get(pod.metadata.uid, ()):
                     found += [
-                        Granted(share.driver, reference.name, reference.request, device)
+                        Granted(share.driver, entry, request, device, resource, claim.name)
                         for share in claim.shares
                         for device in share.devices or ()
-                        if device.serves(reference.request)
+                        if device.serves(request)
                     ]
         return found
 
@@ -155,7 +159,7 @@ class Claims:
             found: dict[str, tuple[ResourceClaim, list[str]]] = {}
             for use in podclaims.uses_of(pod, group):
                 if use.needed:
-                    claim = await self._claim(pod, use)
+                    claim = await self._claim(pod, use, group)
                     found.setdefault(claim.metadata.uid, (claim, []))[1].append(use.entry)
         except ApiError as error:
             raise ClaimsError(str(error)) from error
@@ -169,26 +173,20 @@ class Claims:
             for c, entries in found.values()
         ]
 
-    async def _claim(self, pod: Pod, use: podclaims.Use) -> ResourceClaim:
-        if use.claim is None:
-            raise ClaimsError(f"the ResourceClaim for entry {use.entry} does not exist yet")
-        try:
-            claim = await self._client.get(ResourceClaim, use.claim, pod.metadata.namespace)
-        except NotFound as error:
-            raise ClaimsError(f'resourceclaim "{use.claim}" not found') from error
-        name, uid = claim.metadata.name, claim.metadata.uid
-        if use.generated and not _is_made_for(claim, pod, use):
-            raise ClaimsError(f"ResourceClaim {name} was not created for pod {pod.metadata.name}")
-        if claim.status.allocation is None:
-            raise ClaimsError(f"ResourceClaim {name} is not allocated")
-        if not podclaims.may_use(claim, pod, self._sharing):
-            who = f"pod {pod.metadata.name} ({pod.metadata.uid})"
-            raise ClaimsError(f"{who} is not allowed to use ResourceClaim {name} ({uid})")
+    async def _claim(self, pod: Pod, use: podclaims.Use, group: PodGroup | None) -> ResourceClaim:
+        claim: ResourceClaim | None = None
+        if use.claim is not None:
+            with suppress(NotFound):
+                claim = await self._client.get(ResourceClaim, use.claim, pod.metadata.namespace)
+        problem = claim_problem(Purpose.START, pod, use, claim, group, self._known)
+        if claim is None or problem is not None:
+            assert problem is not None  # a claim that does not exist is one
+            raise ClaimsError(wording.claim_problem(problem))
         return claim
 
     async def _group(self, pod: Pod) -> PodGroup | None:
         name = podclaims.group_name(pod)
-        if not (name and pod.spec.resourceClaims and self._sharing.groups):
+        if not (name and pod.spec.resourceClaims and self._known.sharing.groups):
             return None
         try:
             return await self._client.get(PodGroup, name, pod.metadata.namespace)
@@ -277,10 +275,14 @@ class Claims:
         self._in_use.show([{share.driver for share in claim.shares} for claim in self._checkpoint.claims.values()])
 
 
-def _is_made_for(claim: ResourceClaim, pod: Pod, use: podclaims.Use) -> bool:
-    if use.by_group:
-        return podclaims.is_made_for_group(claim, podclaims.group_name(pod))
-    return podclaims.is_controlled_by(claim, pod.metadata.uid)
+def _references(pod: Pod, container: Container) -> Iterator[tuple[str, str, str]]:
+    """What a container uses: an entry of the pod, a request (empty for all), and the extended resource that it serves."""
+    for claim in container.resources.claims:
+        yield claim.name, claim.request, ""
+    special = pod.status.extendedResourceClaimStatus
+    for mapping in special.requestMappings if special is not None else ():
+        if mapping.containerName == container.name:
+            yield podclaims.EXTENDED_ENTRY, mapping.requestName, mapping.resourceName
 
 
 def _drivers(claim: ResourceClaim) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ drivers are found (`plugins`), when they are called and what is done about failu
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
@@ -39,6 +40,7 @@ CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 _SOCKET_PATH_BYTES = 107  # the kernel's limit
+_directories: dict[str, int] = {}
 
 _INTERFACES: dict[str, tuple[Any, Any]] = {
     V1: (dra_v1_pb2, dra_v1_pb2_grpc.DRAPluginStub),
@@ -67,9 +69,29 @@ Prepared = tuple[PreparedDevice, ...]
 
 
 def open_channel(socket: str) -> grpc.aio.Channel:
-    if len(socket.encode()) > _SOCKET_PATH_BYTES:
-        raise DriverError(f"socket path {socket} has more than {_SOCKET_PATH_BYTES} bytes")
-    return grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
+    return grpc.aio.insecure_channel(f"unix:{_short(socket)}", options=CHANNEL_OPTIONS)
+
+
+def _short(socket: str) -> str:
+    """A path that the kernel takes: a driver in a container sees a shorter one than the host has."""
+    if len(socket.encode()) <= _SOCKET_PATH_BYTES:
+        return socket
+    parent, name = os.path.split(socket)
+    try:
+        short = f"/proc/self/fd/{_opened(parent)}/{name}"
+    except OSError as error:
+        raise DriverError(f"socket {socket}: {error}") from error
+    if len(short.encode()) > _SOCKET_PATH_BYTES:
+        raise DriverError(f"socket {socket}: the name has too many bytes")
+    return short
+
+
+def _opened(directory: str) -> int:
+    """A descriptor of a directory, which stays open: channels connect again and again, and there are few."""
+    known = _directories.get(directory)
+    if known is None or not os.path.samestat(os.fstat(known), os.stat(directory)):
+        _directories[directory] = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    return _directories[directory]
 
 
 class Driver:
@@ -137,7 +159,7 @@ class Driver:
         if share.error:
             return str(share.error)
         return tuple(
-            PreparedDevice(tuple(d.request_names), d.pool_name, d.device_name, tuple(d.cdi_device_ids))
+            PreparedDevice(tuple(d.request_names), d.pool_name, d.device_name, tuple(d.cdi_device_ids), d.share_id)
             for d in share.devices
         )
 

@@ -1,18 +1,19 @@
 """The environment of a container as its spec says, and the references in its command line.
 
 Values come from the spec itself, from the pod (the downward API), and from config maps and secrets. Left out: what
-devices add (the runtime merges it on top), `resourceFieldRef` and `fileKeyRef`.
+devices add (the runtime merges it on top) and `fileKeyRef`.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dray.api.errors import ApiError, NotFound
-from dray.api.types.core import ConfigMap, Container, EnvFromSource, EnvVar, Pod, Secret
+from dray.api.quantity import Quantity
+from dray.api.types.core import ConfigMap, Container, EnvFromSource, EnvVar, Pod, ResourceFieldSelector, Secret
 from dray.client import Client
 from dray.client.interface import T
 
@@ -69,6 +70,7 @@ class Place:
     node: str
     host_address: str
     pod_address: str
+    capacity: Mapping[str, str] = field(default_factory=dict)  # of the node, for containers without limits
 
 
 def pod_field(pod: Pod, path: str, place: Place) -> str:
@@ -95,6 +97,21 @@ def pod_field(pod: Pod, path: str, place: Place) -> str:
     raise ConfigProblem(f"fieldPath {path!r} is not supported")
 
 
+def container_resource(pod: Pod, reference: ResourceFieldSelector, place: Place, own: str = "") -> str:
+    """What a container may use or asks for, in units of the divisor; without a limit, what the node has."""
+    name = reference.containerName or own
+    container = next((c for c in (*pod.spec.initContainers, *pod.spec.containers) if c.name == name), None)
+    if container is None:
+        raise ConfigProblem(f"resourceFieldRef: container {name!r} is not in the pod")
+    which, _, resource = reference.resource.partition(".")
+    amounts = {"limits": container.resources.limits, "requests": container.resources.requests}.get(which)
+    if amounts is None:
+        raise ConfigProblem(f"resourceFieldRef: resource {reference.resource!r} is not supported")
+    amount = amounts.get(resource) or (place.capacity.get(resource, "0") if which == "limits" else "0")
+    divisor = Quantity.parse(reference.divisor or "0").milli() or 1000
+    return str(-(-Quantity.parse(amount).milli() // divisor))
+
+
 def _listed(table: Mapping[str, str]) -> str:
     return "\n".join(f'{key}="{value}"' for key, value in sorted(table.items()))
 
@@ -105,7 +122,7 @@ async def environment(pod: Pod, container: Container, sources: Sources, place: P
     for source in container.envFrom:
         env |= await _all_of(source, sources)
     for variable in container.env:
-        value = await _value(pod, variable, sources, place)
+        value = await _value(pod, container, variable, sources, place)
         if value is not None:
             env[variable.name] = expand(value, env) if variable.valueFrom is None else value
     return env
@@ -129,12 +146,14 @@ async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
     return {source.prefix + key: value.decode(errors="replace") for key, value in (data or {}).items()}
 
 
-async def _value(pod: Pod, variable: EnvVar, sources: Sources, place: Place) -> str | None:
+async def _value(pod: Pod, container: Container, variable: EnvVar, sources: Sources, place: Place) -> str | None:
     source = variable.valueFrom
     if source is None:
         return variable.value
     if source.fieldRef is not None:
         return pod_field(pod, source.fieldRef.fieldPath, place)
+    if source.resourceFieldRef is not None:
+        return container_resource(pod, source.resourceFieldRef, place, container.name)
     if source.configMapKeyRef is not None:
         reference = source.configMapKeyRef
         data = await sources.config_map(reference.name)
@@ -143,7 +162,9 @@ async def _value(pod: Pod, variable: EnvVar, sources: Sources, place: Place) -> 
         secret = source.secretKeyRef
         data = await sources.secret(secret.name)
         return _chosen(data, "secret", secret.name, secret.key, bool(secret.optional))
-    raise ConfigProblem(f"env {variable.name}: only fieldRef, configMapKeyRef and secretKeyRef are supported")
+    raise ConfigProblem(
+        f"env {variable.name}: only fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef are supported"
+    )
 
 
 def _chosen(data: dict[str, bytes] | None, what: str, name: str, key: str, optional: bool) -> str | None:
@@ -165,5 +186,10 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replacement, text)
 
 
-def command_line(container: Container, env: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(expand(word, env) for word in (*container.command, *container.args))
+def command_line(
+    container: Container, env: Mapping[str, str], entrypoint: Sequence[str] = (), default: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """What to run: what the container says, and where it says nothing, what its image does."""
+    own = (*container.command, *container.args)
+    words = own if container.command else (*entrypoint, *(container.args or default))
+    return tuple(expand(word, env) if word in own else word for word in words)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dray.client import Clock, SystemClock
 from dray.node.played import BadAnnotation, exit_code, run_seconds
-from dray.node.runtime import Attempt, Key, StartError, Task
+from dray.node.runtime import Attempt, ExecError, ExecSession, Key, StartError, Task
 
 _STOPPED = 143  # as if SIGTERM had ended it
 
@@ -22,7 +23,7 @@ class FakeRuntime:
     """A `Runtime` that only remembers."""
 
     name = "fake"
-    needs_command = False
+    executes = False
     mounts_volumes = False
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -33,6 +34,9 @@ class FakeRuntime:
 
     def cannot(self, task: Task) -> list[str]:
         return []
+
+    def default_user(self) -> int:
+        return os.geteuid()
 
     async def start(self, task: Task) -> Attempt:
         key = task.key
@@ -62,6 +66,9 @@ class FakeRuntime:
 
     async def stop(self, key: Key, grace: float) -> None:
         self._end(key, _STOPPED)
+
+    async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
+        raise ExecError("the runtime fake executes nothing")
 
     def log(self, key: Key) -> Path | None:
         return None

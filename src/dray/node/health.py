@@ -106,7 +106,7 @@ def resource_statuses(grants: Iterable[Granted], health: DeviceHealth) -> list[d
         condition = health.of(grant.driver, grant.device.pool, grant.device.device)
         if condition is None:
             continue
-        name = f"claim:{grant.claim}" + (f"/{grant.request}" if grant.request else "")
+        name = grant.resource or f"claim:{grant.claim}" + (f"/{grant.request}" if grant.request else "")
         plain = f"{grant.driver}/{grant.device.pool}/{grant.device.device}"
         entry = {"resourceID": next(iter(grant.device.cdi), plain), "health": condition.health}
         by_request.setdefault(name, []).append(entry | {"message": condition.message} if condition.message else entry)

@@ -10,14 +10,14 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.times import micro_timestamp, timestamp
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node
-from dray.client import Client, Clock, PatchKind
+from dray.api.wire import Tree
+from dray.client import Client, Clock, PatchKind, change_status, with_fields
 from dray.client.backoff import Backoff
-from dray.client.clock import micro_timestamp, timestamp
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,6 @@ LEASES_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40  # after which the node counts as dead; renewed four times in that time, as Kubernetes does
 STATUS_SECONDS = 300.0  # a status without changes is written this often
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -106,13 +104,19 @@ class Heartbeat:
             await self._clock.sleep(LEASE_SECONDS / 4)
             try:
                 await self._renew()
-                if self._clock.monotonic() - told >= STATUS_SECONDS:
+                is_due = self._clock.monotonic() - told >= STATUS_SECONDS
+                if is_due or not await self._counts_as_ready():
                     told = self._clock.monotonic()
                     await self._register()
             except (NotFound, Conflict):
                 await self.register()
             except ApiError as error:
                 log.debug("node %s: %s", self._identity.name, error)
+
+    async def _counts_as_ready(self) -> bool:
+        """Whether nobody took the node for dead meanwhile."""
+        node = await self._client.get(Node, self._identity.name)
+        return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
 
     async def _register(self) -> None:
         tree, name = self._identity.node_tree(), self._identity.name
@@ -122,13 +126,8 @@ class Heartbeat:
             labels = {"metadata": {"labels": tree["metadata"]["labels"]}}
             await self._client.patch(Node, name, labels, kind=PatchKind.STRATEGIC)
         node = await self._client.get(Node, name)
-        status = self._identity.status_tree(self._clock.time())
-        before = {condition.type: condition for condition in node.status.conditions}
-        for condition in status["conditions"]:
-            known = before.get(condition["type"])
-            if known is not None and known.status == condition["status"] and known.lastTransitionTime:
-                condition["lastTransitionTime"] = known.lastTransitionTime
-        await self._client.patch(Node, name, {"status": status}, kind=PatchKind.STRATEGIC, subresource="status")
+        told = self._identity.status_tree(self._clock.time())
+        await change_status(self._client, node, lambda node: with_fields(node.status, told))
         try:
             await self._renew()
         except NotFound:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from dray.api.types.core import Container, Pod
 from dray.node.runtime import Attempt
 
+BACK_OFF = "CrashLoopBackOff"
+Names = frozenset[str]
 Histories = Mapping[str, Sequence[Attempt]]
 
 # A container that ran this long was all right: its next end is the first one again. As in Kubernetes.
@@ -72,16 +74,23 @@ def quick_ends(attempt: Attempt | None) -> int:
     return attempt.quick_ends + 1
 
 
-def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays) -> Decision:
-    """The next steps of a pod that is to run."""
+def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays, started: Names | None = None) -> Decision:
+    """The next steps of a pod that is to run; `started` are the containers whose hooks and startup probes are done."""
     decision = Decision()
-    if _decide_init(pod, histories, now, delays, decision):
+    if _decide_init(pod, histories, now, delays, decision, started):
         decision.initialized = True
         _decide_main(pod, histories, now, delays, decision)
     return decision
 
 
-def _decide_init(pod: Pod, histories: Histories, now: float, delays: RestartDelays, decision: Decision) -> bool:
+def _decide_init(
+    pod: Pod,
+    histories: Histories,
+    now: float,
+    delays: RestartDelays,
+    decision: Decision,
+    started: Names | None,
+) -> bool:
     """Whether all init containers are done, so that the others may run."""
     mains_begun = any(histories.get(container.name) for container in pod.spec.containers)
     for container in pod.spec.initContainers:
@@ -91,6 +100,8 @@ def _decide_init(pod: Pod, histories: Histories, now: float, delays: RestartDela
                 _restart(pod, container, attempt, now, delays, decision)
                 if attempt is None:
                     return False  # what follows waits until it has started
+            elif started is not None and container.name not in started and not mains_begun:
+                return False
         elif mains_begun or (attempt is not None and attempt.exit_code == 0):
             continue
         elif attempt is None or not attempt.running:
@@ -139,11 +150,20 @@ def _restart(
         return
     meta = pod.metadata
     decision.waiting[container.name] = Waiting(
-        "CrashLoopBackOff",
-        f"back-off {delay:g}s restarting failed container={container.name} "
+        BACK_OFF,
+        f"back-off {duration(delay)} restarting failed container={container.name} "
         f"pod={meta.name}_{meta.namespace}({meta.uid})",
     )
     decision.look_after(left)
+
+
+def duration(seconds: float) -> str:
+    """A time as Go writes it, which is how users know it: 10s, 1m20s, 5m0s."""
+    if seconds < 60:
+        return f"{seconds:g}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes}m{rest}s" if hours else f"{minutes}m{rest}s"
 
 
 def _finish(pod: Pod, histories: Histories, decision: Decision, *, failed: bool) -> None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, I
 from dataclasses import dataclass
 from pathlib import Path
 
-from dray.client.clock import parse_timestamp
+from dray.api.times import parse_timestamp
 
 _POLL_SECONDS = 0.1
 _CHUNK_BYTES = 65536
@@ -141,16 +141,18 @@ class _Growing:
 
     def _open(self) -> int | None:
         try:
-            return os.open(self._file, os.O_RDONLY)
+            return os.open(self._file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
 
 
 def _read(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return b""
+    with os.fdopen(descriptor, "rb") as stream:
+        return stream.read()
 
 
 def _lines(data: bytes) -> list[bytes]:

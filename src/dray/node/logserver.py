@@ -1,4 +1,4 @@
-"""The node's own HTTP endpoint, for the API server alone: container logs.
+"""The node's own HTTP endpoint, for the API server alone: container logs, and streams into containers.
 
 With a cluster authority it speaks TLS and answers only to client certificates of that authority that belong to an API
 server; without one it listens on the loopback address only, for clusters that run without users on one machine. Its own
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import ipaddress
-import os
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,9 @@ from dray.api.types.core import Pod
 from dray.client import Clock
 from dray.client.tls import as_kubernetes
 from dray.node.logs import BadOption, LogOptions, read_log
+from dray.node.private import write_private
 from dray.node.runtime import Attempt, Runtime
+from dray.node.streaming import Streams
 
 API_SERVER_NAMES = {"kube-apiserver-kubelet-client"}
 API_SERVER_GROUPS = {"system:masters", "kubeadm:cluster-admins"}
@@ -30,7 +31,7 @@ _LIFETIME = datetime.timedelta(days=3650)
 
 
 class LogServer:
-    """Serves `/containerLogs/NAMESPACE/POD/CONTAINER`."""
+    """Serves `/containerLogs/NAMESPACE/POD/CONTAINER`, and streams beside it."""
 
     def __init__(self, runtime: Runtime, find: Callable[[str, str], Pod | None], clock: Clock) -> None:
         self._runtime = runtime
@@ -47,6 +48,7 @@ class LogServer:
         tls = _tls(root, address, authority) if authority else None
         app = web.Application()
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
+        app.router.add_routes(Streams(self._runtime, self._find).routes(self._refusal))
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
         site = web.TCPSite(self._runner, address, port, ssl_context=tls)
@@ -59,8 +61,8 @@ class LogServer:
             await self._runner.cleanup()
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
-        if self._guarded and not _is_api_server(request):
-            return web.Response(status=403, text="only API servers may read here")
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
         names = _Names(**request.match_info)
         try:
             options = LogOptions.of(request.query, self._clock.time())
@@ -78,6 +80,12 @@ class LogServer:
                 async for piece in read_log(file, options, lambda: self._runs(attempt)):
                     await answer.write(piece)
         return answer
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        """The answer to whoever is no API server."""
+        if self._guarded and not _is_api_server(request):
+            return web.Response(status=403, text="only API servers may ask here")
+        return None
 
     def _attempt(self, pod: Pod, names: _Names, options: LogOptions) -> Attempt:
         who = f'container "{names.container}" in pod "{names.pod}"'
@@ -141,11 +149,5 @@ def _write_self_signed(certificate_file: Path, key_file: Path, address: str) -> 
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
     )
     plain, pem = serialization.NoEncryption(), serialization.Encoding.PEM
-    _write_private(key_file, key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
-    _write_private(certificate_file, builder.sign(key, hashes.SHA256()).public_bytes(pem))
-
-
-def _write_private(file: Path, data: bytes) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
+    write_private(key_file, key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    write_private(certificate_file, builder.sign(key, hashes.SHA256()).public_bytes(pem))

@@ -7,47 +7,31 @@ container's state lives in the attempt's directory and goes with it.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dray.node import rootfs
 from dray.node.cdi import HOOKS, DeviceNode, Edits, Hook
 from dray.node.cdi import Mount as CdiMount
-from dray.node.process import environment
+from dray.node.process import environment, network_files
 from dray.node.runtime import Key, StartError, Task
+from dray.node.shim import write_json
+from dray.node.staging import staged
 from dray.node.supervised import Launch
 
 _TRIAL_SECONDS = 20.0
-_CAPABILITIES = tuple(
-    f"CAP_{name}"
-    for name in [
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FSETID",
-        "FOWNER",
-        "MKNOD",
-        "NET_RAW",
-        "SETGID",
-        "SETUID",
-        "SETFCAP",
-        "SETPCAP",
-        "NET_BIND_SERVICE",
-        "SYS_CHROOT",
-        "KILL",
-        "AUDIT_WRITE",
-    ]
-)
 _MASKED = ("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware")
 _READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _DEVICE_KINDS = ((stat.S_ISCHR, "c"), (stat.S_ISBLK, "b"), (stat.S_ISFIFO, "p"))
 _MODE_BITS = 0o7777
+_PROPAGATION = {"HostToContainer": "rslave", "Bidirectional": "rshared"}
 
 
 class OciWrapper:
@@ -76,19 +60,47 @@ class OciWrapper:
         # runc before 1.4 does not know of network devices, and ignores what it does not know.
         return [f"network device {device.hostInterfaceName}" for device in task.edits.netDevices]
 
+    def refuses(self, task: Task) -> list[str]:
+        lacking = [task.security.not_given] if task.security.not_given else []
+        return lacking + [
+            f"mountPropagation Bidirectional of a subPath at {mount.target}"
+            for mount in task.mounts
+            if mount.propagation == "Bidirectional" and mount.subpath
+        ]
+
     def launch(self, task: Task, directory: Path) -> Launch:
         bundle = directory / "bundle"
         root = bundle / "rootfs"
         root.mkdir(parents=True)
+        prefix, mounts = staged([*task.mounts, *network_files(task)], task.rootfs, directory)
+        task = replace(task, mounts=tuple(mounts))
         config = _config(task)
-        for step in rootfs.plan(_targets(task)):
-            _take(step, root, config["mounts"])
-        config["mounts"] += [*_own_mounts(), *_volume_mounts(task), *map(_cdi_mount, task.edits.mounts)]
-        (bundle / "config.json").write_text(json.dumps(config))
+        for step in rootfs.plan(_targets(task)) if not task.rootfs else ():
+            _take(step, root, config["mounts"], task.security.readonly_root)
+        config["mounts"] += [*_own_mounts(task.security.privileged), *_volume_mounts(task), *_cdi_mounts(task)]
+        if task.rootfs:
+            config["root"] = {"path": str(directory / "rootfs"), "readonly": task.security.readonly_root}
+        write_json(str(bundle / "config.json"), config)
         name = _name(directory)
         (directory / "container").write_text(name)
-        argv = [*self._runc(directory), "run", "--bundle", str(bundle), "--pid-file", str(directory / "pid"), name]
-        return Launch(argv, {"PATH": os.environ.get("PATH", "")}, "/", pid_file=str(directory / "pid"))
+        argv = [
+            *prefix,
+            *self._runc(directory),
+            "run",
+            "--bundle",
+            str(bundle),
+            "--pid-file",
+            str(directory / "pid"),
+            name,
+        ]
+        return Launch(
+            argv,
+            {"PATH": os.environ.get("PATH", "")},
+            "/",
+            pid_file=str(directory / "pid"),
+            inside=task.directory or "/",
+            inside_env=environment(task, "/root"),
+        )
 
     def clean(self, directory: Path) -> None:
         name = directory / "container"
@@ -111,13 +123,20 @@ def _targets(task: Task) -> list[str]:
 
 def _config(task: Task) -> dict[str, Any]:
     devices = [_device(node) for node in task.edits.deviceNodes]
+    security = task.security
+    shared = {kind for kind, holds in (("pid", security.host_pid), ("ipc", security.host_ipc)) if holds}
+    allowed = [{"allow": security.privileged, "access": "rwm"}, *_allowed(task.edits, devices)]
     linux: dict[str, Any] = {
-        "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
-        "resources": {"devices": [{"allow": False, "access": "rwm"}, *_allowed(task.edits, devices)]},
+        "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount") if kind not in shared],
+        "resources": {"devices": allowed},
         "devices": devices,
-        "maskedPaths": _MASKED,
-        "readonlyPaths": _READONLY,
+        "maskedPaths": () if security.privileged else _MASKED,
+        "readonlyPaths": () if security.privileged else _READONLY,
     }
+    if any(mount.propagation == "Bidirectional" for mount in task.mounts):
+        linux["rootfsPropagation"] = "rshared"
+    elif any(mount.propagation == "HostToContainer" for mount in task.mounts):
+        linux["rootfsPropagation"] = "rslave"
     if task.edits.intelRdt is not None:
         linux["intelRdt"] = _rdt(task.edits)
     return {
@@ -134,17 +153,20 @@ def _config(task: Task) -> dict[str, Any]:
 
 
 def _process(task: Task) -> dict[str, Any]:
-    user: dict[str, Any] = {"uid": 0, "gid": 0}
-    if task.edits.additionalGids:
-        user["additionalGids"] = [gid for gid in task.edits.additionalGids if gid]
+    security = task.security
+    user: dict[str, Any] = {"uid": security.user or 0, "gid": security.group or 0}
+    groups = [gid for gid in (*security.groups, *task.edits.additionalGids) if gid]
+    if groups:
+        user["additionalGids"] = [*dict.fromkeys(groups)]
+    capabilities = [f"CAP_{name}" for name in security.given]
     return {
         "terminal": False,
         "user": user,
         "args": task.argv,
         "env": [f"{name}={value}" for name, value in environment(task, "/root").items()],
         "cwd": task.directory or "/",
-        "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), _CAPABILITIES),
-        "noNewPrivileges": True,
+        "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), capabilities),
+        "noNewPrivileges": security.no_new_privileges,
     }
 
 
@@ -185,9 +207,11 @@ def _allowed(edits: Edits, devices: list[dict[str, Any]]) -> Iterator[dict[str, 
             yield {"allow": True, "type": device["type"], "access": access, **numbers}
 
 
-def _take(step: rootfs.Step, root: Path, mounts: list[dict[str, Any]]) -> None:
+def _take(step: rootfs.Step, root: Path, mounts: list[dict[str, Any]], readonly: bool) -> None:
     """Symlinks of the topmost directory are made in the bundle; deeper ones cannot be, and are followed instead."""
-    if step.kind == rootfs.TMPFS:
+    if step.kind == rootfs.TMPFS and step.target in rootfs.FRESH and readonly:
+        (root / step.target[1:]).mkdir()
+    elif step.kind == rootfs.TMPFS:
         mounts.append({"destination": step.target, "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev"]})
     elif step.kind == rootfs.SYMLINK and step.target.count("/") == 1:
         (root / step.target[1:]).symlink_to(step.source)
@@ -200,8 +224,14 @@ def _bind(source: str, target: str, *options: str) -> dict[str, Any]:
     return {"destination": target, "type": "bind", "source": source, "options": ["rbind", *options]}
 
 
-def _own_mounts() -> list[dict[str, Any]]:
+def _own_mounts(privileged: bool) -> list[dict[str, Any]]:
     quiet = ["nosuid", "noexec", "nodev"]
+    if privileged:
+        return [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            _bind("/dev", "/dev", "rw"),
+            _bind("/sys", "/sys", "rw"),
+        ]
     return [
         {"destination": "/proc", "type": "proc", "source": "proc"},
         {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=65536k"]},
@@ -218,16 +248,22 @@ def _own_mounts() -> list[dict[str, Any]]:
 
 def _volume_mounts(task: Task) -> Iterator[dict[str, Any]]:
     for mount in task.mounts:
-        yield _bind(_existing(mount.source), rootfs.place(mount.target), "ro" if mount.readonly else "rw")
+        source = mount.source if mount.staged else _existing(mount.source)
+        propagation = _PROPAGATION.get(mount.propagation, "rprivate")
+        yield _bind(source, rootfs.place(mount.target, task.rootfs), "ro" if mount.readonly else "rw", propagation)
 
 
-def _cdi_mount(mount: CdiMount) -> dict[str, Any]:
+def _cdi_mounts(task: Task) -> list[dict[str, Any]]:
+    return [_cdi_mount(mount, task.rootfs) for mount in task.edits.mounts]
+
+
+def _cdi_mount(mount: CdiMount, image: str) -> dict[str, Any]:
     kind = mount.type or "bind"
     source = _existing(mount.hostPath) if kind in ("bind", "none") else mount.hostPath
     options = [*mount.options] or ["rbind"]
     if kind in ("bind", "none") and not {"bind", "rbind"} & set(options):
         options.append("rbind")
-    return {"destination": rootfs.place(mount.containerPath), "type": kind, "source": source, "options": options}
+    return {"destination": rootfs.place(mount.containerPath, image), "type": kind, "source": source, "options": options}
 
 
 def _existing(path: str) -> str:

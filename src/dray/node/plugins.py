@@ -115,12 +115,14 @@ class Plugins:
         changed: Callable[[str], None],
         remove_slices: Callable[[str], Awaitable[None]],
         accompany: Callable[[Driver], Coroutine[None, None, None]] | None = None,
+        locate: Callable[[str], str] = lambda path: path,
     ) -> None:
         self._directory = directory
         self._clock = clock
         self._changed = changed
         self._remove_slices = remove_slices
         self._accompany = accompany
+        self._locate = locate
         self._sockets: dict[str, tuple[_Identity, asyncio.Task[None]]] = {}
         self._taken_away: set[str] = set()
         self._instances: dict[str, dict[str, Driver]] = {}  # by name, then by socket, the latest last
@@ -235,7 +237,9 @@ class Plugins:
         if problem := _problem(info):
             await self._notify(stub, problem)
             raise RegistrationError(problem)
-        driver = Driver(info.name, info.endpoint or path, info.supported_versions)
+        # A driver in a container names its endpoint as it sees it.
+        endpoint = self._locate(info.endpoint or path)
+        driver = Driver(info.name, endpoint, info.supported_versions)
         log.info("DRA driver %s is registered: %s at %s", driver.name, driver.version, driver.endpoint)
         return driver
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 
+from dray.api import podclaims
 from dray.api.types.core import Pod
 from dray.client.backoff import Backoff
 from dray.node.claims import ClaimsError
+from dray.node.context import Surroundings
 from dray.node.lifecycle import Waiting
 from dray.node.status import CREATING
-from dray.node.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class PodClaims:
 
     async def obstacle(self, pod: Pod, *, new: bool) -> Waiting | None:
         """Why no container of the pod may be started yet; None when the pod has its claims."""
-        if not pod.spec.resourceClaims:
+        if not podclaims.has_claims(pod):
             return None
         if not self._node.devices:
             return self._without_devices(pod, new)

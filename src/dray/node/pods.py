@@ -11,8 +11,8 @@ import asyncio
 from dray.api import podclaims
 from dray.api.types.core import Pod
 from dray.client import Deltas, Informer
+from dray.node.context import Surroundings
 from dray.node.podworker import PodWorker
-from dray.node.surroundings import Surroundings
 
 
 class Pods:

@@ -6,16 +6,26 @@ when to start what (`lifecycle`).
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 from dray.api.types.core import Container, Pod
 from dray.client.backoff import Backoff
 from dray.node import lifecycle, metrics
 from dray.node.cdi import CdiError
+from dray.node.context import Surroundings
 from dray.node.environment import ConfigProblem, Sources, command_line, environment
+from dray.node.images.library import StoredImage
+from dray.node.images.manifest import RunConfig
+from dray.node.images.puller import NoImage
+from dray.node.images.users import image_user
 from dray.node.lifecycle import Histories, Waiting
-from dray.node.runtime import Key, StartError, Task
-from dray.node.surroundings import Surroundings
+from dray.node.projections import Tokens
+from dray.node.runtime import Key, StartError, Task, TerminationMessage
+from dray.node.security import Security, check_non_root, profiles, security_of
 from dray.node.volumes import Volumes
 
+_MESSAGE_BYTES = 4096
 _HOSTNAME_CHARACTERS = 63  # the kernel takes no more, and Kubernetes cuts names off here
 
 
@@ -27,10 +37,19 @@ class Starter:
         place = node.place_of(pod)
         self._place = place
         self._sources = Sources(node.client, pod.metadata.namespace)
-        self._volumes = Volumes(pod, node.root / "pods" / pod.metadata.uid / "volumes", self._sources, place)
+        directory = node.root / "pods" / pod.metadata.uid / "volumes"
+        tokens = Tokens(node.client, node.clock)
+        group = pod.spec.securityContext.fsGroup if pod.spec.securityContext is not None else None
+        own = group if os.geteuid() == 0 else None  # others cannot give files to a group
+        self._volumes = Volumes(directory, self._sources, place, node.host_paths, tokens, own)
         self._backoffs: dict[str, Backoff] = {}
         self._troubles: dict[str, tuple[Waiting, float]] = {}  # by container; until when not to try again
         self._cannot: dict[str, list[str]] = {}
+        self._refresh = node.clock.time() + node.refresh_seconds  # when files are compared with their objects next
+        self.image_ids: dict[str, str] = {}  # by container: what really runs
+        self._image_told = False
+        self._profiles_told: set[str] = set()
+        self._told = pod.metadata.labels, pod.metadata.annotations
 
     @property
     def not_applied(self) -> list[str]:
@@ -43,6 +62,21 @@ class Starter:
         now = self._node.clock.monotonic()
         return min((max(0.0, until - now) for _, until in self._troubles.values()), default=None)
 
+    async def refresh(self, pod: Pod) -> float | None:
+        """Bring volumes up to date when their time has come; seconds until the next time, None without any."""
+        if not self._volumes.has_written(pod):
+            return None
+        told = pod.metadata.labels, pod.metadata.annotations
+        if self._node.clock.time() >= self._due() or told != self._told:
+            await self._volumes.refresh(pod)
+            self._told = told
+            self._refresh = self._node.clock.time() + self._node.refresh_seconds
+        return max(0.1, self._due() - self._node.clock.time())
+
+    def _due(self) -> float:
+        renewal = self._volumes.renewal
+        return self._refresh if renewal is None else min(self._refresh, renewal)
+
     async def start(self, pod: Pod, name: str, histories: Histories) -> Waiting | None:
         """Start a container; why it has to wait, if it has."""
         waiting, until = self._troubles.get(name, (None, 0.0))
@@ -52,13 +86,18 @@ class Starter:
         metrics.STARTS.labels(_type(pod, name)).inc()
         try:
             await self._node.runtime.start(await self._task(pod, container, histories))
+        except NoImage as wait:
+            metrics.START_ERRORS.labels(_type(pod, name), wait.waiting.reason).inc()
+            self._troubles[name] = wait.waiting, self._node.clock.monotonic() + wait.seconds
+            return wait.waiting
         except ConfigProblem as error:
             return self._troubled(pod, name, Waiting("CreateContainerConfigError", str(error)))
         except (CdiError, StartError, OSError) as error:
             return self._troubled(pod, name, Waiting("CreateContainerError", str(error)))
         self._troubles.pop(name, None)
         self._backoffs.pop(name, None)
-        self._node.recorder.record(pod, "Started", f"Started container {name}")
+        self._node.recorder.record(pod, "Created", "Container created")
+        self._node.recorder.record(pod, "Started", "Container started")
         return None
 
     def _troubled(self, pod: Pod, name: str, waiting: Waiting) -> Waiting:
@@ -71,27 +110,72 @@ class Starter:
 
     async def _task(self, pod: Pod, container: Container, histories: Histories) -> Task:
         runtime, uid = self._node.runtime, pod.metadata.uid
-        if runtime.needs_command and not (container.command or container.args):
-            # As with an image that has no command, the pod waits: one that failed would be replaced at once, for ever.
-            raise StartError(f"no command, and the runtime {runtime.name} pulls no image that would say what to run")
-        granted = self._node.claims.granted(uid, container)
+        image = await self._image(pod, container)
+        security = self._security(pod, container, image)
+        granted = self._node.claims.granted(pod, container)
         merged = self._node.specs.edits([cdi for grant in granted for cdi in grant.device.cdi])
-        env = await environment(pod, container, self._sources, self._place)
+        own = await environment(pod, container, self._sources, self._place)
+        run = image.run if image is not None else RunConfig()
+        env = {k: v for k, _, v in (e.partition("=") for e in run.Env or ())} | self._node.service_env | own
+        argv = command_line(container, env, run.Entrypoint or (), run.Cmd or ())
+        if runtime.executes and not argv:
+            # The pod waits: one that failed would be replaced at once, for ever.
+            raise StartError("no command specified" if image is not None else _no_command(runtime.name))
+        if runtime.mounts_volumes:
+            mounts = await self._volumes.mounts(pod, container, env)
+        else:
+            mounts = self._volumes.named(pod, container)
         before = lifecycle.last(histories, container.name)
         number = before.key.attempt + 1 if before else restarts(pod).get(container.name, 0)
         task = Task(
             key=Key(uid, container.name, number),
-            argv=command_line(container, env),
+            argv=argv,
             env=env,
-            directory=container.workingDir,
-            edits=merged.edits,
-            mounts=await self._volumes.mounts(container) if runtime.mounts_volumes else self._volumes.named(container),
+            directory=container.workingDir or run.WorkingDir or "",
+            rootfs=str(image.rootfs) if image is not None else "",
+            edits=self._node.host_paths.moved(merged.edits),
+            mounts=tuple(mounts),
             hostname=(pod.spec.hostname or pod.metadata.name)[:_HOSTNAME_CHARACTERS].rstrip("-."),
             quick_ends=lifecycle.quick_ends(before),
+            message=_message(pod, container),
+            security=security,
             annotations=pod.metadata.annotations,
         )
         self._say(pod, container.name, runtime.cannot(task), merged.conflicts)
+        self._say_profiles(pod, container)
         return task
+
+    async def _image(self, pod: Pod, container: Container) -> StoredImage | None:
+        """The image of a container; None where containers run on the host's file system, which is told once."""
+        images, runtime = self._node.images, self._node.runtime
+        if images is not None and images.used and runtime.mounts_volumes:
+            image = await images.ensure(pod, container, self._sources)
+            self.image_ids[container.name] = images.identity(container.image, image)
+            return image
+        if not self._image_told:
+            self._image_told = True
+            how = "on the host's file system" if runtime.executes else "in name only"
+            text = f"Images are not used: the runtime {runtime.name} runs containers {how}"
+            self._node.recorder.record(pod, "ImageNotUsed", text)
+        return None
+
+    def _security(self, pod: Pod, container: Container, image: StoredImage | None) -> Security:
+        security = security_of(pod, container)
+        user = self._node.runtime.default_user()
+        if image is not None:
+            user, group = image_user(image.rootfs, image.run.User or "")
+            if security.user is None:
+                security = replace(security, user=user, group=group if security.group is None else security.group)
+        check_non_root(security, user if security.user is None else security.user, pod, container.name)
+        return security
+
+    def _say_profiles(self, pod: Pod, container: Container) -> None:
+        """Say once that a protection is missing; the container runs all the same."""
+        if self._node.runtime.executes and container.name not in self._profiles_told:
+            self._profiles_told.add(container.name)
+            if missing := ", ".join(profiles(pod, container)):
+                text = f"container {container.name}: the runtime {self._node.runtime.name} cannot apply: {missing}"
+                self._node.recorder.warning(pod, "SecurityContextNotApplied", text)
 
     def _say(self, pod: Pod, name: str, cannot: list[str], conflicts: tuple[str, ...]) -> None:
         if cannot and self._cannot.get(name) != cannot:
@@ -103,9 +187,28 @@ class Starter:
         self._cannot[name] = cannot
 
 
+def _message(pod: Pod, container: Container) -> TerminationMessage:
+    """Where a container leaves its last words; all containers of a pod together have 12 KiB for them."""
+    count = len(pod.spec.initContainers) + len(pod.spec.containers)
+    fallback = container.terminationMessagePolicy == "FallbackToLogsOnError"
+    return TerminationMessage(
+        container.terminationMessagePath, fallback, min(_MESSAGE_BYTES, 3 * _MESSAGE_BYTES // count)
+    )
+
+
+def _no_command(runtime: str) -> str:
+    return f"no command, and the runtime {runtime} pulls no image that would say what to run"
+
+
 def _type(pod: Pod, name: str) -> str:
     """What metrics call a container of this kind."""
     return "init_container" if any(c.name == name for c in pod.spec.initContainers) else "container"
+
+
+def known_images(pod: Pod) -> dict[str, str]:
+    """The images that containers ran before this agent's time."""
+    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    return {status.name: status.imageID for status in statuses if status.imageID}
 
 
 def restarts(pod: Pod) -> dict[str, int]:

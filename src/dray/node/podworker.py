@@ -13,16 +13,18 @@ from collections.abc import Coroutine
 
 from dray.api import podclaims
 from dray.api.errors import ApiError, Conflict, NotFound
+from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod
-from dray.client.clock import parse_timestamp
+from dray.api.wire import Tree
 from dray.node import lifecycle, status
+from dray.node.containerhealth import ContainerHealth
+from dray.node.context import Surroundings
 from dray.node.health import resource_statuses
 from dray.node.lifecycle import Decision, Histories, Waiting
 from dray.node.podclaims import PodClaims
-from dray.node.podstart import Starter, restarts
+from dray.node.podstart import Starter, known_images, restarts
 from dray.node.reporting import StatusWriter
 from dray.node.runtime import Attempt, Key
-from dray.node.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +45,11 @@ class PodWorker:
         self._refusal: tuple[str, str] | None = None  # reason and message: the pod may no longer run
         self._phase = ""  # in which the containers' story has ended
         self._stopping: dict[Key, tuple[float, asyncio.Task[None]]] = {}
+        self._told: set[Key] = set()  # ends after which a restart was put off
         self._waits: dict[Key, asyncio.Task[None]] = {}
         self._claims = PodClaims(node, uid)
         self._starter = Starter(node, pod) if pod is not None else None
+        self._health = ContainerHealth(node, self.wake, self._kill)
         self._writer = StatusWriter(node.client, pod, node.clock) if pod is not None else None
 
     # What the outside tells
@@ -95,6 +99,7 @@ class PodWorker:
         """Containers run on; only we stop looking."""
         for task in (*self._waits.values(), *(task for _, task in self._stopping.values())):
             task.cancel()
+        self._health.close()
         if self._writer is not None:
             self._writer.close()
 
@@ -129,20 +134,33 @@ class PodWorker:
         """Do what the lifecycle says until there is nothing more to do at once; an obstacle keeps from starting."""
         for _ in range(2 + len(pod.spec.initContainers)):
             histories = self._look()
-            decision = lifecycle.decide(pod, histories, self._node.clock.time(), self._node.delays)
+            started = self._health.started(histories)
+            decision = lifecycle.decide(pod, histories, self._node.clock.time(), self._node.delays, started)
             self._stop(pod, decision.stop, histories, self._grace(pod))
             if obstacle is not None:
                 decision.waiting |= dict.fromkeys(decision.start, obstacle)
                 break
             if not await self._start(pod, histories, decision):
                 break
+        self._tell_back_off(pod, histories, decision)
         self._phase = decision.phase
         if self._phase:
             return await self._wind_down(pod, self._look())
         self._report(pod, self._look(), decision)
         claims = self._claims.next_try if obstacle is not None and self._node.devices else None
-        starts = self._starter.next_try if self._starter is not None else None
-        return min((t for t in (decision.again, self._deadline(pod), claims, starts) if t is not None), default=None)
+        assert self._starter is not None
+        times = (decision.again, self._deadline(pod), claims, self._starter.next_try, await self._starter.refresh(pod))
+        return min((t for t in times if t is not None), default=None)
+
+    def _tell_back_off(self, pod: Pod, histories: Histories, decision: Decision) -> None:
+        """Say once for each end of a container that it is not restarted at once."""
+        for name, waiting in decision.waiting.items():
+            attempt = lifecycle.last(histories, name)
+            if waiting.reason == lifecycle.BACK_OFF and attempt is not None and attempt.key not in self._told:
+                self._told.add(attempt.key)
+                meta = pod.metadata
+                who = f"container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
+                self._node.recorder.warning(pod, "BackOff", f"Back-off restarting failed {who}")
 
     async def _start(self, pod: Pod, histories: Histories, decision: Decision) -> bool:
         """Start what is to be started; whether something was."""
@@ -151,6 +169,9 @@ class PodWorker:
             waiting = await self._starter.start(pod, name, histories)
             if waiting is not None:
                 decision.waiting[name] = waiting
+            elif started := lifecycle.last(self._look(), name):
+                container = next(c for c in (*pod.spec.initContainers, *pod.spec.containers) if c.name == name)
+                self._health.began(pod, container, started.key)
         return any(name not in decision.waiting for name in decision.start)
 
     # How long to run
@@ -187,8 +208,17 @@ class PodWorker:
                 continue
             if pod is not None and known is None:
                 self._node.recorder.record(pod, "Killing", f"Stopping container {name}")
-            stopping = self._background(self._node.runtime.stop(key, grace), key, None)
-            self._stopping[key] = deadline, stopping
+            self._end(key, grace)
+
+    def _end(self, key: Key, grace: float) -> None:
+        stopping = self._background(self._health.stop(self._pod, key, grace), key, None)
+        self._stopping[key] = self._node.clock.monotonic() + grace, stopping
+
+    def _kill(self, key: Key, grace: float | None, text: str) -> None:
+        """End a container that is not as it should be; what follows is its restart policy's."""
+        if self._pod is not None and key not in self._stopping:
+            self._node.recorder.record(self._pod, "Killing", text)
+            self._end(key, self._grace(self._pod) if grace is None else grace)
 
     def _background(
         self, work: Coroutine[None, None, None], key: Key, table: dict[Key, asyncio.Task[None]] | None
@@ -268,6 +298,7 @@ class PodWorker:
             return
         assert self._starter is not None
         assert self._writer is not None
+        self._health.look(pod, histories)
         begun = any(histories.get(container.name) for container in pod.spec.containers)
         reason, message = self._refusal or ("", "")
         report = status.Report(
@@ -278,6 +309,9 @@ class PodWorker:
             reason=reason,
             message=message,
             not_applied=self._starter.not_applied,
+            image_ids=known_images(pod) | self._starter.image_ids,
+            ready=self._health.ready(histories),
+            started=self._health.started(histories),
             resources=self._resources(pod),
             restarts=restarts(pod),
             host_address=self._node.address,
@@ -286,9 +320,9 @@ class PodWorker:
         )
         self._writer.put(status.status_tree(pod, report, self._node.clock.time()))
 
-    def _resources(self, pod: Pod) -> dict[str, list[status.Tree]]:
+    def _resources(self, pod: Pod) -> dict[str, list[Tree]]:
         found = {
-            container.name: resource_statuses(self._node.claims.granted(self._uid, container), self._node.health)
+            container.name: resource_statuses(self._node.claims.granted(pod, container), self._node.health)
             for container in (*pod.spec.initContainers, *pod.spec.containers)
         }
         return {name: statuses for name, statuses in found.items() if statuses}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dray.node.cdi import Edits
-from dray.node.runtime import Task
+from dray.node.runtime import Mount, Task
 from dray.node.supervised import Launch
 
+_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -27,20 +29,52 @@ class ProcessWrapper:
         return ""
 
     def cannot(self, task: Task) -> list[str]:
-        volumes = [
-            f"volume at {mount.target}"
-            for mount in task.mounts
-            if not _same(mount.source, mount.target) and not is_token(mount.target)
-        ]
-        return [*_host_only(task.edits), *rare(task.edits), *hooks(task.edits), *volumes]
+        return [*_host_only(task.edits), *rare(task.edits), *hooks(task.edits)]
+
+    def refuses(self, task: Task) -> list[str]:
+        elsewhere = [m.target for m in task.mounts if not _same(m.source, m.target) and not is_token(m.target)]
+        security, root = task.security, os.geteuid() == 0
+        asked = {
+            # Without the mount the container would use what the host has at that place.
+            **{f"volume at {target}": True for target in elsewhere},
+            "readOnlyRootFilesystem": security.readonly_root,
+            "privileged, since the agent does not run as root": security.privileged and not root,
+            f"runAsUser {security.user}": not root and security.user not in (None, os.geteuid()),
+            f"runAsGroup {security.group}": not root and security.group not in (None, os.getegid()),
+            f"groups {', '.join(map(str, security.groups))}": not root
+            and bool(set(security.groups) - set(os.getgroups())),
+            security.not_given: bool(security.not_given),
+            f"dropped capabilities {', '.join(security.drop)}": root and bool(security.drop) and not security.user,
+        }
+        return [what for what, holds in asked.items() if holds]
 
     def launch(self, task: Task, directory: Path) -> Launch:
         work = directory.parents[2] / "work"
-        work.mkdir(exist_ok=True)
-        return Launch([*task.argv], environment(task, str(work)), task.directory or str(work))
+        work.mkdir(mode=0o700, exist_ok=True)
+        who = identity(task)
+        if "user" in who:
+            os.chown(work, who["user"], who["group"])
+        return Launch([*task.argv], environment(task, str(work)), task.directory or str(work), identity=who)
 
     def clean(self, directory: Path) -> None:
         pass
+
+
+def identity(task: Task) -> dict[str, Any]:
+    """Who a process is to be, when the agent may decide that, and whether it may gain rights."""
+    security = task.security
+    who: dict[str, Any] = {"no_new_privileges": security.no_new_privileges}
+    if os.geteuid() == 0 and (security.user is not None or security.group is not None or security.groups):
+        user, group = security.user or 0, security.group or 0
+        who |= {"user": user, "group": group, "groups": [*security.groups]}
+    return who
+
+
+def network_files(task: Task) -> list[Mount]:
+    """What a container with an image needs to find others, since it shares the host's network."""
+    taken = {mount.target for mount in task.mounts}
+    wanted = [path for path in _NETWORK_FILES if path not in taken and os.path.exists(path)] if task.rootfs else []
+    return [Mount(os.path.realpath(path), path, readonly=True) for path in wanted]
 
 
 def is_token(target: str) -> bool:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from functools import partial
 
 from dray.api.errors import ApiError, Conflict, Invalid, NotFound
-from dray.api.types.core import Pod
-from dray.client import Client, Clock, PatchKind
+from dray.api.types.core import Pod, PodStatus
+from dray.api.wire import Tree
+from dray.client import Client, Clock, change_status, with_fields
 from dray.client.backoff import Backoff
 
 log = logging.getLogger(__name__)
-
-Tree = dict[str, Any]
 
 
 class StatusWriter:
@@ -51,7 +50,7 @@ class StatusWriter:
         while self._pending is not None:
             status, self._pending = self._pending, None
             try:
-                await self._patch(status)
+                self._pod = await change_status(self._client, self._pod, partial(_reported, status))
             except (NotFound, Conflict):
                 return  # gone, or replaced by another of its name
             except Invalid as error:
@@ -64,7 +63,6 @@ class StatusWriter:
                 self._written = status
                 self._backoff.reset()
 
-    async def _patch(self, status: Tree) -> None:
-        meta = self._pod.metadata
-        patch = {"metadata": {"uid": meta.uid}, "status": status}
-        await self._client.patch(Pod, meta.name, patch, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status")
+
+def _reported(status: Tree, pod: Pod) -> PodStatus:
+    return with_fields(pod.status, status)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+_MOST_LINKS = 40
 FRESH = ("/tmp", "/run")  # writable and empty in every container
 OWN = ("/proc", "/dev", "/sys")  # made by whoever builds the container
 BIND = "bind"  # of the host, read-only
@@ -24,9 +25,32 @@ class Step(NamedTuple):
     source: str = ""
 
 
-def place(target: str) -> str:
-    """Where a mount goes: the target with the host's symbolic links followed, as inside the container (/var/run)."""
-    return os.path.realpath(target)
+def place(target: str, image: str = "") -> str:
+    """Where a mount goes: the target with symbolic links followed, as inside the container (/var/run)."""
+    return place_in(image, target) if image else os.path.realpath(target)
+
+
+def place_in(root: str, target: str) -> str:
+    """A path inside an image with the image's own links followed."""
+    here, left, links = "", target.split("/")[::-1], 0
+    while left:
+        name = left.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            here = here.rpartition("/")[0]
+            continue
+        try:
+            link = os.readlink(f"{root}{here}/{name}")
+        except OSError:
+            here = f"{here}/{name}"
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(f"{target}: too many links")
+        here = "" if link.startswith("/") else here
+        left.extend(link.split("/")[::-1])
+    return here or "/"
 
 
 def plan(targets: Iterable[str]) -> list[Step]:

@@ -7,12 +7,13 @@ interface asks for no more than a CRI runtime could do. Left out: restarts and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from dray.node.cdi import NO_EDITS, Edits
+from dray.node.security import Security
 
 LOST_EXIT_CODE = 137  # what Kubernetes says of a container that nobody saw end
 
@@ -32,6 +33,18 @@ class Mount:
     source: str
     target: str
     readonly: bool = False
+    subpath: str = ""  # the part of the source that is meant
+    propagation: str = ""  # HostToContainer, Bidirectional, or none
+    staged: bool = False  # the source comes into being just before it is mounted
+
+
+@dataclass(frozen=True)
+class TerminationMessage:
+    """Where a container says why it ended, and what stands for it when it says nothing and has failed."""
+
+    path: str = ""
+    from_log: bool = False
+    limit: int = 4096  # bytes
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,9 @@ class Task:
     hostname: str = ""
     quick_ends: int = 0  # how many attempts in a row ended soon before this one
     annotations: Mapping[str, str] = field(default_factory=dict)
+    message: TerminationMessage = TerminationMessage()
+    rootfs: str = ""  # of an image; empty: the host's
+    security: Security = field(default_factory=Security)
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,41 @@ class StartError(Exception):
     """A container could not be started, and another try may do no better; the text is for the pod's status."""
 
 
+class ExecError(Exception):
+    """A command could not be started in a container; the text says why."""
+
+
+class ExecSession(Protocol):
+    """A command that runs in a container. Its output must be read to its end, and the session closed."""
+
+    @property
+    def failure(self) -> str:
+        """Why the program could not be started, once `wait` has returned; empty when it was."""
+        ...
+
+    async def read(self, stream: str = "stdout") -> bytes:
+        """What comes next from `stdout` or `stderr`; empty at the end. With a terminal all comes from `stdout`."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Pass on to standard input; nothing happens once nobody reads it any more."""
+        ...
+
+    def close_stdin(self) -> None: ...
+
+    def resize(self, width: int, height: int) -> None:
+        """The size of the terminal, in characters."""
+        ...
+
+    async def wait(self) -> int:
+        """The exit code, when the command has ended; 128 and the signal's number when a signal has ended it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; a command that still runs is killed."""
+        ...
+
+
 class Runtime(Protocol):
     """Runs containers. Everything but `wait` and `stop` returns soon."""
 
@@ -77,17 +128,21 @@ class Runtime(Protocol):
     def name(self) -> str: ...
 
     @property
-    def needs_command(self) -> bool:
-        """Whether a container must say what to run, since no image does."""
+    def executes(self) -> bool:
+        """Whether containers are really run: they need a command, and can be asked how they are."""
         ...
 
     @property
     def mounts_volumes(self) -> bool:
-        """Whether `Task.mounts` are made; otherwise they need not exist."""
+        """Whether `Task.mounts` are made and `Task.rootfs` is used; otherwise they need not exist."""
         ...
 
     def cannot(self, task: Task) -> list[str]:
         """The parts of a task that this runtime cannot give to a container, in words."""
+        ...
+
+    def default_user(self) -> int:
+        """The user that containers run as unless they or their image name another."""
         ...
 
     async def start(self, task: Task) -> Attempt:
@@ -109,6 +164,14 @@ class Runtime(Protocol):
     async def stop(self, key: Key, grace: float) -> None:
         """Ask a container to end, make it end after `grace` seconds, return when it has. May be called again, with
         less grace, while an earlier call waits."""
+        ...
+
+    async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
+        """Run a command in a running container, as its own processes run; `ExecError`.
+
+        Without `stdin` the command reads an empty file. The command ends when its session is closed, when the agent
+        ends, and with the container.
+        """
         ...
 
     def log(self, key: Key) -> Path | None:

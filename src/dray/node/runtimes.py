@@ -5,6 +5,7 @@ Left out: `cri`, for which the interface is meant to be fit.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from dray.node.bwrap import BwrapWrapper
@@ -33,9 +34,13 @@ def unavailable(name: str) -> str:
 
 
 def open_runtime(name: str, root: Path) -> Runtime:
-    """A runtime by name; `auto` is bwrap where it works, else process."""
+    """A runtime by name; `auto` is bwrap where it works, else process, but never process as root."""
     if name == AUTO:
-        return Supervised(root, ProcessWrapper() if unavailable("bwrap") else BwrapWrapper())
+        why = unavailable("bwrap")
+        if why and os.geteuid() == 0:
+            text = "as root, containers without any isolation are run only when asked for (--runtime process)"
+            raise RuntimeUnavailable(f"runtime auto: {why}; {text}")
+        return Supervised(root, ProcessWrapper() if why else BwrapWrapper())
     if name not in NAMES:
         raise RuntimeUnavailable(f"runtime {name!r}: expected one of {', '.join((AUTO, *NAMES))}")
     if why := unavailable(name):

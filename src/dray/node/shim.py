@@ -25,12 +25,14 @@ if MYPY:  # for the type checker alone: importing `typing` would make every star
 LOG_BYTES = 10 * 1024 * 1024  # a log that grows beyond is set aside once; as much as Kubernetes keeps by default
 LINE_BYTES = 16 * 1024  # longer lines are written in pieces, as container runtimes do
 AGAIN_SECONDS = 0.05  # until SIGTERM is passed on again to a container that was about to begin
+PR_SET_NO_NEW_PRIVS = 38
 DRAIN_SECONDS = 0.2  # how long to read on after the end, should something still hold the pipes
 
 
 def write_json(path: str, value: dict[str, Any]) -> None:
     """Write a whole file or none."""
-    with open(path + ".new", "w") as stream:
+    file = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with open(file, "w") as stream:
         json.dump(value, stream)
     os.replace(path + ".new", path)
 
@@ -88,7 +90,7 @@ class Workload:
     """The process of the container, and how signals reach it."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self._task = task
+        self.task = task
         self.pid = 0
 
     def start(self, directory: str) -> tuple[int, int, str]:
@@ -123,42 +125,56 @@ class Workload:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(out, 1)
             os.dup2(err, 2)
-            os.chdir(self._task["directory"])
-            os.execvpe(self._task["argv"][0], self._task["argv"], self._task["env"])
+            os.chdir(self.task["directory"])
+            take_identity(self.task)
+            os.execvpe(self.task["argv"][0], self.task["argv"], self.task["env"])
         except OSError as error:
-            where = self._task["argv"][0] if error.filename is None else error.filename
+            where = self.task["argv"][0] if error.filename is None else error.filename
             os.write(failed, f"{where}: {error.strerror}".encode())
         except BaseException as error:
             os.write(failed, repr(error).encode())
         os._exit(128)
 
     def terminate(self) -> None:
-        target = self._inner()
+        target = self.inner()
         if target:
             os.kill(target, signal.SIGTERM)
         else:
             signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)  # it is not known yet who is meant: SIGALRM tries again
 
     def kill(self) -> None:
-        if self._task.get("pid_file"):
-            target = self._inner()
+        if self.task.get("pid_file"):
+            target = self.inner()
             if target:
                 os.kill(target, signal.SIGKILL)
         elif self.pid:
             os.killpg(self.pid, signal.SIGKILL)
 
-    def _inner(self) -> int:
+    def inner(self) -> int:
         """The process that a signal is meant for, which may be a descendant of the one that was started."""
-        if self._task.get("pid_file"):
+        if self.task.get("pid_file"):
             try:
-                with open(self._task["pid_file"]) as stream:
+                with open(self.task["pid_file"]) as stream:
                     return int(stream.read())
             except (OSError, ValueError):
                 return 0
         pid: int = self.pid
-        for _ in range(self._task["depth"]):
+        for _ in range(self.task["depth"]):
             pid = child_of(pid) if pid else 0
         return pid
+
+
+def take_identity(task: dict[str, Any]) -> None:
+    """Be who the container is to be; only where nothing else sees to it."""
+    identity = task.get("identity") or {}
+    if "user" in identity:
+        os.setgroups(identity["groups"])
+        os.setresgid(*[identity["group"]] * 3)
+        os.setresuid(*[identity["user"]] * 3)
+    if identity.get("no_new_privileges"):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def child_of(parent: int) -> int:
@@ -174,31 +190,94 @@ def child_of(parent: int) -> int:
     return 0
 
 
-def follow(workload: Workload, log: Log, out: int, err: int) -> int:
-    """Copy output until the container has ended; the wait status."""
-    streams = {out: "stdout", err: "stderr"}
-    ended = os.pidfd_open(workload.pid)
-    poller = select.poll()
-    for descriptor in (*streams, ended):
-        poller.register(descriptor, select.POLLIN)
-    deadline = 0.0
-    status = None
-    while status is None or (streams and time.monotonic() < deadline):
-        for descriptor, _ in poller.poll(None if status is None else DRAIN_SECONDS * 1000):
-            if descriptor == ended:
-                _, status = os.waitpid(workload.pid, 0)
-                poller.unregister(ended)
-                kill_rest(workload.pid)
+class Watch:
+    """The guardian's loop: copies output, starts commands that are asked for, until the container has ended."""
+
+    def __init__(self, workload: Workload, log: Log, directory: str) -> None:
+        self._workload = workload
+        self._log = log
+        self._poller = select.poll()
+        self._ready: dict[int, Callable[[int], None]] = {}
+        self._status: int | None = None
+        self._outputs = 0
+        self._sessions: dict[int, Any] = {}  # by pid
+        self._listener = listen(directory)
+        self._on(self._listener.fileno(), self._command)
+
+    def follow(self, out: int, err: int) -> int:
+        """Copy output until the container has ended; the wait status."""
+        for descriptor, stream in ((out, "stdout"), (err, "stderr")):
+            self._outputs += 1
+            self._on(descriptor, self._copier(stream))
+        self._on(os.pidfd_open(self._workload.pid), self._ended)
+        deadline = None
+        while self._status is None or (self._outputs and time.monotonic() < (deadline or 0.0)):
+            for descriptor, _ in self._poller.poll(None if self._status is None else DRAIN_SECONDS * 1000):
+                if descriptor in self._ready:
+                    self._ready[descriptor](descriptor)
+            if self._status is not None and deadline is None:
                 deadline = time.monotonic() + DRAIN_SECONDS
-                continue
+        self._log.finish()
+        return self._status
+
+    def _on(self, descriptor: int, act: Callable[[int], None]) -> None:
+        self._ready[descriptor] = act
+        self._poller.register(descriptor, select.POLLIN)
+
+    def _off(self, descriptor: int) -> None:
+        self._poller.unregister(descriptor)
+        del self._ready[descriptor]
+
+    def _copier(self, stream: str) -> Callable[[int], None]:
+        def copy(descriptor: int) -> None:
             data = os.read(descriptor, 65536)
             if data:
-                log.write(streams[descriptor], data)
+                self._log.write(stream, data)
             else:
-                poller.unregister(descriptor)
-                del streams[descriptor]
-    log.finish()
-    return status
+                self._off(descriptor)
+                self._outputs -= 1
+
+        return copy
+
+    def _ended(self, descriptor: int) -> None:
+        _, self._status = os.waitpid(self._workload.pid, 0)
+        self._off(descriptor)
+        self._off(self._listener.fileno())
+        kill_rest(self._workload.pid)
+        for session in self._sessions.values():
+            session.kill()
+            session.end(os.waitpid(session.pid, 0)[1])
+
+    def _command(self, _: int) -> None:
+        import sessions  # type: ignore[import-not-found]  # beside this file; the first command pays for loading it
+
+        session = sessions.accept(self._listener, self._workload.task, self._workload.inner, take_identity)
+        if session is not None:
+            self._sessions[session.pid] = session
+            self._on(session.fileno(), lambda _: session.kill())  # hung up
+            self._on(os.pidfd_open(session.pid), lambda descriptor: self._finished(session, descriptor))
+
+    def _finished(self, session: Any, descriptor: int) -> None:
+        self._off(descriptor)
+        os.close(descriptor)
+        self._off(session.fileno())
+        session.kill()  # what it left behind
+        session.end(os.waitpid(session.pid, 0)[1])
+        del self._sessions[session.pid]
+
+
+def listen(directory: str) -> Any:
+    """The socket for commands; through a descriptor, since paths of sockets must be short."""
+    import _socket
+
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    here = os.open(directory, os.O_PATH)
+    mask = os.umask(0o177)
+    listener.bind(f"/proc/self/fd/{here}/exec")
+    os.umask(mask)
+    os.close(here)
+    listener.listen(128)
+    return listener
 
 
 def kill_rest(group: int) -> None:
@@ -228,11 +307,11 @@ def main(directory: str) -> None:
     signal.signal(signal.SIGUSR1, guarded(workload.kill))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = Log(f"{directory}/log")
+    watch = Watch(workload, log, directory)
     out, err, failure = workload.start(directory)
     if not failure:
         say_ready()
-    status = follow(workload, log, out, err)
-    end = outcome(status)
+    end = outcome(watch.follow(out, err))
     if failure:
         end = {"code": 128, "reason": "StartError", "message": failure}
     write_json(f"{directory}/exit.json", end | {"finished": time.time()})
@@ -254,4 +333,5 @@ def guarded(act: Callable[[], None]) -> Callable[..., None]:
 
 
 if __name__ == "__main__":
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # which -I leaves out
     main(sys.argv[1])

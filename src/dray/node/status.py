@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from dray.api.times import timestamp
 from dray.api.types.core import Container, Pod, PodCondition
-from dray.client.clock import timestamp
+from dray.api.wire import Tree
 from dray.node.lifecycle import Histories, Waiting, is_sidecar, last
 from dray.node.runtime import Attempt
-
-Tree = dict[str, Any]
 
 EDITS_APPLIED = "dray.dev/DeviceEditsApplied"  # False: the runtime cannot give a container all that its devices want
 CREATING = Waiting("ContainerCreating")
@@ -32,6 +30,9 @@ class Report:
     reason: str = ""
     message: str = ""
     not_applied: Sequence[str] = ()
+    image_ids: Mapping[str, str] = field(default_factory=dict)
+    ready: frozenset[str] | None = None  # running containers that are ready; None: all of them
+    started: frozenset[str] | None = None  # the same of containers whose hooks and startup probes are done
     resources: Mapping[str, list[Tree]] = field(default_factory=dict)  # allocatedResourcesStatus by container
     restarts: Mapping[str, int] = field(default_factory=dict)  # that are known from before this agent's time
     host_address: str = ""
@@ -67,9 +68,9 @@ def _container(container: Container, report: Report, *, init: bool) -> Tree:
     tree: Tree = {
         "name": container.name,
         "image": container.image,
-        "imageID": "",
-        "ready": up or done,
-        "started": up,
+        "imageID": report.image_ids.get(container.name, ""),
+        "ready": done or (up and _among(container.name, report.ready)),
+        "started": up and _among(container.name, report.started),
         "restartCount": attempt.key.attempt if attempt is not None else report.restarts.get(container.name, 0),
         "state": _state(attempt, waiting, report),
     }
@@ -81,6 +82,10 @@ def _container(container: Container, report: Report, *, init: bool) -> Tree:
     if container.name in report.resources:
         tree["allocatedResourcesStatus"] = report.resources[container.name]
     return tree
+
+
+def _among(name: str, names: frozenset[str] | None) -> bool:
+    return names is None or name in names
 
 
 def _state(attempt: Attempt | None, waiting: Waiting | None, report: Report) -> Tree:
@@ -111,16 +116,19 @@ def _id(attempt: Attempt, runtime: str) -> str:
 def _conditions(pod: Pod, report: Report, now: float) -> list[Tree]:
     names = [c.name for c in pod.spec.containers]
     sidecars = [c.name for c in pod.spec.initContainers if is_sidecar(c)]
-    down = [n for n in (*sidecars, *names) if (a := last(report.histories, n)) is None or not a.running]
+    down = [n for n in (*sidecars, *names) if not _is_ready(n, report)]
     over = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(report.phase, "")
     begun = any(report.histories.get(n) for n in (*names, *(c.name for c in pod.spec.initContainers)))
     initialized = report.initialized or over == "PodCompleted"
     unready = (over or "ContainersNotReady", "" if over else f"containers with unready status: [{' '.join(down)}]")
+    open_gates = _open_gates(pod)
+    gated = ("ReadinessGatesNotReady", ", ".join(open_gates)) if open_gates else ("", "")
+    met = not down and not over
     wanted = [
         ("PodReadyToStartContainers", begun and not over, "", ""),
         ("Initialized", initialized, *(("", "") if initialized else ("ContainersNotInitialized", ""))),
-        ("Ready", not down and not over, *(("", "") if not down and not over else unready)),
-        ("ContainersReady", not down and not over, *(("", "") if not down and not over else unready)),
+        ("Ready", met and not open_gates, *(gated if met else unready)),
+        ("ContainersReady", met, *(("", "") if met else unready)),
     ]
     if report.not_applied:
         text = "; ".join(report.not_applied)
@@ -129,9 +137,25 @@ def _conditions(pod: Pod, report: Report, now: float) -> list[Tree]:
     return [_condition(before.get(type_), type_, met, reason, message, now) for type_, met, reason, message in wanted]
 
 
+def _is_ready(name: str, report: Report) -> bool:
+    attempt = last(report.histories, name)
+    return attempt is not None and attempt.running and _among(name, report.ready)
+
+
+def _open_gates(pod: Pod) -> list[str]:
+    """Readiness gates whose condition is not true yet, each in words."""
+    conditions = {condition.type: condition.status for condition in pod.status.conditions}
+    gates = [(gate.conditionType, conditions.get(gate.conditionType)) for gate in pod.spec.readinessGates]
+    corresponding = "corresponding condition of pod readiness gate"
+    return [
+        f'{corresponding} "{name}" {"does not exist" if status is None else "does not have status True"}.'
+        for name, status in gates
+        if status != "True"
+    ]
+
+
 def _condition(before: PodCondition | None, type_: str, met: bool, reason: str, message: str, now: float) -> Tree:
     status = "True" if met else "False"
     since = before.lastTransitionTime if before is not None and before.status == status else None
     tree: Tree = {"type": type_, "status": status, "lastTransitionTime": since or timestamp(now)}
-    # Empty texts are written out: a patch without them would leave old ones standing.
-    return tree | {"reason": reason or None, "message": message or None}
+    return tree | {"reason": reason, "message": message}

@@ -16,17 +16,19 @@ import fcntl
 import json
 import os
 import secrets
-import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from dray.node import shim
-from dray.node.runtime import LOST_EXIT_CODE, Attempt, Key, StartError, Task
+from dray.node.execution import run_command
+from dray.node.private import make_private, remove_tree
+from dray.node.runtime import LOST_EXIT_CODE, Attempt, ExecError, ExecSession, Key, Mount, StartError, Task
+from dray.node.termination import MESSAGE_FILE, termination_message
 
 _SHIM = str(Path(shim.__file__))
 _KILL_AGAIN_SECONDS = 1.0  # a kill can come before there is somebody to kill
@@ -44,6 +46,9 @@ class Launch:
     directory: str
     depth: int = 0
     pid_file: str = ""
+    inside: str = ""  # the working directory as the container sees it
+    identity: Mapping[str, Any] = field(default_factory=dict)  # user, group, groups, no_new_privileges
+    inside_env: Mapping[str, str] | None = None  # the container's environment, where `env` is another program's
 
 
 class Wrapper(Protocol):
@@ -61,6 +66,10 @@ class Wrapper(Protocol):
 
     def cannot(self, task: Task) -> list[str]: ...
 
+    def refuses(self, task: Task) -> list[str]:
+        """The parts of a task without which a container must not run, and which the wrapper cannot give to it."""
+        ...
+
     def launch(self, task: Task, directory: Path) -> Launch:
         """`directory` is the attempt's, for files of the wrapper's own. `StartError` when something is missing."""
         ...
@@ -73,7 +82,7 @@ class Wrapper(Protocol):
 class Supervised:
     """A `Runtime` on top of a wrapper."""
 
-    needs_command = True
+    executes = True
 
     def __init__(self, root: Path, wrapper: Wrapper) -> None:
         self._pods = root / "pods"
@@ -94,17 +103,22 @@ class Supervised:
     def cannot(self, task: Task) -> list[str]:
         return self._wrapper.cannot(task)
 
+    def default_user(self) -> int:
+        return os.geteuid()
+
     async def start(self, task: Task) -> Attempt:
         known = self._find(task.key)
         if known is not None:
             return known
+        if refused := self._wrapper.refuses(task):
+            raise StartError(f"the runtime {self.name} cannot apply: {', '.join(refused)}")
         self._prune(task.key)
         directory = self._container(task.key) / f"{task.key.attempt}-{secrets.token_hex(4)}"
-        directory.mkdir(parents=True)
+        make_private(directory)
         self._directories[task.key] = directory
         self._starting.add(task.key)
         try:
-            launch = self._wrapper.launch(task, directory)
+            launch = self._wrapper.launch(self._with_message(task, directory), directory)
             _write_task(directory, task, launch)
             await self._spawn(task.key, directory)
         except BaseException as error:
@@ -116,6 +130,15 @@ class Supervised:
         attempt = self._attempt(task.key, directory)
         assert attempt is not None  # it has a pid
         return attempt
+
+    def _with_message(self, task: Task, directory: Path) -> Task:
+        """A task with a place for its termination message, where the wrapper can mount one."""
+        if not (task.message.path and self._wrapper.mounts_volumes):
+            return task
+        file = directory / MESSAGE_FILE
+        file.touch()
+        file.chmod(0o666)  # whoever the container runs as; the directory above is the agent's alone
+        return replace(task, mounts=(*task.mounts, Mount(str(file), task.message.path)))
 
     def _find(self, key: Key) -> Attempt | None:
         return next((attempt for attempt in self.attempts(key.pod) if attempt.key == key), None)
@@ -168,6 +191,12 @@ class Supervised:
         finally:
             ended.cancel()
 
+    async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
+        attempt = self._find(key)
+        if attempt is None or not attempt.running:
+            raise ExecError(f"container {key.container} is not running")
+        return await run_command(self._directories[key], argv, tty=tty, stdin=stdin)
+
     def log(self, key: Key) -> Path | None:
         directory = self._directories.get(key)
         return None if directory is None else directory / "log"
@@ -175,18 +204,21 @@ class Supervised:
     def remove(self, pod: str) -> None:
         for attempt in self.attempts(pod):
             self._forget(attempt.key)
-        shutil.rmtree(self._pods / pod, ignore_errors=True)
+        remove_tree(self._pods / pod)
 
     # One attempt, from its files
 
     def _container(self, key: Key) -> Path:
+        for name in (key.pod, key.container):
+            if "/" in name or "\0" in name or name in ("", ".", ".."):
+                raise StartError(f"{name!r} is no name for a directory")
         return self._pods / key.pod / "containers" / key.container
 
     def _forget(self, key: Key) -> None:
         directory = self._directories.pop(key)
         self._ended.pop(key, None)
         self._wrapper.clean(directory)
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)
 
     def _attempt(self, key: Key, directory: Path) -> Attempt | None:
         """What is known of an attempt; None for one that has not begun."""
@@ -199,7 +231,8 @@ class Supervised:
         started, quick_ends = pids["started"], task["quick_ends"]
         if end is None:
             return Attempt(key, started, quick_ends)
-        attempt = Attempt(key, started, quick_ends, end["finished"], end["code"], end["reason"], end["message"])
+        message = end["message"] or termination_message(directory, task, end["code"])
+        attempt = Attempt(key, started, quick_ends, end["finished"], end["code"], end["reason"], message)
         self._ended[key] = attempt
         return attempt
 
@@ -211,7 +244,7 @@ class Supervised:
             end = _read(directory / "exit.json")  # written between the two looks
             if end is None and not (directory / "pid.json").exists():
                 self._wrapper.clean(directory)
-                shutil.rmtree(directory, ignore_errors=True)
+                remove_tree(directory)
             elif end is None:
                 _kill_left_over(directory)
                 self._wrapper.clean(directory)
@@ -265,7 +298,11 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
         "directory": launch.directory,
         "depth": launch.depth,
         "pid_file": launch.pid_file,
+        "inside": launch.inside or launch.directory,
+        "identity": dict(launch.identity),
+        "inside_env": launch.env if launch.inside_env is None else launch.inside_env,
         "quick_ends": task.quick_ends,
+        "message": asdict(task.message),
     }
     shim.write_json(str(directory / "task.json"), written)
 

@@ -1,147 +1,171 @@
 """The volumes of a pod as directories on the host: empty ones, host paths, and files made of API objects.
 
-Files are written once, when the pod starts; a service account token is not renewed. Left out: everything that needs a
-storage system, which is refused by its name, and mounting, which is the runtime's.
+What is made of API objects is mounted read-only and follows its objects: `refresh` writes what has changed. Left out:
+everything that needs a storage system, which is refused by its name, and mounting, which is the runtime's.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from dray.api.errors import ApiError
-from dray.api.types.core import Container, KeyToPath, Pod, ServiceAccount, ServiceAccountTokenProjection, Volume
-from dray.client import Client
-from dray.node.environment import ConfigProblem, Place, Sources, pod_field
+from dray.api.errors import NotFound
+from dray.api.types.core import (
+    Container,
+    EphemeralContainer,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Volume,
+    VolumeMount,
+)
+from dray.node.atomicfiles import FileContent, give_to_group, write_files
+from dray.node.beneath import PathEscape, open_beneath, open_directory
+from dray.node.environment import ConfigProblem, Place, Sources, expand
+from dray.node.hostpaths import HostPaths
+from dray.node.private import make_private
+from dray.node.projections import Files, Projections, Tokens
 from dray.node.runtime import Mount
 
-Files = dict[str, bytes]
-
-_SUPPORTED = "emptyDir, hostPath, configMap, secret, downwardAPI and projected"
+log = logging.getLogger(__name__)
 
 
 class Volumes:
     """The volumes of one pod, made below a directory when a container first needs them."""
 
-    def __init__(self, pod: Pod, directory: Path, sources: Sources, place: Place) -> None:
-        self._pod = pod
+    def __init__(
+        self, directory: Path, sources: Sources, place: Place, host: HostPaths, tokens: Tokens, group: int | None = None
+    ) -> None:
         self._directory = directory
+        self._projections = Projections(sources, tokens, place)
         self._sources = sources
+        self._tokens = tokens
         self._place = place
+        self._host = host
+        self._group = group  # fsGroup
         self._made: dict[str, str] = {}
 
-    async def mounts(self, container: Container) -> tuple[Mount, ...]:
+    @property
+    def renewal(self) -> float | None:
+        """When a token is to be renewed."""
+        return self._tokens.renewal
+
+    async def mounts(self, pod: Pod, container: Container | EphemeralContainer, env: dict[str, str]) -> list[Mount]:
         """What to mount into a container."""
-        by_name = {volume.name: volume for volume in self._pod.spec.volumes}
+        by_name = {volume.name: volume for volume in pod.spec.volumes}
         found = []
         for mount in container.volumeMounts:
             if mount.name not in by_name:
                 raise ConfigProblem(f"volume {mount.name} is not defined")
-            source = await self._path(by_name[mount.name])
-            if mount.subPath:
-                source = os.path.join(source, mount.subPath)
-            found.append(Mount(source, mount.mountPath, mount.readOnly))
-        return tuple(found)
+            volume = by_name[mount.name]
+            source = await self._path(pod, volume)
+            part = mount.subPath or expand(mount.subPathExpr, env)
+            if part:
+                _prepare_part(source, part, mount, container.name)
+            claim = volume.persistentVolumeClaim
+            readonly = mount.readOnly or _is_written(volume) or (claim is not None and claim.readOnly)
+            found.append(Mount(source, mount.mountPath, readonly, part, mount.mountPropagation or ""))
+        return found
 
-    def named(self, container: Container) -> tuple[Mount, ...]:
+    def named(self, pod: Pod, container: Container | EphemeralContainer) -> list[Mount]:
         """What a container would mount, for runtimes that mount nothing: only host paths have a source."""
-        paths = {v.name: v.hostPath.path for v in self._pod.spec.volumes if v.hostPath is not None}
-        return tuple(Mount(paths.get(mount.name, ""), mount.mountPath) for mount in container.volumeMounts)
+        paths = {v.name: self._host.locate(v.hostPath.path) for v in pod.spec.volumes if v.hostPath is not None}
+        return [Mount(paths.get(mount.name, ""), mount.mountPath) for mount in container.volumeMounts]
 
-    async def _path(self, volume: Volume) -> str:
+    def has_written(self, pod: Pod) -> bool:
+        """Whether there are files that follow API objects."""
+        return any(_is_written(volume) and self._place_of(volume).exists() for volume in pod.spec.volumes)
+
+    async def refresh(self, pod: Pod) -> None:
+        """Write what has changed in the API since; what cannot be read stays as it was."""
+        fresh = Sources(self._sources.client, self._sources.namespace)
+        projections = Projections(fresh, self._tokens, self._place)
+        for volume in pod.spec.volumes:
+            if _is_written(volume) and self._place_of(volume).exists():
+                try:
+                    self._write(volume, await projections.files(pod, volume))
+                except (ConfigProblem, OSError) as error:
+                    log.info("volume %s of pod %s is not refreshed: %s", volume.name, pod.metadata.name, error)
+
+    def _place_of(self, volume: Volume) -> Path:
+        if "/" in volume.name or volume.name in ("", ".", ".."):
+            raise ConfigProblem(f"volume {volume.name!r}: no name for a directory")
+        return self._directory / volume.name
+
+    async def _path(self, pod: Pod, volume: Volume) -> str:
         if volume.name not in self._made:
-            self._made[volume.name] = await self._make(volume)
+            self._made[volume.name] = await self._make(pod, volume)
         return self._made[volume.name]
 
-    async def _make(self, volume: Volume) -> str:
+    async def _make(self, pod: Pod, volume: Volume) -> str:
         if volume.hostPath is not None:
-            return _host_path(volume.hostPath.path, volume.hostPath.type or "")
-        directory = self._directory / volume.name
-        if volume.emptyDir is None:
-            files = await self._files(volume)
-            directory.mkdir(parents=True, exist_ok=True)
-            for name, data in files.items():
-                _write(directory / name, data)
+            return self._host.prepare(volume.hostPath.path, volume.hostPath.type or "")
+        if volume.persistentVolumeClaim is not None:
+            return self._host.prepare(await self._claimed(volume.persistentVolumeClaim.claimName), "DirectoryOrCreate")
+        make_private(self._directory)
+        directory = self._place_of(volume)
+        if volume.emptyDir is not None:
+            self._make_empty(directory)
         else:
-            directory.mkdir(parents=True, exist_ok=True)
-            directory.chmod(0o777)
+            self._write(volume, await self._projections.files(pod, volume))
         return str(directory)
 
-    async def _files(self, volume: Volume) -> Files:
-        if volume.projected is None:
-            return await self._projection(volume, volume.name)
-        files: Files = {}
-        for source in volume.projected.sources or ():
-            if source.serviceAccountToken is not None:
-                files |= await self._token(source.serviceAccountToken)
-            else:
-                files |= await self._projection(source, volume.name)
-        return files
+    async def _claimed(self, name: str) -> str:
+        """The directory of the volume that a claim is bound to."""
+        sources = self._sources
+        try:
+            claim = await sources.client.get(PersistentVolumeClaim, name, sources.namespace)
+            if claim.status.phase != "Bound" or not claim.spec.volumeName:
+                raise ConfigProblem(f'persistentvolumeclaim "{name}" is not bound')
+            volume = await sources.client.get(PersistentVolume, claim.spec.volumeName)
+        except NotFound as error:
+            raise ConfigProblem(error.message) from error
+        owner = volume.spec.claimRef
+        if owner is None or owner.uid != claim.metadata.uid:
+            raise ConfigProblem(f"persistentvolume {volume.metadata.name} is not bound to persistentvolumeclaim {name}")
+        found = volume.spec.hostPath or volume.spec.local
+        if found is None:
+            text = f"persistentvolume {volume.metadata.name}: only volumes of type hostPath and local are supported"
+            raise ConfigProblem(text)
+        return found.path
 
-    async def _projection(self, source: Any, volume: str) -> Files:
-        """Files of one source; volumes and projections spell them alike, but for the name of a secret."""
-        if source.configMap is not None:
-            name, data = source.configMap.name, await self._sources.config_map(source.configMap.name)
-            return _items("configmap", name, data, source.configMap.items, source.configMap.optional)
-        if source.secret is not None:
-            name = getattr(source.secret, "secretName", "") or getattr(source.secret, "name", "")
-            data = await self._sources.secret(name)
-            return _items("secret", name, data, source.secret.items, source.secret.optional)
-        if source.downwardAPI is not None:
-            return {
-                item.path: pod_field(self._pod, item.fieldRef.fieldPath, self._place).encode()
-                for item in source.downwardAPI.items
-                if item.fieldRef is not None
-            }
-        raise ConfigProblem(f"volume {volume}: only {_SUPPORTED} are supported")
+    def _make_empty(self, directory: Path) -> None:
+        if directory.is_dir() and not directory.is_symlink():
+            return  # an earlier container of the pod may have changed it
+        directory.mkdir()
+        directory.chmod(0o777)
+        if self._group is not None:
+            base = open_directory(str(directory))
+            try:
+                give_to_group(base, self._group)
+                directory.chmod(0o2777)
+            finally:
+                os.close(base)
 
-    async def _token(self, projection: ServiceAccountTokenProjection) -> Files:
-        meta = self._pod.metadata
-        bound = {"kind": "Pod", "apiVersion": "v1", "name": meta.name, "uid": meta.uid}
-        spec: dict[str, Any] = {"boundObjectRef": bound, "audiences": [a for a in (projection.audience,) if a]}
-        if projection.expirationSeconds:
-            spec["expirationSeconds"] = projection.expirationSeconds
-        account = self._pod.spec.serviceAccountName or "default"
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        return {projection.path: (await _issue(self._sources.client, account, meta.namespace, request)).encode()}
+    def _write(self, volume: Volume, files: Files) -> None:
+        if self._group is not None:  # the group may read what the owner may
+            files = {path: FileContent(f.data, f.mode | (f.mode >> 3 & 0o040)) for path, f in files.items()}
+        try:
+            write_files(self._place_of(volume), files, self._group)
+        except (PathEscape, ValueError) as error:
+            raise ConfigProblem(f"volume {volume.name}: {error}") from error
 
 
-async def _issue(client: Client, account: str, namespace: str, request: dict[str, Any]) -> str:
+def _is_written(volume: Volume) -> bool:
+    """Whether a volume holds files made of API objects; no container writes there."""
+    sources = (volume.configMap, volume.secret, volume.downwardAPI, volume.projected)
+    return any(source is not None for source in sources)
+
+
+def _prepare_part(source: str, part: str, mount: VolumeMount, container: str) -> None:
+    """See that a subPath is there and stays in its volume; a missing one becomes a directory, as in Kubernetes."""
     try:
-        answer: Any = await client.create(
-            ServiceAccount, request, namespace=namespace, name=account, subresource="token"
-        )
-    except ApiError as error:
-        raise ConfigProblem(f"token of service account {account}: {error}") from error
-    return str(answer.status.token)
-
-
-def _items(what: str, name: str, data: Files | None, items: Sequence[KeyToPath], optional: bool | None) -> Files:
-    if data is None:
-        if optional:
-            return {}
-        raise ConfigProblem(f'{what} "{name}" not found')
-    if not items:
-        return data
-    missing = [item.key for item in items if item.key not in data]
-    if missing and not optional:
-        raise ConfigProblem(f"couldn't find key {missing[0]} in {what} {name}")
-    return {item.path: data[item.key] for item in items if item.key in data}
-
-
-def _host_path(path: str, kind: str) -> str:
-    if kind == "DirectoryOrCreate":
-        Path(path).mkdir(parents=True, exist_ok=True)
-    elif kind == "FileOrCreate":
-        Path(path).touch()
-    if not os.path.exists(path):
-        raise ConfigProblem(f"hostPath {path} does not exist")
-    return path
-
-
-def _write(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(data)
-    file.chmod(0o644)
+        base = open_directory(os.path.realpath(source))
+        try:
+            os.close(open_beneath(base, part, create=0o755))
+        finally:
+            os.close(base)
+    except (OSError, ValueError) as error:
+        text = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container}"'
+        raise ConfigProblem(f"{text}: {error}") from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from dray.api.types.core import Pod
@@ -11,8 +13,14 @@ from dray.node.cdi import Specs
 from dray.node.claims import Claims
 from dray.node.environment import Place
 from dray.node.health import DeviceHealth
+from dray.node.hostpaths import HostPaths
+from dray.node.identity import machine_capacity
+from dray.node.images.puller import Images
 from dray.node.lifecycle import RestartDelays
 from dray.node.runtime import Runtime
+
+# How often volumes made of API objects are compared with them. Kubelets take up to a minute.
+REFRESH_SECONDS = 30.0
 
 
 @dataclass
@@ -29,6 +37,23 @@ class Surroundings:
     recorder: EventRecorder
     delays: RestartDelays = field(default_factory=RestartDelays)
     devices: bool = True  # the gate DynamicResourceAllocation
+    images: Images | None = None
+    api_server: str = ""  # HOST:PORT, as containers reach it
+    refresh_seconds: float = REFRESH_SECONDS
+    capacity: Mapping[str, str] = field(default_factory=machine_capacity)
+
+    @cached_property
+    def service_env(self) -> dict[str, str]:
+        """Where clients in containers find the API server."""
+        host, _, port = self.api_server.rpartition(":")
+        if not host:
+            return {}
+        named = {"KUBERNETES_SERVICE_HOST": host.strip("[]"), "KUBERNETES_SERVICE_PORT": port}
+        return named | {"KUBERNETES_SERVICE_PORT_HTTPS": port, "KUBERNETES_PORT": f"tcp://{self.api_server}"}
+
+    @cached_property
+    def host_paths(self) -> HostPaths:
+        return HostPaths(self.root)
 
     def place_of(self, pod: Pod) -> Place:
         """Containers share the node's network; those that do not exist get an address where nobody answers."""
@@ -36,4 +61,4 @@ class Surroundings:
         if self.runtime.name == "fake":
             number = int(pod.metadata.uid.replace("-", "")[:6] or "0", 16)
             address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-        return Place(self.name, self.address, address)
+        return Place(self.name, self.address, address, self.capacity)

@@ -1,0 +1,117 @@
+"""Opening paths below a directory so that nothing planted there leads out of it.
+
+A path is walked one component at a time, each opened without following links. A link inside is read and walked the
+same way, from where it stands; one that is absolute, or that climbs above the start, is refused. No step asks the
+kernel for a path of more than one component, so a file that is exchanged for a link meanwhile changes nothing.
+Standard library alone: `subpaths` runs it as a program.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+_MOST_LINKS = 40  # as many as the kernel follows
+_HERE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class PathEscape(OSError):
+    """A path leads out of the directory that it must stay in; the text names it."""
+
+
+def open_directory(path: str) -> int:
+    """A directory that is no link, as a place to start from."""
+    return os.open(path, _HERE | os.O_DIRECTORY)
+
+
+def open_beneath(base: int, path: str, create: int | None = None, rooted: bool = False) -> int:
+    """A descriptor (O_PATH) of what is at `path` below `base`; with `create`, missing directories get that mode.
+
+    With `rooted`, `base` is taken for the root of a file system: links that would leave it begin there or end there.
+    """
+    walk = _Walk(base, path, create, rooted)
+    try:
+        return walk.go()
+    finally:
+        walk.close()
+
+
+def write_new(base: int, path: str, data: bytes, mode: int) -> None:
+    """Write a file that does not exist yet, with the directories on its way."""
+    parent, _, name = path.rpartition("/")
+    if name in ("", ".", ".."):
+        raise PathEscape(f"{path!r} is no path of a file")
+    directory = open_beneath(base, parent, create=0o755)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(name, flags, 0o600, dir_fd=directory)
+    finally:
+        os.close(directory)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(data)
+        os.fchmod(stream.fileno(), mode)
+
+
+class _Walk:
+    """The way from a directory to a path, as a stack of open descriptors."""
+
+    def __init__(self, base: int, path: str, create: int | None, rooted: bool) -> None:
+        if path.startswith("/") and not rooted:
+            raise PathEscape(f"{path!r} is not a relative path")
+        self._path = path
+        self._create = create
+        self._rooted = rooted
+        self._stack = [os.dup(base)]
+        self._left = path.split("/")[::-1]
+        self._links = 0
+
+    def go(self) -> int:
+        while self._left:
+            name = self._left.pop()
+            if name == "..":
+                self._up()
+            elif name not in ("", "."):
+                self._down(name)
+        return self._stack.pop()
+
+    def close(self) -> None:
+        for descriptor in self._stack:
+            os.close(descriptor)
+
+    def _up(self) -> None:
+        if len(self._stack) == 1 and self._rooted:
+            return
+        if len(self._stack) == 1:
+            raise PathEscape(f"{self._path!r} leads out of its volume")
+        os.close(self._stack.pop())
+
+    def _down(self, name: str) -> None:
+        found = self._open(name)
+        if not stat.S_ISLNK(os.fstat(found).st_mode):
+            self._stack.append(found)
+            return
+        try:
+            target = os.readlink("", dir_fd=found)
+        finally:
+            os.close(found)
+        self._links += 1
+        if target.startswith("/") and self._rooted:
+            while len(self._stack) > 1:
+                os.close(self._stack.pop())
+        elif target.startswith("/"):
+            raise PathEscape(f"{self._path!r} leads out of its volume: {name} is a link to {target}")
+        if self._links > _MOST_LINKS:
+            raise PathEscape(f"{self._path!r}: too many links")
+        self._left.extend(target.split("/")[::-1])
+
+    def _open(self, name: str) -> int:
+        here = self._stack[-1]
+        try:
+            return os.open(name, _HERE, dir_fd=here)
+        except FileNotFoundError:
+            if self._create is None:
+                raise
+        os.mkdir(name, dir_fd=here)
+        made = os.open(name, _HERE | os.O_DIRECTORY, dir_fd=here)
+        os.chmod(f"/proc/self/fd/{made}", self._create)
+        return made

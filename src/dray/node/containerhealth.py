@@ -1,0 +1,96 @@
+"""Whether the containers of a pod are started and ready: hooks first, then probes, for as long as they run.
+
+Containers of a runtime that executes nothing are started and ready while they run. Left out: what a container that
+failed becomes (`lifecycle`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from dray.api.types.core import Container, Pod, Probe
+from dray.node.context import Surroundings
+from dray.node.handlers import Handlers
+from dray.node.hooks import Hooks
+from dray.node.lifecycle import Histories, last
+from dray.node.probes import Probes
+from dray.node.runtime import Key
+
+Kill = Callable[[Key, float | None, str], None]  # which one, its grace unless the pod's, and what to say
+
+
+class ContainerHealth:
+    """Follows the containers of one pod; `changed` is called when one has become ready, or is no longer."""
+
+    def __init__(self, node: Surroundings, changed: Callable[[], None], kill: Kill) -> None:
+        self._node = node
+        self._changed = changed
+        self._kill = kill
+        handlers = Handlers(node.runtime, node.clock)
+        self._hooks = Hooks(handlers, node.runtime, node.clock, node.recorder)
+        self._probes = Probes(handlers, node.clock, node.recorder, changed, self._failed)
+        self._own: set[Key] = set()  # started by this agent
+        self._starting: dict[Key, asyncio.Task[None]] = {}  # whose postStart hook runs
+
+    def began(self, pod: Pod, container: Container, key: Key) -> None:
+        """A container was started just now."""
+        self._own.add(key)
+        if (
+            self._node.runtime.executes
+            and container.lifecycle is not None
+            and container.lifecycle.postStart is not None
+        ):
+            self._starting[key] = asyncio.create_task(self._post_start(pod, container, key))
+
+    async def _post_start(self, pod: Pod, container: Container, key: Key) -> None:
+        good = await self._hooks.post_start(pod, container, key, self._address(pod))
+        self._starting.pop(key, None)
+        if not good:
+            self._kill(key, None, "FailedPostStartHook")
+        self._changed()
+
+    def look(self, pod: Pod, histories: Histories) -> None:
+        """Probe what runs, and nothing else."""
+        running: set[Key] = set()
+        for container in (*pod.spec.initContainers, *pod.spec.containers):
+            attempt = last(histories, container.name)
+            if attempt is None or not attempt.running:
+                continue
+            running.add(attempt.key)
+            if attempt.key not in self._starting and self._node.runtime.executes:
+                found = attempt.key not in self._own
+                self._probes.begin(pod, container, attempt, self._address(pod), found=found)
+        self._probes.forget(*(key for key in self._probes.keys if key not in running))
+        if pod.metadata.deletionTimestamp is not None:
+            self._probes.stop_killing()
+
+    def started(self, histories: Histories) -> frozenset[str]:
+        return self._names(histories, self._probes.started)
+
+    def ready(self, histories: Histories) -> frozenset[str]:
+        return self._names(histories, self._probes.ready)
+
+    def _names(self, histories: Histories, holds: Callable[[Key], bool]) -> frozenset[str]:
+        running = [attempts[-1].key for attempts in histories.values() if attempts and attempts[-1].running]
+        return frozenset(key.container for key in running if not self._node.runtime.executes or holds(key))
+
+    async def stop(self, pod: Pod | None, key: Key, grace: float) -> None:
+        """End a container, with its preStop hook."""
+        containers = (*pod.spec.initContainers, *pod.spec.containers) if pod is not None else ()
+        container = next((c for c in containers if c.name == key.container), None)
+        address = self._address(pod) if pod is not None else ""
+        await self._hooks.stop(pod, container if self._node.runtime.executes else None, key, address, grace)
+
+    def close(self) -> None:
+        self._probes.close()
+        for task in self._starting.values():
+            task.cancel()
+
+    def _failed(self, key: Key, kind: str, probe: Probe) -> None:
+        grace = probe.terminationGracePeriodSeconds
+        text = f"Container {key.container} failed {kind.lower()} probe, will be restarted"
+        self._kill(key, None if grace is None else float(grace), text)
+
+    def _address(self, pod: Pod) -> str:
+        return self._node.place_of(pod).pod_address

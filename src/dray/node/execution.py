@@ -1,0 +1,193 @@
+"""The agent's end of a command in a container: its terminal or pipes, and the connection to the guardian.
+
+Descriptors are read and written by the event loop without threads. Left out: getting into the container, which the
+guardian does (`sessions`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import pty
+import socket
+import struct
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+from dray.node.runtime import ExecError
+
+_CHUNK_BYTES = 65536
+_CONNECT_SECONDS = 10.0
+_CONNECT_AGAIN_SECONDS = 0.01
+LOST_CODE = 137  # as if killed: nobody knows how the command ended
+
+
+async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin: bool) -> GuardedSession:
+    """Have the guardian of an attempt start a command."""
+    if not argv or any("\0" in word for word in argv):
+        raise ExecError("expected a command without NUL characters")
+    ends = _Terminal() if tty else _Pipes(stdin)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    try:
+        await _connect(connection, directory)
+        request = json.dumps({"argv": [*argv], "tty": tty}).encode() + b"\n"
+        sent = socket.send_fds(connection, [request], ends.theirs)
+        if sent < len(request):
+            await asyncio.get_running_loop().sock_sendall(connection, request[sent:])
+    except OSError as error:
+        connection.close()
+        ends.close()
+        raise ExecError(f"the container's guardian does not answer: {error}") from error
+    finally:
+        ends.give_away()
+    return GuardedSession(connection, ends)
+
+
+async def _connect(connection: socket.socket, directory: Path) -> None:
+    here = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            while True:
+                try:
+                    return connection.connect(f"/proc/self/fd/{here}/exec")
+                except BlockingIOError:  # many at once: the guardian accepts one after the other
+                    await asyncio.sleep(_CONNECT_AGAIN_SECONDS)
+    finally:
+        os.close(here)
+
+
+class _Ends:
+    """Descriptors of a command: `theirs` go to the command, the others are ours by stream."""
+
+    def __init__(self) -> None:
+        self.theirs: list[int] = []
+        self.ours: dict[str, int] = {}
+
+    def give_away(self) -> None:
+        """The command has its own copies."""
+        for descriptor in self.theirs:
+            os.close(descriptor)
+        self.theirs = []
+
+    def close(self, *streams: str) -> None:
+        for descriptor in {self.ours.pop(name) for name in streams or [*self.ours] if name in self.ours}:
+            if descriptor not in self.ours.values():
+                os.close(descriptor)
+
+
+class _Pipes(_Ends):
+    def __init__(self, stdin: bool) -> None:
+        super().__init__()
+        if stdin:
+            reads, writes = os.pipe()
+            self.theirs.append(reads)
+            self.ours["stdin"] = writes
+        else:
+            self.theirs.append(os.open(os.devnull, os.O_RDONLY))
+        for name in ("stdout", "stderr"):
+            reads, writes = os.pipe()
+            self.theirs.append(writes)
+            self.ours[name] = reads
+        for descriptor in self.ours.values():
+            os.set_blocking(descriptor, False)
+
+
+class _Terminal(_Ends):
+    def __init__(self) -> None:
+        super().__init__()
+        ours, theirs = pty.openpty()
+        self.theirs.append(theirs)
+        self.ours |= {"stdin": ours, "stdout": ours}
+        os.set_blocking(ours, False)
+
+
+class GuardedSession:
+    """An `ExecSession` over the guardian's socket."""
+
+    def __init__(self, connection: socket.socket, ends: _Ends) -> None:
+        self._connection = connection
+        self._ends = ends
+        self._told = b""
+        self._code: int | None = None
+        self.failure = ""
+
+    async def read(self, stream: str = "stdout") -> bytes:
+        while (descriptor := self._ends.ours.get(stream)) is not None:
+            try:
+                return os.read(descriptor, _CHUNK_BYTES)
+            except BlockingIOError:
+                await _ready(descriptor, writing=False)
+            except OSError as error:
+                if error.errno != errno.EIO:  # of a terminal that the command has closed
+                    raise
+                return b""
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        while data and (descriptor := self._ends.ours.get("stdin")) is not None:
+            try:
+                data = data[os.write(descriptor, data) :]
+            except BlockingIOError:
+                await _ready(descriptor, writing=True)
+            except OSError as error:
+                if error.errno not in (errno.EPIPE, errno.EIO):
+                    raise
+                return
+
+    def close_stdin(self) -> None:
+        self._ends.close("stdin")
+
+    def resize(self, width: int, height: int) -> None:
+        if "stderr" not in self._ends.ours and "stdout" in self._ends.ours:
+            size = struct.pack("HHHH", max(0, min(height, 65535)), max(0, min(width, 65535)), 0, 0)
+            fcntl.ioctl(self._ends.ours["stdout"], termios.TIOCSWINSZ, size)
+
+    async def wait(self) -> int:
+        while self._code is None:
+            data = await self._hear()
+            self._told += data
+            *lines, self._told = self._told.split(b"\n")
+            for line in lines:
+                answer = json.loads(line)
+                self.failure = answer.get("failed", self.failure)
+                self._code = answer.get("code", self._code)
+            if not data and self._code is None:
+                self._code = LOST_CODE
+        return self._code
+
+    async def _hear(self) -> bytes:
+        while self._connection.fileno() >= 0:
+            try:
+                return self._connection.recv(_CHUNK_BYTES)
+            except BlockingIOError:
+                await _ready(self._connection.fileno(), writing=False)
+            except OSError:
+                break
+        return b""
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)  # whoever still waits hears of it
+        self._connection.close()
+        self._ends.close()
+
+
+async def _ready(descriptor: int, *, writing: bool) -> None:
+    """Wait until a descriptor can be read or written; a duplicate keeps a second waiter, or a close, apart."""
+    loop = asyncio.get_running_loop()
+    own = os.dup(descriptor)
+    done = loop.create_future()
+    add, remove = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)
+    add(own, lambda: None if done.done() else done.set_result(None))
+    try:
+        await done
+    finally:
+        remove(own)
+        with contextlib.suppress(OSError):
+            os.close(own)

@@ -1,0 +1,47 @@
+"""Lifecycle hooks of containers: postStart before a container counts as started, preStop before it is asked to end.
+
+A hook that fails is an event; after a failed postStart the container is ended. Left out: the actions (`handlers`).
+"""
+
+from __future__ import annotations
+
+from dray.api.types.core import Container, Pod
+from dray.client import Clock, EventRecorder
+from dray.node.handlers import Handlers
+from dray.node.runtime import Key, Runtime
+
+LEAST_GRACE_SECONDS = 2.0  # that a container has after its preStop hook, however long that took
+_LONGEST_POST_START_SECONDS = 600.0  # Kubernetes waits for ever; a hook that hangs should be seen
+
+
+class Hooks:
+    def __init__(self, handlers: Handlers, runtime: Runtime, clock: Clock, recorder: EventRecorder) -> None:
+        self._handlers = handlers
+        self._runtime = runtime
+        self._clock = clock
+        self._recorder = recorder
+        self._ran: set[Key] = set()  # whose preStop has been run
+
+    async def post_start(self, pod: Pod, container: Container, key: Key, address: str) -> bool:
+        """Whether the container may go on."""
+        hook = container.lifecycle.postStart if container.lifecycle is not None else None
+        if hook is None:
+            return True
+        outcome = await self._handlers.act(hook, container, key, address, _LONGEST_POST_START_SECONDS)
+        if not outcome.ok:
+            self._recorder.warning(pod, "FailedPostStartHook", "PostStartHook failed")
+        return outcome.ok
+
+    async def stop(self, pod: Pod | None, container: Container | None, key: Key, address: str, grace: float) -> None:
+        """End a container: its preStop hook first, whose time comes off the grace."""
+        hook = None
+        if container is not None and container.lifecycle is not None and key not in self._ran and grace > 0:
+            hook = container.lifecycle.preStop
+        if hook is not None and pod is not None and container is not None:
+            self._ran.add(key)
+            begun = self._clock.monotonic()
+            outcome = await self._handlers.act(hook, container, key, address, grace)
+            if not outcome.ok:
+                self._recorder.warning(pod, "FailedPreStopHook", "PreStopHook failed")
+            grace = max(LEAST_GRACE_SECONDS, grace - (self._clock.monotonic() - begun))
+        await self._runtime.stop(key, grace)

@@ -1,0 +1,70 @@
+"""Paths of the host as pods and drivers name them.
+
+A driver expects the directories of a kubelet and of CDI at their usual places; an agent has them below its own root, so
+that it needs no root and several agents share a machine. Everything else is where it says. Left out: mounting.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from dray.node.cdi import Edits
+from dray.node.environment import ConfigProblem
+
+KUBELET = "/var/lib/kubelet"
+_TESTS = {
+    "Directory": (stat.S_ISDIR, "directory"),
+    "DirectoryOrCreate": (stat.S_ISDIR, "directory"),
+    "File": (stat.S_ISREG, "file"),
+    "FileOrCreate": (stat.S_ISREG, "file"),
+    "Socket": (stat.S_ISSOCK, "socket file"),
+    "CharDevice": (stat.S_ISCHR, "character device"),
+    "BlockDevice": (stat.S_ISBLK, "block device"),
+}
+
+
+class HostPaths:
+    """Where paths of the host are on an agent with this root."""
+
+    def __init__(self, root: Path) -> None:
+        cdi = str(root / "cdi")
+        self._moved = {KUBELET: str(root), "/var/run/cdi": cdi, "/run/cdi": cdi, "/etc/cdi": cdi}
+
+    def locate(self, path: str) -> str:
+        """The place of a path: below the agent's root for what a kubelet would own."""
+        path = os.path.normpath(path)
+        for usual, own in self._moved.items():
+            if path == usual or path.startswith(f"{usual}/"):
+                return own + path.removeprefix(usual)
+        return path
+
+    def moved(self, edits: Edits) -> Edits:
+        """Edits whose mounts come from where a driver has really put things."""
+        mounts = tuple(replace(mount, hostPath=self.locate(mount.hostPath)) for mount in edits.mounts)
+        return edits if mounts == edits.mounts else replace(edits, mounts=mounts)
+
+    def prepare(self, path: str, kind: str) -> str:
+        """Make and check what a hostPath volume asks for; where it is."""
+        place = self.locate(path)
+        try:
+            self._create(place, kind, own=place != os.path.normpath(path))
+            found = os.stat(place).st_mode
+        except FileNotFoundError as error:
+            raise ConfigProblem(f"hostPath {path} does not exist") from error
+        except (OSError, ValueError) as error:
+            raise ConfigProblem(f"hostPath {path}: {error}") from error
+        test, what = _TESTS.get(kind, (None, ""))
+        if test is not None and not test(found):
+            raise ConfigProblem(f"hostPath type check failed: {path} is not a {what}")
+        return place
+
+    def _create(self, place: str, kind: str, own: bool) -> None:
+        if kind == "DirectoryOrCreate" or (own and kind in ("", "Directory")):
+            if not os.path.exists(place):
+                os.makedirs(place, 0o755, exist_ok=True)
+        elif kind == "FileOrCreate":
+            os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644))

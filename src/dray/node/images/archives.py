@@ -1,0 +1,220 @@
+"""Images in directories of this machine: OCI layouts, and archives as `docker save` and `skopeo copy` write them.
+
+A name in a layout is a whole reference or a tag alone; a tag belongs to the repository that the layout's path names, so
+`DIR/example.com/app` with the tag `1.0` is `example.com/app:1.0`. Nothing is extracted here. Left out: unpacking.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import msgspec
+
+from dray.node.images.manifest import (
+    MOST_MANIFEST_BYTES,
+    Descriptor,
+    ImageError,
+    Index,
+    Manifest,
+    check_digest,
+    choose,
+    decoded,
+    hasher,
+    is_index,
+)
+from dray.node.images.reference import ImageName, InvalidImageName
+
+_REF_NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
+_MOST_LAYOUTS = 10_000  # that are looked at below one directory
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that can be read; its digest is checked while it is, unless it is empty."""
+
+    digest: str
+    size: int
+    open: Callable[[], AbstractContextManager[IO[bytes]]]
+
+
+@dataclass(frozen=True)
+class FoundImage:
+    digest: str  # of its manifest, or of its configuration where there is none
+    config: bytes
+    layers: tuple[Layer, ...]
+
+
+Read = Callable[[str], AbstractContextManager[IO[bytes]]]  # a file of a layout by its path
+
+
+class Archives:
+    """The images below some directories; files may come and go."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self._directories = directories
+
+    def find(self, name: ImageName) -> FoundImage | None:
+        for directory in self._directories:
+            for place, repository in _places(directory):
+                read = _reader(place)
+                found = None
+                with contextlib.suppress(FileNotFoundError, KeyError):
+                    found = _in_layout(read, repository, name, str(place))
+                if found is None and place.is_file():
+                    with contextlib.suppress(FileNotFoundError, KeyError):
+                        found = _in_docker_archive(read, name, str(place))
+                if found is not None:
+                    return found
+        return None
+
+
+def _places(directory: Path) -> Iterator[tuple[Path, str]]:
+    """Layouts and archives below a directory, each with the repository that its path names."""
+    left = _MOST_LAYOUTS
+    for parent, directories, files in os.walk(directory):
+        here = Path(parent)
+        if "index.json" in files and "oci-layout" in files:
+            directories.clear()
+            yield here, str(here.relative_to(directory))
+            continue
+        directories.sort()
+        for file in sorted(files):
+            left -= 1
+            if left < 0:
+                return
+            if file.endswith((".tar", ".tar.gz", ".tgz")) and (here / file).is_file():
+                yield here / file, str((here / file.partition(".tar")[0].removesuffix(".tgz")).relative_to(directory))
+
+
+def _reader(place: Path) -> Read:
+    if place.is_dir():
+        return lambda path: cast("AbstractContextManager[IO[bytes]]", (place / path).open("rb"))
+    return lambda path: _archived(place, path)
+
+
+@contextlib.contextmanager
+def _archived(place: Path, path: str) -> Iterator[IO[bytes]]:
+    try:
+        with tarfile.open(place) as archive:
+            member = archive.extractfile(path)
+            if member is None:
+                raise ImageError(f"{place}: {path} is no file")
+            yield member
+    except (tarfile.TarError, EOFError, RecursionError) as error:
+        raise ImageError(f"{place}: {error}") from error
+
+
+def _small(read: Read, path: str, what: str) -> bytes:
+    with read(path) as stream:
+        data = stream.read(MOST_MANIFEST_BYTES + 1)
+    if len(data) > MOST_MANIFEST_BYTES:
+        raise ImageError(f"{what}: {path} has more than {MOST_MANIFEST_BYTES} bytes")
+    return data
+
+
+# OCI layouts
+
+
+def _in_layout(read: Read, repository: str, name: ImageName, what: str) -> FoundImage | None:
+    index = cast(Index, decoded(_small(read, "index.json", what), Index, f"{what}: index.json"))
+    for descriptor in index.manifests:
+        if _is_meant(descriptor, repository, name, alone=len(index.manifests) == 1):
+            return _from_layout(read, descriptor, what)
+    return None
+
+
+def _is_meant(descriptor: Descriptor, repository: str, name: ImageName, alone: bool) -> bool:
+    if name.digest:
+        return descriptor.digest == name.digest
+    named = next((descriptor.annotations[key] for key in _REF_NAMES if key in descriptor.annotations), "")
+    own = {f"{name.registry}/{name.repository}", name.repository, name.repository.removeprefix("library/")}
+    if not named:
+        return alone and name.tag == "latest" and repository in own
+    if "/" in named or ":" in named:
+        with contextlib.suppress(InvalidImageName):
+            return ImageName.parse(named).full == name.full
+        return False
+    return named == name.tag and repository in own
+
+
+def _blob(digest: str) -> str:
+    hasher(digest)  # refuses what is no digest, and so no path either
+    return f"blobs/{digest.replace(':', '/')}"
+
+
+def _from_layout(read: Read, descriptor: Descriptor, what: str) -> FoundImage:
+    data = check_digest(_small(read, _blob(descriptor.digest), what), descriptor.digest, what)
+    if is_index(data, descriptor.mediaType):
+        return _from_layout(read, choose(cast(Index, decoded(data, Index, what)), what), what)
+    manifest = cast(Manifest, decoded(data, Manifest, what))
+    config = check_digest(_small(read, _blob(manifest.config.digest), what), manifest.config.digest, what)
+    layers = tuple(Layer(d.digest, d.size, _opener(read, _blob(d.digest))) for d in manifest.layers)
+    return FoundImage(descriptor.digest, config, layers)
+
+
+def _opener(read: Read, path: str) -> Callable[[], AbstractContextManager[IO[bytes]]]:
+    return lambda: read(path)
+
+
+# Archives of `docker save`
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    Config: str
+    Layers: tuple[str, ...]
+    RepoTags: tuple[str, ...] | None = ()
+
+
+def _in_docker_archive(read: Read, name: ImageName, what: str) -> FoundImage | None:
+    try:
+        saved = msgspec.json.decode(_small(read, "manifest.json", what), type=tuple[_Saved, ...])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ImageError(f"{what}: manifest.json: {error}") from error
+    for image in saved:
+        if any(_same(tag, name) for tag in image.RepoTags or ()):
+            config = _small(read, image.Config, what)
+            layers = tuple(Layer("", -1, _opener(read, path)) for path in image.Layers)
+            return FoundImage(f"sha256:{hashlib.sha256(config).hexdigest()}", config, layers)
+    return None
+
+
+def _same(tag: str, name: ImageName) -> bool:
+    with contextlib.suppress(InvalidImageName):
+        return not name.digest and ImageName.parse(tag).full == name.full
+    return False
+
+
+class Verified(io.RawIOBase):
+    """A blob whose digest is compared once it has been read; an empty digest is not."""
+
+    def __init__(self, stream: IO[bytes], digest: str) -> None:
+        self._stream = stream
+        self._digest = digest
+        self._hash: Any = hasher(digest) if digest else None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        if self._hash is not None:
+            self._hash.update(data)
+        return len(data)
+
+    def finish(self, what: str) -> None:
+        while chunk := self._stream.read(1 << 20):
+            if self._hash is not None:
+                self._hash.update(chunk)
+        found = f"{self._digest.partition(':')[0]}:{self._hash.hexdigest()}" if self._hash is not None else ""
+        if found != self._digest:
+            raise ImageError(f"{what}: the digest is {found}, expected {self._digest}")

@@ -1,0 +1,120 @@
+"""The images that this node has, each unpacked once, by digest, and the names by which they were asked for.
+
+An image appears whole or not at all: it is unpacked beside its place and moved there. Left out: removing images.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from dray.node.images.archives import FoundImage, Verified
+from dray.node.images.manifest import ImageConfig, ImageError, RunConfig, decoded
+from dray.node.images.unpack import MOST_BYTES, Unpacking
+from dray.node.private import make_private, write_private
+
+_NEW = ".new-"
+
+
+@dataclass(frozen=True)
+class StoredImage:
+    digest: str
+    rootfs: Path
+    run: RunConfig
+    size: int
+
+
+class Library:
+    """Images below a directory."""
+
+    def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
+        self._directory = directory
+        self._most_bytes = most_bytes
+        self._names: dict[str, str] = {}
+        if directory.is_dir():
+            for left in directory.glob(f"{_NEW}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            if (directory / "names.json").exists():
+                self._names = json.loads((directory / "names.json").read_bytes())
+
+    def named(self, name: str) -> StoredImage | None:
+        """The image that a name stood for when it was pulled last."""
+        digest = self._names.get(name)
+        return None if digest is None else self.get(digest)
+
+    def digests(self) -> list[str]:
+        return [*dict.fromkeys(self._names.values())]
+
+    def get(self, digest: str) -> StoredImage | None:
+        place = self._place(digest)
+        try:
+            told = json.loads((place / "image.json").read_bytes())
+        except FileNotFoundError:
+            return None
+        config = cast(ImageConfig, decoded((place / "config.json").read_bytes(), ImageConfig, digest))
+        return StoredImage(digest, place / "rootfs", config.config or RunConfig(), told["size"])
+
+    def remember(self, name: str, digest: str) -> None:
+        if self._names.get(name) != digest:
+            self._names = self._names | {name: digest}
+            new = self._directory / f"{_NEW}names"
+            write_private(new, json.dumps(self._names).encode())
+            new.replace(self._directory / "names.json")
+
+    @contextmanager
+    def workshop(self) -> Iterator[Path]:
+        """A directory for what is being made; it goes afterwards."""
+        make_private(self._directory)
+        place = self._directory / f"{_NEW}{secrets.token_hex(6)}"
+        place.mkdir(mode=0o700)
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def add(self, found: FoundImage) -> StoredImage:
+        """Unpack an image, unless it is here already. Takes a while: call it in a thread."""
+        known = self.get(found.digest)
+        if known is not None:
+            return known
+        config = cast(ImageConfig, decoded(found.config, ImageConfig, found.digest))
+        with self.workshop() as place:
+            (place / "rootfs").mkdir()
+            _unpack(found, config, place / "rootfs", self._most_bytes)
+            (place / "config.json").write_bytes(found.config)
+            size = sum(max(0, layer.size) for layer in found.layers)
+            (place / "image.json").write_text(json.dumps({"digest": found.digest, "size": size}))
+            target = self._place(found.digest)
+            if not target.exists():
+                os.rename(place, target)
+        stored = self.get(found.digest)
+        assert stored is not None
+        return stored
+
+    def _place(self, digest: str) -> Path:
+        return self._directory / digest.replace(":", "-").replace("/", "-")
+
+
+def _unpack(found: FoundImage, config: ImageConfig, directory: Path, most_bytes: int) -> None:
+    ids = config.rootfs.diff_ids
+    if len(ids) != len(found.layers):
+        raise ImageError(f"{found.digest}: {len(found.layers)} layers, but {len(ids)} in the configuration")
+    unpacking = Unpacking(directory, most_bytes)
+    try:
+        for number, (layer, diff_id) in enumerate(zip(found.layers, ids, strict=True)):
+            what = f"layer {number} of {found.digest}"
+            with layer.open() as stream:
+                verified = Verified(stream, layer.digest)
+                unpacking.layer(io.BufferedReader(verified, 1 << 20), diff_id, what)
+                verified.finish(what)
+    finally:
+        unpacking.close()
+    directory.chmod(0o755)

@@ -1,0 +1,54 @@
+"""Directories and files for the agent's user alone, whatever its umask: they hold secrets, tokens and environments."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+
+def make_private(directory: Path) -> None:
+    """Make a directory and those above it that are missing."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def write_private(file: Path, data: bytes) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory of the agent's with all that is in it; what is mounted there belongs to somebody else."""
+    if mounted := _mounted_below(directory):
+        log.warning("%s is not removed: something is mounted at %s", directory, mounted)
+        return
+    shutil.rmtree(directory, ignore_errors=True)
+    if directory.exists():  # a container has taken rights away, or the kernel has (the work directory of an overlay)
+        for parent, names, _ in os.walk(directory):
+            for name in names:
+                _make_accessible(os.path.join(parent, name))
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _make_accessible(path: str) -> None:
+    """Let the agent into a directory; a link to one is left alone."""
+    with contextlib.suppress(OSError):
+        found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.chmod(f"/proc/self/fd/{found}", 0o700)
+        finally:
+            os.close(found)
+
+
+def _mounted_below(directory: Path) -> str:
+    """A mount point below a directory, as the kernel writes it; empty when there is none."""
+    prefix = f"{directory.resolve()}/".replace(" ", "\\040")
+    with open("/proc/self/mountinfo") as stream:
+        return next((place for line in stream if (place := line.split()[4]).startswith(prefix)), "")

@@ -1,0 +1,171 @@
+"""What security contexts ask for a container, put together from the pod's and the container's own. Pure.
+
+A runtime applies all of it or refuses the container with a reason; what only makes a container safer and cannot be had
+anywhere here (seccomp, AppArmor, SELinux profiles) is told on the pod instead. Left out: applying it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from dray.api.types.core import Container, EphemeralContainer, Pod, PodSecurityContext, SecurityContext
+from dray.node.environment import ConfigProblem
+
+# What containers have unless they say otherwise, as container runtimes do.
+DEFAULT_CAPABILITIES = (
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "NET_RAW",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+)
+ALL_CAPABILITIES = (
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+)
+
+
+@dataclass(frozen=True)
+class Security:
+    """Identity and rights of a container; None leaves it to the image or the runtime."""
+
+    user: int | None = None
+    group: int | None = None
+    groups: tuple[int, ...] = ()  # supplementalGroups, and the fsGroup
+    volume_group: int | None = None
+    non_root: bool = False
+    privileged: bool = False
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    readonly_root: bool = False
+    no_new_privileges: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The names, without CAP_; added ones win over dropped ones, as in Kubernetes."""
+        if self.privileged:
+            return ALL_CAPABILITIES
+        kept = () if "ALL" in self.drop else tuple(name for name in DEFAULT_CAPABILITIES if name not in self.drop)
+        added = tuple(name for name in ALL_CAPABILITIES if name not in self.drop) if "ALL" in self.add else self.add
+        return tuple(dict.fromkeys((*kept, *added)))
+
+    @property
+    def given(self) -> list[str]:
+        """Those of them that this agent has to give."""
+        return [name for name in self.capabilities if name in own_capabilities()]
+
+    @property
+    def not_given(self) -> str:
+        """Those that were asked for by name and cannot be given, in words; empty when there are none."""
+        missing = [name for name in self.add if name != "ALL" and name not in own_capabilities()]
+        return f"added capabilities {', '.join(missing)}" if missing else ""
+
+
+def security_of(pod: Pod, container: Container | EphemeralContainer) -> Security:
+    whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
+    if whole.sysctls:
+        raise ConfigProblem(f"sysctl {whole.sysctls[0].name}: no runtime here sets kernel parameters")
+    groups = (*whole.supplementalGroups, *(() if whole.fsGroup is None else (whole.fsGroup,)))
+    names = own.capabilities
+    return Security(
+        user=own.runAsUser if own.runAsUser is not None else whole.runAsUser,
+        group=own.runAsGroup if own.runAsGroup is not None else whole.runAsGroup,
+        groups=tuple(dict.fromkeys(groups)),
+        volume_group=whole.fsGroup,
+        non_root=bool(own.runAsNonRoot if own.runAsNonRoot is not None else whole.runAsNonRoot),
+        privileged=bool(own.privileged),
+        add=_plain(names.add if names is not None else ()),
+        drop=_plain(names.drop if names is not None else ()),
+        readonly_root=bool(own.readOnlyRootFilesystem),
+        no_new_privileges=own.allowPrivilegeEscalation is False,
+        host_pid=pod.spec.hostPID,
+        host_ipc=pod.spec.hostIPC,
+    )
+
+
+def check_non_root(security: Security, user: int, pod: Pod, container: str) -> None:
+    """A container that must not run as root does not; `user` is the one it would run as."""
+    if security.non_root and user == 0:
+        meta = pod.metadata
+        where = f'(pod: "{meta.name}_{meta.namespace}({meta.uid})", container: {container})'
+        if security.user == 0:
+            raise ConfigProblem(f"container's runAsUser breaks non-root policy {where}")
+        raise ConfigProblem(f"container has runAsNonRoot and image will run as root {where}")
+
+
+def profiles(pod: Pod, container: Container | EphemeralContainer) -> Iterator[str]:
+    """Protections that were asked for and that no runtime here gives."""
+    whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
+    seccomp = own.seccompProfile or whole.seccompProfile
+    if seccomp is not None and seccomp.type != "Unconfined":
+        yield f"seccomp profile {seccomp.type}"
+    apparmor = own.appArmorProfile or whole.appArmorProfile
+    if apparmor is not None and apparmor.type != "Unconfined":
+        yield f"AppArmor profile {apparmor.type}"
+    if own.seLinuxOptions or whole.seLinuxOptions:
+        yield "SELinux options"
+
+
+@cache
+def own_capabilities() -> frozenset[str]:
+    """What the agent has, and can give away at most."""
+    with open("/proc/self/status") as stream:
+        mask = next(int(line.split()[1], 16) for line in stream if line.startswith("CapPrm"))
+    return frozenset(name for number, name in enumerate(ALL_CAPABILITIES) if mask >> number & 1)
+
+
+def _plain(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of capabilities as the kernel's, without the prefix that some write."""
+    return tuple(name.upper().removeprefix("CAP_") for name in names)

@@ -1,0 +1,250 @@
+"""Commands inside a running container, as its guardian starts them: for `exec`, for probes and for hooks.
+
+The agent connects to the socket `exec` in the attempt's directory and sends one JSON object with the descriptors that
+the command is to use (one terminal, or standard input, output and error). The answer is a line `{"failed": …}` when the
+program could not be started, and `{"code": …}` at the end. The connection is the command's life: when the agent hangs up,
+or the container ends, the command is killed. Loaded by `shim` when first asked for; the standard library alone.
+"""
+
+from __future__ import annotations
+
+import _socket
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import struct
+import termios
+import time
+
+MYPY = False
+if MYPY:  # for the type checker alone: importing `typing` would make every start slower
+    from collections.abc import Callable
+    from typing import Any
+
+_MOST_BYTES = 1 << 20  # of a request: an argument list is at most twice as long
+_SECONDS = 5.0  # in which a request must have come
+_NS_GET_USERNS = 0xB701
+_NAMESPACES = ("mnt", "pid", "ipc", "uts")
+_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP = 38, 24
+_SPAWN_FAILED = 127
+_BUILDERS = ("bwrap", "runc")
+_SETTLE_SECONDS, _SETTLE_LOOKS = 0.02, 250  # how often, how many times to look whether a container has begun
+
+
+class Session:
+    """One command, from its request to its exit code."""
+
+    def __init__(self, connection: Any, pid: int) -> None:
+        self._connection = connection
+        self.pid = pid
+
+    def fileno(self) -> int:
+        number: int = self._connection.fileno()
+        return number
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def end(self, status: int) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        self.tell({"code": code if code >= 0 else 128 - code})
+        self._connection.close()
+
+    def tell(self, answer: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.send(json.dumps(answer).encode() + b"\n")
+
+
+def accept(
+    listener: Any, task: dict[str, Any], inner: Callable[[], int], take_identity: Callable[[dict[str, Any]], None]
+) -> Session | None:
+    """Start the command that somebody asks for; None when there is none to start."""
+    number, _ = listener._accept()
+    connection = _socket.socket(fileno=number)
+    connection.settimeout(_SECONDS)
+    descriptors: list[int] = []
+    try:
+        request = _receive(connection, descriptors)
+        session = Session(connection, os.fork())
+        if session.pid == 0:
+            _run(session, task, request, descriptors, inner, take_identity)
+    except Exception:  # whatever was asked for, the guardian goes on
+        connection.close()
+        return None
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return session
+
+
+def _receive(connection: Any, descriptors: list[int]) -> dict[str, Any]:
+    data, ancillary, _, _ = connection.recvmsg(_MOST_BYTES, _socket.CMSG_SPACE(3 * 4))
+    for level, kind, payload in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
+    while not data.endswith(b"\n"):
+        more = connection.recv(_MOST_BYTES)
+        if not more or len(data) > _MOST_BYTES:
+            raise ValueError("no whole request")
+        data += more
+    request: dict[str, Any] = json.loads(data)
+    if len(descriptors) != (1 if request["tty"] else 3):
+        raise ValueError("descriptors do not match the request")
+    return request
+
+
+def _run(
+    session: Session,
+    task: dict[str, Any],
+    request: dict[str, Any],
+    descriptors: list[int],
+    inner: Callable[[], int],
+    take_identity: Callable[[dict[str, Any]], None],
+) -> None:
+    """In a child of the guardian: become the command. Never returns."""
+    code = _SPAWN_FAILED
+    try:
+        os.setsid()
+        _attach(descriptors, request["tty"], session.fileno())
+
+        def act() -> None:
+            os.chdir(task["inside"])
+            take_identity(task)
+            os.execvpe(request["argv"][0], request["argv"], task["inside_env"])
+
+        if task["depth"] or task["pid_file"]:
+            code = _inside(_settled(inner), act, session, request["argv"])
+        else:
+            act()
+    except OSError as error:
+        session.tell({"failed": _described(error, request["argv"])})
+    except BaseException as error:
+        session.tell({"failed": repr(error)})
+    os._exit(code)
+
+
+def _attach(descriptors: list[int], tty: bool, connection: int) -> None:
+    """Use the descriptors, and hold no other of the guardian's: a lock that is held says that it lives."""
+    for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    if tty:
+        fcntl.ioctl(descriptors[0], termios.TIOCSCTTY, 0)
+    for target, source in enumerate(descriptors * 3 if tty else descriptors):
+        os.dup2(source, target)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != connection:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _described(error: OSError, argv: list[str]) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename in (None, argv[0]):
+        return f'exec: "{argv[0]}": executable file not found in $PATH'
+    where = error.filename or argv[0]
+    return f'exec: "{where}": {error.strerror or error}'
+
+
+# Entering the namespaces of a container that has some, as a process like its own
+
+
+def _inside(pid: int, act: Callable[[], None], session: Session, argv: list[str]) -> int:
+    """Run in the namespaces of a process, with no more rights than it has; the exit code."""
+    if not pid:
+        raise OSError("the container is about to start, or about to end")
+    rights = _rights(pid)
+    _join_groups(pid)
+    with open("/proc/sys/kernel/cap_last_cap") as stream:
+        capabilities = range(int(stream.read()) + 1)
+    same_users = _enter(pid)
+    child = os.fork()
+    if child == 0:
+        try:
+            _limit(rights, capabilities, same_users)
+            act()
+        except OSError as error:
+            session.tell({"failed": _described(error, argv)})
+        os._exit(_SPAWN_FAILED)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):  # of a terminal: they are meant for the command
+        signal.signal(number, signal.SIG_IGN)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code if code >= 0 else 128 - code
+
+
+def _settled(inner: Callable[[], int]) -> int:
+    """The container's process, once it is no longer the program that builds the container; 0 when there is none."""
+    for _ in range(_SETTLE_LOOKS):
+        pid = inner()
+        with contextlib.suppress(OSError):
+            if pid and not any(name in os.readlink(f"/proc/{pid}/exe") for name in _BUILDERS):
+                return pid
+        time.sleep(_SETTLE_SECONDS)
+    return inner()
+
+
+def _join_groups(pid: int) -> None:
+    """Go into the control groups of a process: they say which devices may be used. Only root can."""
+    if os.geteuid() != 0:
+        return
+    with open(f"/proc/{pid}/cgroup") as stream:
+        lines = [line.rstrip("\n").split(":", 2) for line in stream]
+    for _, controllers, path in lines:
+        for base in (controllers.removeprefix("name="), "unified", "."):
+            with contextlib.suppress(OSError), open(f"/sys/fs/cgroup/{base}{path}/cgroup.procs", "w") as stream:
+                stream.write(str(os.getpid()))
+                break
+
+
+def _enter(pid: int) -> bool:
+    """Go into the namespaces of a process; whether user ids still mean what they mean on the host."""
+    files = {name: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in (*_NAMESPACES, "user")}
+    own = {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in files}  # before /proc is another one
+    owner = fcntl.ioctl(files["mnt"], _NS_GET_USERNS)
+    users = own["user"]
+    if os.fstat(owner).st_ino != users:
+        _setns(owner)
+        users = os.fstat(owner).st_ino
+    for name in _NAMESPACES:
+        if os.fstat(files[name]).st_ino != own[name]:
+            _setns(files[name])
+    if os.fstat(files["user"]).st_ino != users:
+        _setns(files["user"])
+        users = os.fstat(files["user"]).st_ino
+    return users == own["user"]
+
+
+def _setns(descriptor: int) -> None:
+    _call("setns", descriptor, 0)
+
+
+def _rights(pid: int) -> dict[str, list[str]]:
+    """What the kernel says of a process, as words by field."""
+    with open(f"/proc/{pid}/status") as stream:
+        return {name: rest.split() for name, _, rest in (line.partition(":") for line in stream)}
+
+
+def _limit(rights: dict[str, list[str]], capabilities: range, same_users: bool) -> None:
+    """Be the user of the container's process, with no capability that it cannot have."""
+    # Root gets all that its bounding set allows, so that must be what the container's process has.
+    bounding = int(rights["CapBnd" if int(rights["Uid"][0]) else "CapPrm"][0], 16)
+    for capability in capabilities:
+        if not bounding >> capability & 1:
+            _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+    user, group, groups = int(rights["Uid"][0]), int(rights["Gid"][0]), [int(word) for word in rights["Groups"]]
+    if same_users and os.geteuid() == 0:
+        os.setgroups(groups)
+        os.setresgid(group, group, group)
+        os.setresuid(user, user, user)
+    if rights["NoNewPrivs"] == ["1"]:
+        _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _call(name: str, *arguments: int) -> None:
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")

@@ -1,0 +1,211 @@
+"""Two-way streams into containers, for the API server: exec, attach and port-forward over WebSockets.
+
+Messages are those of `dray.api.channels`; a port is one WebSocket with plain bytes. A command ends when its connection
+does. Left out: who may ask, which the API server has decided (`logserver` lets nobody else in).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import msgspec
+from aiohttp import WSMsgType, web
+
+from dray.api import channels
+from dray.api.types.core import Pod
+from dray.api.wire import Tree
+from dray.node.logs import LogOptions, read_log
+from dray.node.runtime import Attempt, ExecError, ExecSession, Runtime
+
+_PIECE = 64 << 10
+_MESSAGE_MOST = 4 << 20
+_CONNECT_SECONDS = 5.0
+
+
+class Streams:
+    """Serves streams into the containers of a node."""
+
+    def __init__(self, runtime: Runtime, find: Callable[[str, str], Pod | None]) -> None:
+        self._runtime = runtime
+        self._find = find
+
+    def routes(self, guard: Callable[[web.Request], web.Response | None]) -> list[web.RouteDef]:
+        """The paths of streams; `guard` answers whoever may not ask."""
+
+        def guarded(
+            handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+        ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+            async def handle(request: web.Request) -> web.StreamResponse:
+                return guard(request) or await handler(request)
+
+            return handle
+
+        return [
+            web.get("/exec/{namespace}/{pod}/{container}", guarded(self._exec)),
+            web.get("/attach/{namespace}/{pod}/{container}", guarded(self._attach)),
+            web.get("/portForward/{namespace}/{pod}", guarded(self._forward)),
+        ]
+
+    async def _exec(self, request: web.Request) -> web.StreamResponse:
+        query, socket = request.query, await _open(request)
+        attempt = self._running(request)
+        if isinstance(attempt, str):
+            await _finish(socket, channels.failed(attempt))
+            return socket
+        try:
+            session = await self._runtime.exec(
+                attempt.key, query.getall("command", []), tty="tty" in query, stdin="input" in query
+            )
+        except ExecError as error:
+            await _finish(socket, channels.failed(str(error)))
+            return socket
+        try:
+            await _finish(socket, await _converse(socket, session))
+        finally:
+            session.close()
+        return socket
+
+    async def _attach(self, request: web.Request) -> web.StreamResponse:
+        """What the container writes from now on. Containers have no standard input here, so none is passed on."""
+        socket, attempt = await _open(request), self._running(request)
+        file = self._runtime.log(attempt.key) if not isinstance(attempt, str) else None
+        if isinstance(attempt, str) or file is None:
+            text = attempt if isinstance(attempt, str) else "the runtime keeps no output of containers"
+            await _finish(socket, channels.failed(text))
+            return socket
+        options = LogOptions(follow=True, tail=0)
+
+        async def copy() -> None:
+            async for piece in read_log(file, options, lambda: self._is_running(attempt)):
+                await socket.send_bytes(bytes([channels.STDOUT]) + piece)
+
+        await _first([copy(), _until_closed(socket)])
+        await _finish(socket, channels.SUCCESS)
+        return socket
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        """A text message says what is wrong; everything else is bytes."""
+        names, port, socket = request.match_info, request.query.get("port", ""), await _open(request)
+        try:
+            if self._find(names["namespace"], names["pod"]) is None:
+                raise OSError(f'pod "{names["pod"]}" not found')
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
+        except (OSError, ValueError, OverflowError, TimeoutError) as error:
+            with suppress(ConnectionError):
+                await socket.send_str(f"unable to connect to port {port} of the pod: {error or 'no answer'}")
+            await socket.close()
+            return socket
+        try:
+            await _first([_from_port(reader, socket), _to_port(socket, writer)])
+        finally:
+            writer.close()
+            await socket.close()
+        return socket
+
+    def _running(self, request: web.Request) -> Attempt | str:
+        """The container that runs, or why there is none."""
+        names = request.match_info
+        pod = self._find(names["namespace"], names["pod"])
+        if pod is None:
+            return f'pod "{names["pod"]}" not found'
+        found = [a for a in self._runtime.attempts(pod.metadata.uid) if a.key.container == names["container"]]
+        if not found or not found[-1].running:
+            return f'container not found ("{names["container"]}"): it is not running'
+        return found[-1]
+
+    def _is_running(self, attempt: Attempt) -> bool:
+        return any(a.key == attempt.key and a.running for a in self._runtime.attempts(attempt.key.pod))
+
+
+async def _open(request: web.Request) -> web.WebSocketResponse:
+    socket = web.WebSocketResponse(protocols=(channels.V5,), max_msg_size=_MESSAGE_MOST)
+    await socket.prepare(request)
+    return socket
+
+
+async def _finish(socket: web.WebSocketResponse, status: Tree) -> None:
+    with suppress(ConnectionError):
+        await socket.send_bytes(bytes([channels.ERROR]) + msgspec.json.encode(status))
+    await socket.close()
+
+
+async def _converse(socket: web.WebSocketResponse, session: ExecSession) -> Tree:
+    """Pass bytes on until the command has ended and its output is sent, or nobody listens any more."""
+
+    async def copy(stream: str, channel: int) -> None:
+        while data := await session.read(stream):
+            await socket.send_bytes(bytes([channel]) + data)
+
+    async def output() -> None:
+        await asyncio.gather(copy("stdout", channels.STDOUT), copy("stderr", channels.STDERR))
+
+    listening = asyncio.create_task(_listen(socket, session))
+    writing = asyncio.create_task(output())
+    try:
+        await asyncio.wait([listening, writing], return_when=asyncio.FIRST_COMPLETED)
+        if not writing.done():
+            return channels.failed("the connection was closed")
+        writing.result()
+        code = await session.wait()
+    except ConnectionError:
+        return channels.failed("the connection was lost")
+    finally:
+        for task in (listening, writing):
+            task.cancel()
+        await asyncio.gather(listening, writing, return_exceptions=True)
+    return channels.failed(session.failure) if session.failure else channels.ended_with(code)
+
+
+async def _listen(socket: web.WebSocketResponse, session: ExecSession) -> None:
+    """Pass input and sizes on; returns when the connection ends."""
+    async for message in socket:
+        if message.type is not WSMsgType.BINARY or not message.data:
+            continue
+        channel, data = message.data[0], message.data[1:]
+        if channel == channels.STDIN:
+            await session.write(data)
+        elif channel == channels.RESIZE:
+            _resize(session, data)
+        elif channel == channels.CLOSE and data[:1] == bytes([channels.STDIN]):
+            session.close_stdin()
+
+
+def _resize(session: ExecSession, data: bytes) -> None:
+    with suppress(ValueError, KeyError, TypeError):
+        size = json.loads(data)
+        session.resize(int(size["Width"]), int(size["Height"]))
+
+
+async def _until_closed(socket: web.WebSocketResponse) -> None:
+    async for _ in socket:
+        pass
+
+
+async def _from_port(reader: asyncio.StreamReader, socket: web.WebSocketResponse) -> None:
+    while data := await reader.read(_PIECE):
+        await socket.send_bytes(data)
+
+
+async def _to_port(socket: web.WebSocketResponse, writer: asyncio.StreamWriter) -> None:
+    """An empty message says that the client will send nothing more; its answers may still come."""
+    async for message in socket:
+        if message.type is WSMsgType.BINARY and message.data:
+            writer.write(message.data)
+            await writer.drain()
+        elif message.type is WSMsgType.BINARY and writer.can_write_eof():
+            writer.write_eof()
+
+
+async def _first(works: list[Awaitable[None]]) -> None:
+    """Do things at once until one of them is over."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

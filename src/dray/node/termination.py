@@ -1,0 +1,51 @@
+"""What a container says about its end: a file that it wrote, or the last lines of its log.
+
+The file may be written by the container, so it is opened without following links and read only so far.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+MESSAGE_FILE = "termination-log"
+_LINES = 80
+_LOG_BYTES = 2048
+_LOG_PREFIX_BYTES = 60  # of a line: time, stream and kind
+
+
+def termination_message(directory: Path, task: dict[str, Any], code: int) -> str:
+    """The message of an attempt that has ended; empty when there is none."""
+    wanted = task.get("message")  # what an earlier version started has none
+    if not wanted:
+        return ""
+    data = _head(directory / MESSAGE_FILE, wanted["limit"])
+    if not data and code and wanted["from_log"]:
+        data = _last_lines(directory / "log")[-min(_LOG_BYTES, wanted["limit"]) :]
+    return data.decode(errors="replace")
+
+
+def _head(file: Path, limit: int) -> bytes:
+    return _read(file, 0, limit)
+
+
+def _last_lines(file: Path) -> bytes:
+    size = _LOG_BYTES + _LINES * _LOG_PREFIX_BYTES
+    lines = _read(file, -size, size).split(b"\n")[-_LINES - 1 :]
+    return b"\n".join(line.split(b" ", 3)[3] for line in lines if line.count(b" ") >= 3) + b"\n"
+
+
+def _read(file: Path, start: int, length: int) -> bytes:
+    """Part of a regular file, from its beginning or from its end; nothing of anything else."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(stream.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            return b""
+        stream.seek(start if start >= 0 else max(0, found.st_size + start))
+        return stream.read(length)
