@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from dray.allocator import DeviceId, Features
-from dray.allocator.content import comparable, content_of
-from dray.allocator.layout import Layout, PoolState
-from dray.allocator.pools import group, view
+from dray.allocator import Features
+from dray.allocator.capacity import Consumption, consumption
+from dray.allocator.content import comparable, content_of, listed
+from dray.allocator.layout import Layout
+from dray.allocator.pools import view
 from dray.allocator.taints import intolerable
+from dray.api.allocations import DeviceId, Share, consumed
+from dray.api.pools import by_pool
+from dray.api.quantity import Quantity
+from dray.api.reasons.devices import PoolState
 from dray.api.types.core import Node
 from dray.api.types.resource import (
     Device,
@@ -28,6 +34,9 @@ from dray.cel import DeviceView, EvaluationError, compile_selector
 
 LIMIT = 32
 HINT = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
+
+CAPACITY_OFF = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+STATES = {PoolState.INCOMPLETE: "being updated", PoolState.INVALID: "invalid"}
 
 Spec = ExactDeviceRequest | DeviceSubRequest
 Placement = tuple[str, DeviceId]
@@ -87,9 +96,10 @@ def plain_search(
     taken: Sequence[tuple[str, str, str]] = (),
     features: Features = Features(),  # noqa: B008 (frozen)
     deadline: float | None = None,
+    shares: Sequence[Share] = (),
 ) -> Answer:
     """The first answer of an exhaustive search; raises TooSlow at the deadline."""
-    return _Plain(node, claims, classes, slices, taken, features, deadline).run()
+    return _Plain(node, claims, classes, slices, taken, features, deadline, shares).run()
 
 
 class _Plain:
@@ -102,19 +112,133 @@ class _Plain:
         taken: Sequence[tuple[str, str, str]],
         features: Features,
         deadline: float | None,
+        shares: Sequence[Share],
     ) -> None:
-        seen = view(node, group(slices), content_of, Layout)
+        seen = view(node, by_pool(slices), content_of, partial(Layout, features=features), features)
         devices = [device for slice_ in seen.slices for device in slice_.spec.devices]
         self.offers = [_Offer(id_, device) for id_, device in zip(seen.devices, devices, strict=True)]
         self.pools = [(str(name), shape.state) for name, shape in zip(seen.pools, seen.layout.pools, strict=True)]
         self.claims = claims
         self.classes: Mapping[str, DeviceClass] = {class_.metadata.name: class_ for class_ in classes}
         self.taken = {DeviceId(*device) for device in taken}
+        if not features.consumable_capacity:
+            self.taken |= {share.device for share in shares}
         self.features = features
         self.deadline = deadline
         self.using: dict[DeviceId, set[int]] = {}
         self.placed: list[list[tuple[_Ask, _Offer]]] = [[] for _ in claims]
         self.asks: list[list[list[_Ask]]] = []
+        self.consumed = consumed(shares)
+        self.counters = self._counters(slices) if features.partitionable_devices else {}
+        self.charges: dict[DeviceId, int] = dict.fromkeys(self.taken | set(self.consumed), 1)
+        self.everything = {
+            DeviceId(slice_.spec.driver, slice_.spec.pool.name, device.name): device
+            for slice_ in slices
+            for device in slice_.spec.devices
+        }
+        for slice_ in slices:
+            for device in slice_.spec.devices:
+                id_ = DeviceId(slice_.spec.driver, slice_.spec.pool.name, device.name)
+                if id_ in self.charges:
+                    self._charge(_Offer(id_, device), -1)
+
+    def _counters(self, slices: Sequence[ResourceSlice]) -> dict[tuple[str, str, str, str], Quantity]:
+        """What each counter has, by driver, pool, set and name."""
+        return {
+            (slice_.spec.driver, slice_.spec.pool.name, set_.name, name): Quantity.parse(counter.value)
+            for slice_ in slices
+            for set_ in slice_.spec.sharedCounters
+            for name, counter in set_.counters.items()
+        }
+
+    def _charge(self, offer: _Offer, sign: int) -> None:
+        for drawn in offer.device.consumesCounters:
+            for name, counter in drawn.counters.items():
+                key = (offer.id.driver, offer.id.pool, drawn.counterSet, name)
+                amount = Quantity.parse(counter.value)
+                if key in self.counters:
+                    self.counters[key] = self.counters[key] + (amount if sign > 0 else -amount)
+
+    def _take(self, ask: _Ask, offer: _Offer) -> None:
+        self.placed[ask.claim].append((ask, offer))
+        if not self._shared(offer):
+            self.using.setdefault(offer.id, set()).add(ask.claim)
+        else:
+            held = self.consumed.setdefault(offer.id, {})
+            for name, amount in (self._consumption(ask, offer) or {}).items():
+                held[name] = held[name] + amount if name in held else amount
+        if not self._shared(offer) or not self.charges.get(offer.id):
+            self._charge(offer, -1)
+        self.charges[offer.id] = self.charges.get(offer.id, 0) + 1
+
+    def _take_back(self, ask: _Ask, offer: _Offer) -> None:
+        self.placed[ask.claim].pop()
+        if not self._shared(offer):
+            self.using[offer.id].remove(ask.claim)
+        else:
+            held = self.consumed[offer.id]
+            for name, amount in (self._consumption(ask, offer) or {}).items():
+                held[name] = held[name] - amount
+        self.charges[offer.id] -= 1
+        if not self._shared(offer) or not self.charges[offer.id]:
+            self._charge(offer, 1)
+
+    def _shared(self, offer: _Offer) -> bool:
+        return self.features.consumable_capacity and bool(offer.device.allowMultipleAllocations)
+
+    def _consumption(self, ask: _Ask, offer: _Offer) -> Consumption | None:
+        requests = ask.spec.capacity.requests if ask.spec.capacity is not None else {}
+        return consumption(offer.device, requests, self.features.fractional_capacity_range)
+
+    def _compatible(self, offer: _Offer) -> bool:
+        """Whether all devices in use that draw on a counter set of this one have a group in common with it."""
+        using = [
+            device
+            for id_, device in self.everything.items()
+            if id_[:2] == offer.id[:2] and self.charges.get(id_) and device.consumesCounters
+        ]
+        for own in offer.device.consumesCounters:
+            sets = [
+                set(drawn.compatibilityGroups)
+                for device in using
+                for drawn in device.consumesCounters
+                if drawn.counterSet == own.counterSet
+            ]
+            groups = set(own.compatibilityGroups)
+            if any(bool(other) != bool(groups) for other in sets) or (groups and not groups.intersection(*sets)):
+                return False
+        return True
+
+    def _has_capacities(self, ask: _Ask, offer: _Offer) -> bool:
+        """Whether a device has every capacity that is asked for, however much of it."""
+        requests = ask.spec.capacity.requests if ask.spec.capacity is not None else {}
+        return not self.features.consumable_capacity or all(name in offer.device.capacity for name in requests)
+
+    def _has_capacity(self, ask: _Ask, offer: _Offer) -> bool:
+        if not self.features.consumable_capacity:
+            return True
+        asked = self._consumption(ask, offer)
+        held = self.consumed.get(offer.id, {}) if self._shared(offer) else {}
+        return asked is not None and all(
+            name not in held or held[name] + amount <= Quantity.parse(offer.device.capacity[name].value)
+            for name, amount in asked.items()
+        )
+
+    def _has_counters(self, offer: _Offer) -> bool:
+        if not offer.device.consumesCounters:
+            return True
+        if not self.features.partitionable_devices:
+            return False
+        if self._shared(offer) and self.charges.get(offer.id):
+            return True
+        if self.features.compatibility_groups and not self._compatible(offer):
+            return False
+        self._charge(offer, -1)
+        enough = all(
+            left.sign >= 0 for key, left in self.counters.items() if key[:2] == (offer.id.driver, offer.id.pool)
+        )
+        self._charge(offer, 1)
+        return enough
 
     def run(self) -> Answer:
         try:
@@ -136,6 +260,12 @@ class _Plain:
         asks = []
         for request in claim.spec.devices.requests or ():
             specs: Sequence[Spec] = request.firstAvailable or ((request.exactly,) if request.exactly else ())
+            if not self.features.consumable_capacity and any(spec.capacity is not None for spec in specs):
+                subject = next(spec for spec in specs if spec.capacity is not None)
+                label = (
+                    f"subrequest {subject.name}" if isinstance(subject, DeviceSubRequest) else f"request {request.name}"
+                )
+                raise _Error(f"claim {self._name(number)}, {label}: {CAPACITY_OFF}")
             asks.append([self._ask(number, request.name, spec) for spec in specs])
         least = sum(min(ask.wanted for ask in request) for request in asks)
         if least > LIMIT:
@@ -157,11 +287,13 @@ class _Plain:
         every = []
         for pool, state in self.pools:
             if state is not PoolState.USABLE:
-                raise _Error(f"{about}asks for all devices, but resource pool {pool} is currently {state.value}")
+                raise _Error(f"{about}asks for all devices, but resource pool {pool} is currently {STATES[state]}")
             every += [
                 offer
                 for offer in self.offers
-                if f"{offer.id.driver}/{offer.id.pool}" == pool and self._matches(ask, offer)
+                if f"{offer.id.driver}/{offer.id.pool}" == pool
+                and self._matches(ask, offer)
+                and self._has_capacities(ask, offer)
             ]
         return ask._replace(every=tuple(every))
 
@@ -170,6 +302,8 @@ class _Plain:
         return f"{meta.namespace}/{meta.name}"
 
     def _matches(self, ask: _Ask, offer: _Offer) -> bool:
+        if offer.device.bindingConditions and not self.features.binding_conditions:
+            return False
         own = f"claim {self._name(ask.claim)}"
         for owner, selectors in (
             (f"class {ask.spec.deviceClassName}", ask.class_.spec.selectors),
@@ -230,18 +364,13 @@ class _Plain:
                 continue
             if not self._usable(ask, offer):
                 continue
-            self.using.setdefault(offer.id, set()).add(claim)
-            self.placed[claim].append((ask, offer))
+            self._take(ask, offer)
             try:
                 self._device(claim, request, ask, got + 1, place + 1)
             except _Exceeded:
-                self._take_back(claim, offer)
+                self._take_back(ask, offer)
                 raise
-            self._take_back(claim, offer)
-
-    def _take_back(self, claim: int, offer: _Offer) -> None:
-        self.placed[claim].pop()
-        self.using[offer.id].remove(claim)
+            self._take_back(ask, offer)
 
     def _candidates(self, ask: _Ask, got: int, start: int) -> Iterator[tuple[int, _Offer]]:
         if ask.every is not None:
@@ -254,12 +383,12 @@ class _Plain:
         return ask.claim in users if ask.admin else bool(users) or offer.id in self.taken
 
     def _usable(self, ask: _Ask, offer: _Offer) -> bool:
-        if self._in_use(ask, offer):
+        if self._in_use(ask, offer) or not self._has_counters(offer):
             return False
         if self.features.device_taints and intolerable(offer.device.taints, ask.spec.tolerations):
             return False
         if all(self._constraint_holds(number, ask, offer) for number in range(len(self._constraints(ask.claim)))):
-            return True
+            return self._has_capacity(ask, offer)
         if ask.every is not None:
             about = f"claim {self._name(ask.claim)}, request {ask.label}: cannot add device {offer.id}"
             raise _Error(f"{about} because a claim constraint would not be satisfied")
@@ -277,18 +406,19 @@ class _Plain:
         if not covers(ask):
             return True
         attribute = constraint.matchAttribute or constraint.distinctAttribute or ""
-        value = _value(offer, attribute)
-        others = [_value(placed, attribute) for other, placed in self.placed[ask.claim] if covers(other)]
-        if value is None:
-            return False
+        lists = self.features.list_type_attributes
+        values = _values(offer, attribute, lists)
+        others = [_values(placed, attribute, lists) for other, placed in self.placed[ask.claim] if covers(other)]
         if constraint.matchAttribute is not None:
-            return all(other == value for other in others)
-        return value not in others
+            return bool(values.intersection(*others))
+        return bool(values) and all(values.isdisjoint(other) for other in others)
 
 
-def _value(offer: _Offer, attribute: str) -> object:
+def _values(offer: _Offer, attribute: str, lists: bool) -> frozenset[object]:
     domain, _, name = attribute.partition("/")
     held = offer.device.attributes.get(attribute)
     if held is None and domain == offer.id.driver:
         held = offer.device.attributes.get(name)
-    return None if held is None else comparable(held, str(offer.id))
+    if held is None:
+        return frozenset()
+    return frozenset((lists and listed(held)) or [comparable(held, str(offer.id))])

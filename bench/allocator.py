@@ -47,7 +47,7 @@ def local(number: int, devices: int, unique: bool = False) -> ResourceSlice:
 
 
 def published(name: str, driver: str, pool: str, devices: list[dict[str, Any]], **place: Any) -> ResourceSlice:
-    pool_ = {"name": pool, "generation": 1, "resourceSliceCount": 1}
+    pool_ = {"name": pool, "generation": 1, "resourceSliceCount": place.pop("count", 1)}
     spec = {"driver": driver, "pool": pool_, "devices": devices, **place}
     return msgspec.convert({"metadata": {"name": name}, "spec": spec}, ResourceSlice)
 
@@ -60,10 +60,14 @@ def class_(name: str, driver: str) -> DeviceClass:
 CLASSES = [class_("gpu", DRIVER), class_("net", NET)]
 
 
-def claim(requests: int = 1, cls: str = "gpu", same: str = "", selector: str = "") -> ResourceClaim:
+def claim(
+    requests: int = 1, cls: str = "gpu", same: str = "", selector: str = "", capacity: dict[str, str] | None = None
+) -> ResourceClaim:
     exactly: dict[str, Any] = {"deviceClassName": cls, "allocationMode": "ExactCount", "count": 1}
     if selector:
         exactly["selectors"] = [{"cel": {"expression": selector}}]
+    if capacity:
+        exactly["capacity"] = {"requests": capacity}
     devices: dict[str, Any] = {"requests": [{"name": f"q{at}", "exactly": exactly} for at in range(requests)]}
     if same:
         devices["constraints"] = [{"matchAttribute": same}]
@@ -167,14 +171,81 @@ def cycles() -> None:
         )
 
 
+def consuming() -> None:
+    """Scheduling cycles with devices that consume, beside plain ones: partitions of four GPUs a node, shares of eight."""
+    kinds: dict[str, tuple[Callable[[int], list[ResourceSlice]], list[ResourceClaim]]] = {
+        "plain devices": (lambda number: [local(number, 8)], [claim()]),
+        "partitions": (lambda number: partitioned(number, 4), [claim(selector=profile("1g"))]),
+        "partitions of two sizes": (lambda number: partitioned(number, 4), [claim(selector=profile("2g"))]),
+        "shares": (lambda number: [shareable(number, 8)], [claim(capacity={"bandwidth": "1G"})]),
+    }
+    for nodes in (500, 5000):
+        rates = {}
+        for title, (slices, asked) in kinds.items():
+            index = Index()
+            for each in CLASSES:
+                index.upsert_class(each)
+            for number in range(nodes):
+                index.upsert_node(node(number))
+                for slice_ in slices(number):
+                    index.upsert_slice(slice_)
+            index.fits(asked)
+            rates[title] = _rate(index, asked, 1000)
+            share = rates[title] / rates["plain devices"]
+            print(f"{'cycles/s with ' + title:<48} {nodes:>5} nodes {rates[title]:>7.0f}   of plain {share:.2f}")
+
+
+def partitioned(number: int, gpus: int) -> list[ResourceSlice]:
+    """GPUs that can be cut into seven small parts, or three larger ones; memory slices must not overlap."""
+    sets, devices = [], []
+    for gpu in range(gpus):
+        names = [*(f"slice{at}" for at in range(8)), "engines"]
+        values = {name: {"value": "7" if name == "engines" else "1"} for name in names}
+        sets.append({"name": f"gpu{gpu}", "counters": values})
+        for size, starts in ((1, range(7)), (2, (0, 2, 4))):
+            for start in starts:
+                drawn = {f"slice{at}": {"value": "1"} for at in range(start, start + size)}
+                drawn["engines"] = {"value": str(size)}
+                devices.append(
+                    {
+                        "name": f"gpu{gpu}-{size}g-{start}",
+                        "attributes": {"profile": {"string": f"{size}g"}},
+                        "consumesCounters": [{"counterSet": f"gpu{gpu}", "counters": drawn}],
+                    }
+                )
+    place = {"nodeName": f"n{number}", "count": 2}
+    return [
+        published(f"c{number}", DRIVER, f"n{number}", [], sharedCounters=sets, **place),
+        published(f"s{number}", DRIVER, f"n{number}", devices, **place),
+    ]
+
+
+def profile(name: str) -> str:
+    return f'device.attributes["{DRIVER}"].profile == "{name}"'
+
+
+def shareable(number: int, devices: int) -> ResourceSlice:
+    """Devices with bandwidth for ten claims each."""
+    policy = {"default": "1G", "validRange": {"min": "1G", "step": "1G"}}
+    offered = [
+        {
+            "name": f"d{at}",
+            "allowMultipleAllocations": True,
+            "capacity": {"bandwidth": {"value": "10G", "requestPolicy": policy}},
+        }
+        for at in range(devices)
+    ]
+    return published(f"s{number}", DRIVER, f"n{number}", offered, nodeName=f"n{number}")
+
+
 def _rate(index: Index, asked: list[ResourceClaim], times: int) -> float:
     start = time.perf_counter()
     for _ in range(times):
         outcome = index.allocate(next(iter(index.fits(asked))), asked)
         if not isinstance(outcome, Allocated):
             raise RuntimeError(f"a node that fits did not serve: {outcome}")
-        for devices in outcome.devices:
-            index.take(devices)
+        for taken in outcome.taken:
+            index.take(taken.devices, taken.shares)
     return times / (time.perf_counter() - start)
 
 
@@ -233,5 +304,5 @@ def _resident() -> int:
 
 def main() -> None:
     """Print all figures."""
-    for part in (memory, one_device, which_nodes_fit, cycles, hard_claims):
+    for part in (memory, one_device, which_nodes_fit, cycles, consuming, hard_claims):
         part()

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ HELLO = """
 import asyncio, sys
 from pathlib import Path
 import uvloop
-from dray.apiserver.serving import HttpServer, Tls, listen
+from dray.apiserver.wire.serving import HttpServer, Tls, listen
 
 async def app(scope, receive, send):
     headers = [(b"content-type", b"text/plain"), (b"content-length", b"5")]
@@ -43,7 +44,8 @@ async def app(scope, receive, send):
 async def main():
     keys = Path(sys.argv[1])
     sock = listen("127.0.0.1", 0)
-    await HttpServer(app, sock, Tls(keys / "server.crt", keys / "server.key", keys / "ca.crt")).start()
+    server = HttpServer(app, sock, Tls(keys / "server.crt", keys / "server.key", keys / "ca.crt"))
+    await server.start()
     print(sock.getsockname()[1], flush=True)
     await asyncio.Event().wait()
 
@@ -54,9 +56,9 @@ uvloop.run(main())
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         keys = Path(directory)
-        with _server(keys) as first:
+        with serving(keys, "apiserver") as first:
             cold = first.seconds
-        with _server(keys) as server:
+        with serving(keys, "apiserver") as server:
             print(f"start to ready: {cold:.2f} s with new keys, {server.seconds:.2f} s with old (target 1.0)")
             print(f"resident memory, idle: {server.resident():.0f} MB (target 120)")
             with _hello(keys) as hello:
@@ -81,10 +83,11 @@ class Server:
 
 
 @contextmanager
-def _server(keys: Path) -> Iterator[Server]:
+def serving(keys: Path, *command: str) -> Iterator[Server]:
+    """A server of its own process, started by this command of dray."""
     begun = time.perf_counter()
     program = "import sys; from dray.cli import main; sys.exit(main())"
-    options = ["apiserver", "--dir", str(keys), "--port", "0", "--store", "memory"]
+    options = [*command, "--dir", str(keys), "--port", "0", "--store", "memory"]
     process = subprocess.Popen([sys.executable, "-c", program, *options], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -130,8 +133,16 @@ class Connection:
         self.send(method, path, body, media, accept)
         head = await self._reader.readuntil(b"\r\n\r\n")
         assert head[9:10] == b"2", head + await self._reader.read(500)
+        if b"transfer-encoding: chunked" in head:
+            return b"".join([part async for part in self._chunks()])
         start = head.index(b"content-length: ") + 16
         return await self._reader.readexactly(int(head[start : head.index(b"\r", start)]))
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while size := int(await self._reader.readline(), 16):
+            yield await self._reader.readexactly(size)
+            await self._reader.readexactly(2)
+        await self._reader.readexactly(2)
 
     def send(self, method: str, path: str, body: Any = None, media: str = JSON, accept: str = JSON) -> None:
         data = json.dumps(body).encode() if body is not None else b""
@@ -192,6 +203,7 @@ async def _rates(server: Server, hello_port: int) -> None:
         print(f"{name}: {rate:,.0f}/s, {rate / hello:.0%} of hello")
     await _list(server)
     await _fan_out(server)
+    await _custom(server)
 
 
 async def _list(server: Server) -> None:
@@ -217,8 +229,13 @@ async def _list(server: Server) -> None:
 
 
 async def _fan_out(server: Server) -> None:
-    """One writer, many watchers: how long until everybody has heard of everything."""
     path = "/api/v1/namespaces/default/configmaps"
+    rate = await _told(server, path, lambda n: {"metadata": {"name": f"w{n}"}, "data": {"a": "b" * 500}})
+    print(f"watch fan-out: {rate:,.0f} writes/s to {WATCHERS} watchers, {rate * WATCHERS:,.0f} events/s")
+
+
+async def _told(server: Server, path: str, body: Callable[[int], dict[str, Any]]) -> float:
+    """One writer, many watchers: writes a second until everybody has heard of everything."""
     writer = await Connection(server, server.port).open()
     version = json.loads(await writer.ask("GET", path))["metadata"]["resourceVersion"]
     watchers = [await Connection(server, server.port).open() for _ in range(WATCHERS)]
@@ -234,14 +251,67 @@ async def _fan_out(server: Server) -> None:
     await asyncio.sleep(0.5)
     begun = time.perf_counter()
     for number in range(WRITES):
-        await writer.ask("POST", path, {"metadata": {"name": f"w{number}"}, "data": {"a": "b" * 500}})
+        await writer.ask("POST", path, body(number))
     await asyncio.gather(*listening)
     seconds = time.perf_counter() - begun
-    print(
-        f"watch fan-out: {WRITES / seconds:,.0f} writes/s to {WATCHERS} watchers, {WRITES * WATCHERS / seconds:,.0f} events/s"
-    )
     for connection in (writer, *watchers):
         connection.close()
+    return WRITES / seconds
+
+
+async def _custom(server: Server) -> None:
+    """Custom resources beside built-in ones of the same size and form: created, listed, watched."""
+    connection = await Connection(server, server.port).open()
+    await connection.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _definition())
+    await asyncio.sleep(0.5)  # until it is established
+    copies = "/apis/bench.example.com/v1/namespaces/default/claimcopies"
+    rates: dict[str, list[float]] = {}
+    for kind, path in (("built-in", CLAIMS), ("custom", copies)):
+        head = {} if path == CLAIMS else {"apiVersion": "bench.example.com/v1", "kind": "ClaimCopy"}
+        created = await _rate(server, server.port, partial(_creation, path, head))
+        begun = time.perf_counter()
+        count = len(json.loads(await connection.ask("GET", path))["items"])
+        listed = count / (time.perf_counter() - begun)
+        rates[kind] = [created, listed, await _told(server, path, partial(_more, head))]
+    for name, plain, custom in zip(("created", "listed", "told to watchers"), *rates.values(), strict=True):
+        print(f"{name}: {custom:,.0f} custom objects/s, {custom / plain:.0%} of built-in ones (target 67%)")
+    connection.close()
+
+
+def _creation(path: str, head: dict[str, Any], client: int, count: int) -> tuple[Any, ...]:
+    return "POST", path, _numbered(head, client * REQUESTS + count)
+
+
+def _numbered(head: dict[str, Any], number: int) -> dict[str, Any]:
+    """An object like no other: what the server remembers of the one before does not help."""
+    tree = {**head, **_claim(f"x{number}")}
+    tree["metadata"]["labels"] = {"number": str(number)}
+    return tree
+
+
+def _more(head: dict[str, Any], number: int) -> dict[str, Any]:
+    return _numbered(head, CLIENTS * REQUESTS + number)
+
+
+def _definition() -> dict[str, Any]:
+    request = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "maxLength": 63},
+            "exactly": {"type": "object", "properties": {"deviceClassName": {"type": "string"}}},
+        },
+    }
+    keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    devices = {"type": "object", "properties": {"requests": {"type": "array", "items": request, **keys}}}
+    spec = {"type": "object", "properties": {"devices": devices}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "claimcopies", "singular": "claimcopy", "kind": "ClaimCopy"}
+    return {
+        "metadata": {"name": "claimcopies.bench.example.com"},
+        "spec": {"group": "bench.example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
 
 
 if __name__ == "__main__":

@@ -44,6 +44,21 @@ SELECTORS = {
 }
 
 
+LONGEST = {
+    "conjunctions": "&&".join(["1==1"] * 1700),
+    "sums of lists": "&&".join(["+".join(["[]"] * 200) + "==[]"] * 16),
+    "deep lists": "size([" + ",".join(["[" * 200 + "]" * 200] * 25) + "])==1",
+    "chains of macros": "&&".join(["[[]]" + ".map(x,[x])" * 200 + "==[]"] * 4),
+    "macros that copy": "&&".join(["optional.of(1)" + ".optMap(x,x)" * 9 + ".hasValue()"] * 70),
+}
+TWENTY = list(range(20))
+COSTLY = {
+    "sums of numbers": f"{TWENTY}.all(a, {TWENTY}.all(b, {TWENTY}.all(c, a + b + c >= 0)))",
+    "quantities": f"{TWENTY}.all(a, {TWENTY}.all(b, {TWENTY}.all(c, quantity('1').isInteger())))",
+    "networks": f"{TWENTY}.all(a, {TWENTY}.all(b, cidr('10.0.0.0/8').containsIP('10.1.2.3')))",
+}
+
+
 def main() -> None:
     device = DeviceView(DOMAIN, ATTRIBUTES, CAPACITY)
     other = cel.NewEnv(variables={"device": cel.Type.Map(cel.Type.STRING, cel.Type.DYN)})
@@ -55,6 +70,13 @@ def main() -> None:
             f"{name:30} {ours[0] * 1e6:8.2f} {_shown(theirs and theirs[0], 1e6)} {ours[1] * 1e3:11.2f} "
             f"{_shown(theirs and theirs[1], 1e3)}"
         )
+    for name, expression in LONGEST.items():
+        seconds = timeit.timeit(lambda: Selector(expression), number=1)  # noqa: B023 (called at once)
+        print(f"10 KiB made to be slow, {name}: compiled or refused in {seconds * 1e3:.0f} ms")
+    for name, expression in COSTLY.items():
+        selector = Selector(expression)
+        seconds = _seconds(lambda: selector.evaluate(device), 1)  # noqa: B023 (called at once)
+        print(f"a unit of cost, {name}: {seconds / selector.evaluate(device).cost * 1e6:.2f} µs")
     print(f"a device made ready: {_seconds(lambda: DeviceView(DOMAIN, ATTRIBUTES, CAPACITY), 2000) * 1e6:.1f} µs")
 
 

@@ -6,11 +6,13 @@ The prepare latency stands beside a bare call to the same driver, the starts und
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import resource
 import statistics
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,18 +23,22 @@ from typing import Any
 import grpc.aio
 
 from dray.api.podclaims import Sharing
-from dray.api.types.core import Node, Pod
+from dray.api.types.core import Container, ExecAction, Node, Pod, Probe, TCPSocketAction
 from dray.api.types.resource import ResourceClaim
 from dray.apiserver.assembly import Running
 from dray.apiserver.assembly import Settings as ServerSettings
-from dray.apiserver.serving import HttpServer, listen
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.user import ADMIN
+from dray.apiserver.wire.serving import HttpServer, listen
 from dray.client import Client, InProcess, SystemClock
 from dray.node.agent import Agent, Settings
 from dray.node.checkpoint import Checkpoint
 from dray.node.claims import Claims
 from dray.node.drivers import ClaimId
+from dray.node.handlers import Handlers
+from dray.node.images.unpack import Unpacking
 from dray.node.plugins import Plugins
+from dray.node.runtime import Key, Task
+from dray.node.runtimes import open_runtime
 from dray.rpc import dra_v1_pb2, dra_v1_pb2_grpc, registration_pb2, registration_pb2_grpc
 
 DRIVER = "noop.example.com"
@@ -40,6 +46,9 @@ CLAIMS = 300
 PODS = {"fake": 400, "process": 60}
 IDLE_AGENTS = 1000
 NODE = "bench"
+PROBES = 200
+PROBED_PODS, PROBE_PERIOD = 1000, 10
+IMAGE_BYTES = 64 << 20
 
 
 def main() -> None:
@@ -50,6 +59,8 @@ def main() -> None:
         asyncio.run(_prepare(root / "prepare"))
         for runtime in PODS:
             asyncio.run(_pods(root / runtime, runtime))
+        asyncio.run(_probes(root / "probes"))
+        _unpack(root / "images")
 
 
 class _Noop:
@@ -132,6 +143,59 @@ async def _pods(root: Path, runtime: str) -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     print(f"pods started per second under {runtime}: {count / seconds:.0f} ({count} pods in {seconds:.2f} s)")
+
+
+async def _probes(root: Path) -> None:
+    """What a probe costs in processor time, and what that makes of a node with many pods."""
+    runtime = open_runtime("process", root)
+    key = Key("bench", "main", 0)
+    await runtime.start(Task(key, ("sleep", "600")))
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    handlers = Handlers(runtime, SystemClock())
+    port = server.sockets[0].getsockname()[1]
+    asked = {
+        "tcpSocket": Probe(tcpSocket=TCPSocketAction(port=port)),
+        "exec": Probe(exec=ExecAction(command=("true",))),
+    }
+    for name, probe in asked.items():
+        own, begun = _processor_seconds(), time.perf_counter()
+        for _ in range(PROBES):
+            await handlers.act(probe, Container(name="main"), key, "127.0.0.1", 10)
+        cost, each = _processor_seconds() - own, (time.perf_counter() - begun) / PROBES
+        load = cost / PROBES * PROBED_PODS / PROBE_PERIOD
+        print(
+            f"a probe by {name}: {each * 1e3:.2f} ms; {PROBED_PODS} pods, one each every {PROBE_PERIOD} s: "
+            f"{load:.1%} of a core in the agent"
+        )
+    server.close()
+    await runtime.stop(key, 0)
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _unpack(root: Path) -> None:
+    """Layers as they come from registries: gzip, half of it compressible, in files of 64 KB."""
+    root.mkdir()
+    data = os.urandom(32 << 10) + bytes(32 << 10)
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=6) as archive:
+        for number in range(IMAGE_BYTES // len(data)):
+            info = tarfile.TarInfo(f"d{number % 50}/{number}")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    packed = stream.tell()
+    stream.seek(0)
+    unpacking = Unpacking(root)
+    begun = time.perf_counter()
+    unpacking.layer(io.BufferedReader(stream), "", "bench")
+    seconds = time.perf_counter() - begun
+    unpacking.close()
+    print(
+        f"unpacking an image: {IMAGE_BYTES / seconds / 1e6:.0f} MB/s of files, {packed / seconds / 1e6:.0f} MB/s packed"
+    )
 
 
 async def _idle(root: Path) -> None:

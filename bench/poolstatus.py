@@ -18,7 +18,7 @@ import uvloop
 from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourcePoolStatusRequest, ResourceSlice
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN, AUTHENTICATED, MASTERS, User
+from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler

@@ -21,7 +21,7 @@ from dray.api.types.core import ConfigMap, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN
+from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler

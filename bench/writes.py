@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 import uvloop
+from msgspec.structs import replace
 
-from dray.api.types.core import Event, Node, Pod
-from dray.api.types.resource import ResourceClaim, ResourceSlice
+from dray.api.types.core import Event, Node, Pod, PodResourceClaimStatus
+from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN
-from dray.client import InProcess, PatchKind
+from dray.apiserver.security.user import ADMIN
+from dray.client import InProcess
 from dray.sim import benchmark
 from dray.sim.hardware import slice_trees
 
@@ -63,7 +64,12 @@ def _in_process(client: InProcess) -> list[tuple[str, Step]]:
     return [
         ("create pod", lambda i: client.create(Pod, _pod(i))),
         ("create claim", lambda i: client.create(ResourceClaim, _claim(i))),
-        ("create event", lambda i: client.create(Event, _event(i))),
+        (
+            "add finalizer to claim",
+            lambda i: client.patch(ResourceClaim, f"c{i}", {"metadata": {"finalizers": ["dray.dev/x"]}}, NAMESPACE),
+        ),
+        ("create event, as a tree", lambda i: client.create(Event, _event(i))),
+        ("create event", lambda i: client.create(Event, msgspec.convert(_event(ROUNDS * OBJECTS + i), Event))),
         ("create node", lambda i: client.create(Node, {"metadata": {"name": f"n{i}"}})),
         ("create slice, ten devices", lambda i: client.create(ResourceSlice, sliced[i])),
         ("patch pod status", lambda i: _patch_pod(client, i)),
@@ -149,14 +155,16 @@ def _binding(i: int) -> dict[str, Any]:
     return {"metadata": {"name": f"p{i}", "namespace": NAMESPACE}, "target": {"kind": "Node", "name": f"n{i}"}}
 
 
-def _patch_pod(client: InProcess, i: int) -> Awaitable[Any]:
-    patch = {"status": {"resourceClaimStatuses": [{"name": "d", "resourceClaimName": f"c{i}"}]}}
-    return client.patch(Pod, f"p{i}", patch, NAMESPACE, kind=PatchKind.STRATEGIC, subresource="status")
+async def _patch_pod(client: InProcess, i: int) -> None:
+    pod = await client.get(Pod, f"p{i}", NAMESPACE)
+    claims = (PodResourceClaimStatus(name="d", resourceClaimName=f"c{i}"),)
+    await client.patch_status(pod, replace(pod.status, resourceClaimStatuses=claims))
 
 
-def _patch_claim(client: InProcess, i: int) -> Awaitable[Any]:
+async def _patch_claim(client: InProcess, i: int) -> None:
     selector = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [f"n{i}"]}]}
     result = {"request": "r", "driver": "bench.example.com", "pool": f"n{i}", "device": "dev-0"}
     allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [selector]}}
     status = {"allocation": allocation, "reservedFor": [{"resource": "pods", "name": f"p{i}", "uid": f"u{i}"}]}
-    return client.patch(ResourceClaim, f"c{i}", {"status": status}, NAMESPACE, subresource="status")
+    claim = await client.get(ResourceClaim, f"c{i}", NAMESPACE)
+    await client.patch_status(claim, msgspec.convert(status, ResourceClaimStatus))

@@ -1,14 +1,57 @@
-"""What holds for every test: generated examples are the same in every run, and a slow machine is no failure.
+"""What holds for every test: generated examples are the same in every run, a slow machine is no failure, a stall is one.
 
-`--hypothesis-profile=search` looks for new examples, as many again and again as one likes.
+A server that a test runs in its own process must not hold its event loop for more than a second of processor time.
+
+`--hypothesis-profile=search` looks for new examples, as many again and again as one likes. `--codes` shows that no program
+reads a sentence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from string import Formatter
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from dray.api.reasons.wording import TEXTS
+from tests.stalls import Stalls
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile("search", deadline=None, suppress_health_check=SLOW)
 settings.register_profile("same", settings.get_profile("search"), derandomize=True)
 settings.load_profile("same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--codes",
+        action="store_true",
+        help="replace the words of every text of dray.api.reasons.wording by its code, and leave out tests of words",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--codes"):
+        TEXTS.update({code: " ".join([str(code), *_subjects(text)]) for code, text in TEXTS.items()})
+
+
+def _subjects(text: str) -> list[str]:
+    """The fields of a template, without the words around them."""
+    return [f"{{{field}}}" for _, field, _, _ in Formatter().parse(text) if field]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--codes"):
+        left_out = [item for item in items if item.get_closest_marker("wording")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True)
+def _no_stalls() -> Iterator[None]:
+    with Stalls() as stalls:
+        yield
+    if complaint := stalls.complaint():
+        pytest.fail(complaint)

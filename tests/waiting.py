@@ -1,19 +1,20 @@
 """Waiting for what comes about in its own time.
 
 Deadlines are for what never comes. A test that passes does not wait for one, so they are long: what takes a moment on a
-quiet machine takes many seconds on a busy one.
+quiet machine takes many seconds on a busy one. `DRAY_PATIENCE` says how many seconds they are, for who expects failures.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
 
-SECONDS = 60.0
+SECONDS = float(os.environ.get("DRAY_PATIENCE", "60"))
 
 
 async def eventually(look: Callable[[], Awaitable[T]] | Callable[[], T], seconds: float = SECONDS) -> T:

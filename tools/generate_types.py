@@ -8,6 +8,7 @@ modules are stale. Leaves out versions that are only ever converted: those exist
 from __future__ import annotations
 
 import json
+import keyword
 import pathlib
 import re
 from typing import Any
@@ -17,8 +18,11 @@ TABLE = ROOT / "src/dray/api/schema.json"
 TYPES = ROOT / "src/dray/api/types"
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 STORED = {
     META: "meta",
+    EXTENSIONS: "apiextensions",
+    "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.": "apiregistration",
     **{
         f"io.k8s.api.{group}.{version}.": group
         for group, version in [
@@ -27,10 +31,16 @@ STORED = {
             ("authentication", "v1"),
             ("authorization", "v1"),
             ("autoscaling", "v1"),
+            ("autoscaling", "v2"),
             ("batch", "v1"),
+            ("certificates", "v1"),
             ("coordination", "v1"),
             ("core", "v1"),
+            ("discovery", "v1"),
             ("events", "v1"),
+            ("flowcontrol", "v1"),
+            ("networking", "v1"),
+            ("node", "v1"),
             ("policy", "v1"),
             ("rbac", "v1"),
             ("resource", "v1"),
@@ -38,9 +48,13 @@ STORED = {
             ("scheduling", "v1"),
             ("scheduling", "v1beta1"),
             ("scheduling", "v1alpha3"),
+            ("storage", "v1"),
         ]
     },
 }
+COMPOSITES = ("CompositePodGroup", "CompositePodGroupSpec", "CompositePodGroupStatus")
+# Schemas of custom resources stay trees: they are recursive, and `dray.api.custom` reads them by itself.
+SCHEMA_PARTS = ("JSONSchemaProps", "ExternalDocumentation", "ValidationRule")
 SCALARS = {
     "str": ("str", '""'),
     "i32": ("int", "0"),
@@ -73,11 +87,21 @@ def place(message: str) -> tuple[str, str] | None:
         return None
     if prefix.endswith("resource.v1alpha3") and name.startswith("DeviceTaint"):
         return None
-    if prefix.endswith("scheduling.v1alpha3") and name == "TopologyConstraint":
-        return module, name + "V1alpha3"
-    if prefix.endswith("scheduling.v1alpha3") and not name.startswith("WorkloadPodGroup"):  # what jobs have a part of
+    if prefix.endswith("autoscaling.v1") and not name.startswith("Scale"):
         return None
+    if prefix + "." == EXTENSIONS and name.startswith(SCHEMA_PARTS):
+        return None
+    if prefix.endswith("scheduling.v1alpha3"):
+        return _alpha_place(module, name)
     return module, name
+
+
+def _alpha_place(module: str, name: str) -> tuple[str, str] | None:
+    """What is stored of scheduling.k8s.io/v1alpha3: parts of jobs, and composite groups, which no other version has."""
+    if name == "TopologyConstraint":
+        return module, name + "V1alpha3"
+    stored = name.startswith("WorkloadPodGroup") or name in COMPOSITES
+    return (module, name) if stored else None
 
 
 def annotation(kind: str, module: str, used: set[str]) -> str:
@@ -86,8 +110,10 @@ def annotation(kind: str, module: str, used: set[str]) -> str:
         return f"tuple[{annotation(kind[1:], module, used)}, ...]"
     if kind.startswith("{"):
         return f"dict[str, {annotation(kind[1:], module, used)}]"
+    if kind == f"ref:{EXTENSIONS}JSONSchemaProps":
+        kind = "raw"
     if kind.startswith("ref:"):
-        where = place(kind[4:])
+        where = place(kind[4:]) or place(kind[4:].replace("v1alpha3", "v1beta1"))
         assert where is not None, kind
         if where[0] == module:
             return where[1]
@@ -102,11 +128,12 @@ def field_line(name: str, spec: dict[str, Any], module: str, used: set[str], lit
     """One attribute: type and default, following Go's zero values and its habit of writing some fields always."""
     kind: str = spec["t"]
     python = annotation(kind, module, used)
-    attribute = f"{name}_" if name == "continue" else name
+    attribute = f"{name}_" if keyword.iskeyword(name) else name
     if literal is not None:
         return f'    {attribute}: str = always("{literal}")'
-    if name == "continue":
-        return f'    {attribute}: str = renamed("{name}", "")'
+    if attribute != name:
+        empty = "()" if kind.startswith("[") else '""'
+        return f'    {attribute}: {python} = renamed("{name}", {empty})'
     nullable_list = kind[0] in "[{" and spec.get("always") and not spec.get("req")
     if spec.get("ptr") or nullable_list:
         optional = python if python.endswith("None") or python == "Any" else f"{python} | None"
@@ -133,7 +160,10 @@ def class_text(message: str, spec: dict[str, Any], module: str, used: set[str]) 
     assert where is not None
     lines = [f"class {where[1]}(Wire, frozen=True):"]
     gvk = (spec.get("gvk") or [None])[0]
-    for name, field in spec["f"].items():
+    fields = spec["f"]
+    if gvk:  # stored bytes of a kind all begin alike: with these, in this order
+        fields = {name: fields[name] for name in ("apiVersion", "kind", "metadata") if name in fields} | fields
+    for name, field in fields.items():
         literal = None
         if gvk and name == "apiVersion":
             literal = f"{gvk[0]}/{gvk[1]}" if gvk[0] else gvk[1]

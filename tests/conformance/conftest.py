@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.apiserver.certificates import Keys
+from dray.apiserver.security.certificates import Keys
 
 
 @pytest.fixture(scope="session")

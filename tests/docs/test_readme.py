@@ -61,12 +61,12 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_tour_works_as_written(kubeconfig: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": path}
     for command in commands():
         if command.startswith("export "):
             continue
-        command = command.replace("/tmp/hardware.yaml", str(tmp_path / "hardware.yaml"))
-        command = command.replace(".venv/bin/dray", f"{sys.executable} -m dray")
+        command = command.replace("/tmp/", f"{tmp_path}/")
         expected = [text for pattern, text in EXPECTED if re.search(pattern, command)]
         if expected:
             eventually(command, expected, environment)

@@ -12,6 +12,7 @@ import logging
 from collections import defaultdict
 from typing import TypeVar
 
+from dray.api.allocations import taken_by_claim
 from dray.api.errors import NotFound, ServiceUnavailable
 from dray.api.podclaims import CLAIM_FINALIZER, GROUP_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION
 from dray.api.types.core import Pod
@@ -130,8 +131,7 @@ class Complaints(logging.Handler):
 
 def devices_of(claim: ResourceClaim) -> list[Device]:
     """The devices that a claim has for itself."""
-    allocation = claim.status.allocation
-    return [(r.driver, r.pool, r.device) for r in allocation.devices.results if not r.adminAccess] if allocation else []
+    return [*taken_by_claim(claim).devices]
 
 
 def _made_for(claim: ResourceClaim) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.apiserver.assembly import Running, Settings
-from dray.apiserver.user import ADMIN, AUTHENTICATED, MASTERS, User
+from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, Object, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler

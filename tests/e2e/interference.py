@@ -29,12 +29,16 @@ class Write(NamedTuple):
     @property
     def allocates(self) -> bool:
         """Whether it writes an allocation into a claim."""
-        return self.subresource == "status" and bool((self.tree.get("status") or {}).get("allocation"))
+        return bool(self.changes.get("allocation"))
 
     @property
     def deallocates(self) -> bool:
-        status = self.tree.get("status") or {} if isinstance(self.tree, dict) else {}
-        return self.subresource == "status" and "allocation" in status and status["allocation"] is None
+        return "allocation" in self.changes and not self.changes["allocation"]
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The fields of a status that it changes, with their new values."""
+        return self.tree if self.subresource == "status" and isinstance(self.tree, dict) else {}
 
     @property
     def protects(self) -> bool:
@@ -73,6 +77,17 @@ class Hold:
         self._go.set()
 
 
+def meanwhile(about: Callable[[Write], bool], act: Callable[[], Awaitable[object]]) -> Hook:
+    """Does something just before the first write that it is about."""
+    pending = [act]
+
+    async def hook(write: Write) -> None:
+        if pending and about(write):
+            await pending.pop()()
+
+    return hook
+
+
 def in_turn(*holds: Hold) -> Hook:
     """Several holds on one part."""
 
@@ -95,6 +110,8 @@ class _Interposed:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)
+        if name == "patch_status":
+            return self._patch_status
         if name not in WRITES:
             return method
 
@@ -107,3 +124,9 @@ class _Interposed:
             return await method(type_, *arguments, **options)
 
         return write
+
+    async def _patch_status(self, obj: Any, status: Any) -> Any:
+        before, after = (msgspec.to_builtins(one) for one in (obj.status, status))
+        changes = {name: after.get(name) for name in before | after if before.get(name) != after.get(name)}
+        await self._hook(Write("patch", type(obj), obj.metadata.name, changes, "status"))
+        return await self._client.patch_status(obj, status)

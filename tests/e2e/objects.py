@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dray.api.wire import Tree
 from dray.sim.hardware import CLASS, DRIVER
 
-Tree = dict[str, Any]
 NAMESPACE = "default"
 
 

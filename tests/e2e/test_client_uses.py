@@ -303,6 +303,7 @@ def test_a_driver_publishes_slices_as_its_service_account_of_a_node(kubeconfig: 
     rbac.create_cluster_role_binding({"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]})
     made = slices.create_resource_slice(body)
     assert made.spec.node_name == "node-1"
+    assert len(slices.list_resource_slice(field_selector="spec.driver=d.example.com").items) == 1
     refused(403, lambda: client.CoreV1Api(driver).list_namespaced_secret(namespace))
     review = client.AuthenticationV1Api(driver).create_self_subject_review({})
     assert review.status.user_info.username == user
@@ -381,6 +382,8 @@ def test_a_service_account_works_with_a_token_of_its_own(api: Any, namespace: st
     mine.ssl_ca_cert = api.configuration.ssl_ca_cert
     claims = client.ResourceV1Api(client.ApiClient(mine))
     assert claims.list_namespaced_resource_claim(namespace).items == []
+    client.ResourceV1Api(api).create_namespaced_resource_claim(namespace, claim("seen", namespace=namespace))
+    assert [one.metadata.name for one in claims.list_namespaced_resource_claim(namespace).items] == ["seen"]
     refused(403, lambda: claims.create_namespaced_resource_claim(namespace, claim("x", namespace=namespace)))
     refused(403, lambda: claims.list_namespaced_resource_claim("default"))
 
@@ -490,7 +493,7 @@ def test_admin_access_needs_a_labelled_namespace_and_reaches_devices_in_use(api:
         core.create_namespaced_pod(namespace, pod(name, claims=[used], namespace=namespace, **where))
         wait_until(partial(runs, core, name, namespace))
     found = claims.read_namespaced_resource_claim("admin", namespace).status
-    assert all(result.admin_access for result in found.allocation.devices.results)
+    assert [result.admin_access for result in found.allocation.devices.results] == [True] * 8
     assert len(found.reserved_for) == 2
 
 
@@ -535,7 +538,7 @@ def test_the_server_has_a_service_and_the_system_namespace_can_be_looked_through
     assert apps.list_namespaced_replica_set("kube-system").items == []
     assert apps.list_namespaced_daemon_set("kube-system").items == []
     nodes = core.list_node(field_selector="spec.unschedulable=false").items
-    assert all(c.status == "True" for node in nodes for c in node.status.conditions if c.type == "Ready")
+    assert [c.status for node in nodes for c in node.status.conditions if c.type == "Ready"] == ["True"] * 3
     assert not any(node.spec.taints for node in nodes)
 
 
@@ -584,7 +587,8 @@ def test_a_namespace_is_emptied_before_it_goes(api: Any) -> None:
     claims.create_namespaced_resource_claim_template(name, template("t", namespace=name))
     for number in range(3):
         core.create_namespaced_pod(name, pod(f"p{number}", templates=["t"], namespace=name))
-    wait_until(lambda: all(p.status.phase == "Running" for p in core.list_namespaced_pod(name).items))
+    wait_until(lambda: [p.status.phase for p in core.list_namespaced_pod(name).items] == ["Running"] * 3)
+    assert len(claims.list_namespaced_resource_claim(name).items) == 3
     core.delete_namespace(name)
     assert "being terminated" in refused(403, lambda: core.create_namespaced_pod(name, pod("late", namespace=name)))
     wait_until(lambda: missing(lambda: core.read_namespace(name)))

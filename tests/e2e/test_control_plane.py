@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dray.api.reasons.nodes import NodeCode
 from dray.api.types.apps import DaemonSet, Deployment
 from dray.api.types.batch import Job
 from dray.api.types.core import Namespace, Node, Pod
@@ -15,6 +16,7 @@ from dray.sim.hardware import DRIVER, node_tree
 from tests.e2e.audit import devices_of
 from tests.e2e.cluster import Cluster, cluster
 from tests.e2e.objects import claim, device_class, on_node, pod, request, template
+from tests.saying import refused
 
 ADMIN = {"metadata": {"name": "admin", "labels": {"resource.kubernetes.io/admin-access": "true"}}}
 
@@ -34,7 +36,7 @@ async def test_a_class_that_is_changed_so_that_devices_match_lets_the_pod_go_on(
         await c.create(DeviceClass, device_class("mine", "false"))
         await c.create(ResourceClaim, claim("gpu", request(class_="mine")))
         await c.create(Pod, pod("p", claims=["gpu"]))
-        await c.waits("p", "3 cannot allocate all claims")
+        await c.waits("p", refused(NodeCode.CANNOT_ALLOCATE, 3))
         selectors = [{"cel": {"expression": "true"}}]
         await c.client.patch(DeviceClass, "mine", {"spec": {"selectors": selectors}})
         await c.runs("p")
@@ -204,7 +206,7 @@ async def test_a_tainted_device_goes_to_nobody_and_with_noexecute_its_pod_leaves
 
         [first] = await c.eventually(one_runs)
         waiting = "r" if first == "q" else "q"
-        await c.waits(waiting, "1 cannot allocate all claims")
+        await c.waits(waiting, refused(NodeCode.CANNOT_ALLOCATE))
         tolerant = template("brave", request(tolerations=[{"key": "broken", "operator": "Exists"}]))
         await c.create(ResourceClaimTemplate, tolerant)
         await c.create(Pod, pod("brave", templates=["brave"], **on_node("node-0")))

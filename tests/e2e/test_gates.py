@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.devices import InputCode
+from dray.api.reasons.wording import say
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import alternatives, claim, pod, request, template
+from tests.saying import words_of
 
 OFF = "DynamicResourceAllocation=false"
 NO_LISTS = "DRAPrioritizedList=false"
@@ -19,7 +23,7 @@ async def test_a_scheduler_without_devices_places_pods_that_the_node_then_refuse
         await c.restart(SCHEDULER, OFF)
         await c.create(Pod, pod("p", templates=["t"]), pod("plain"))
         await c.runs("plain")
-        await c.told("p", "FailedPrepareDynamicResources", "is not allocated")
+        await c.told("p", "FailedPrepareDynamicResources", words_of(ClaimCode.NOT_ALLOCATED))
         assert (await c.pod("p")).spec.nodeName
         await c.restart(SCHEDULER)
         await c.create(Pod, pod("q", templates=["t"]))
@@ -45,7 +49,7 @@ async def test_controllers_without_devices_make_no_claims_and_make_them_later() 
         await c.restart(CONTROLLERS, OFF)
         await c.create(Pod, pod("p", templates=["t"]), pod("q", claims=["named"]))
         await c.runs("q")
-        assert "waiting for the one of entry t0" in await c.waits("p")
+        assert say(ClaimCode.NOT_CREATED, entry="t0") in await c.waits("p")
         await c.delete(Pod, "q")
         await c.gone(Pod, "q")
         await c.restart(CONTROLLERS)
@@ -62,7 +66,7 @@ async def test_a_scheduler_without_lists_says_so_and_one_with_them_goes_on() -> 
         await c.create(ResourceClaimTemplate, template("t", alternatives(request("a"), request("b"))))
         await c.restart(SCHEDULER, NO_LISTS)
         await c.create(Pod, pod("p", templates=["t"]))
-        assert "has subrequests, but the DRAPrioritizedList feature is disabled" in await c.waits("p")
+        assert words_of(InputCode.SUBREQUESTS_OFF) in await c.waits("p")
         await c.restart(SCHEDULER)
         await c.runs("p")
 
@@ -76,7 +80,7 @@ async def test_pods_of_templates_with_lists_recover_unaided_when_the_gate_is_on_
     async with cluster(store=store, gates=NO_LISTS) as c:
         await c.create(Pod, pod("p", templates=["t"]))
         assert "PodResourceClaim t0: create resource claim:" in await c.told("p", "FailedResourceClaimCreation")
-        await c.waits("p", "waiting for the one of entry t0")
+        await c.waits("p", say(ClaimCode.NOT_CREATED, entry="t0"))
         assert await requests_of(c, "old") == ["r/b"]
         assert (await c.pod("old")).status.phase == "Running"
     async with cluster(store=store) as c:

@@ -7,6 +7,9 @@ import asyncio
 import pytest
 
 from dray.api.podclaims import CLAIM_FINALIZER, POD_CLAIM_ANNOTATION
+from dray.api.reasons import wording
+from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.node.played import EXIT_CODE, SECONDS
@@ -14,6 +17,7 @@ from dray.sim.hardware import DRIVER
 from tests.e2e.audit import devices_of
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import claim, on_node, pod, request, template
+from tests.saying import refused, words_of
 
 
 async def allocated(c: Cluster) -> int:
@@ -51,7 +55,7 @@ async def test_a_template_becomes_a_claim_that_belongs_to_the_pod() -> None:
         )
         assert one.metadata.finalizers == (CLAIM_FINALIZER,)
         assert [(r.resource, r.name, r.uid) for r in one.status.reservedFor] == [("pods", "p", runs.metadata.uid)]
-        assert await c.told("p", "Scheduled") == f"Successfully assigned default/p to {runs.spec.nodeName}"
+        assert await c.told("p", "Scheduled") == wording.bound("default", "p", runs.spec.nodeName)
         await c.delete(Pod, "p")
         await c.gone(Pod, "p")
         await c.gone(ResourceClaim, one.metadata.name)
@@ -139,7 +143,7 @@ async def test_a_claim_that_is_deleted_in_use_stays_until_its_last_pod_is_gone()
         await c.quiet()
         assert (await c.claim("gpu")).status.allocation is not None
         await c.create(Pod, pod("late", claims=["gpu"]))
-        assert 'resourceclaim "gpu" is being deleted' in await c.waits("late")
+        assert wording.say(ClaimCode.DELETING, claim="gpu") in await c.waits("late")
         await c.delete(Pod, "q")
         await c.gone(ResourceClaim, "gpu")
 
@@ -152,7 +156,7 @@ async def test_a_pod_created_on_a_node_is_not_started_before_its_claims_are_allo
         await c.create(ResourceClaimTemplate, template("t"))
         await c.create(ResourceClaim, claim("gpu"))
         await c.create(Pod, pod("p", templates=["t"], nodeName="node-0"))
-        text = await c.told("p", "FailedPrepareDynamicResources", "is not allocated")
+        text = await c.told("p", "FailedPrepareDynamicResources", words_of(ClaimCode.NOT_ALLOCATED))
         assert text.startswith("Failed to prepare dynamic resources: ")
         assert (await c.pod("p")).status.phase == "Pending"
         assert await allocated(c) == 0
@@ -175,8 +179,9 @@ async def test_a_foreign_claim_of_the_generated_name_is_refused_by_scheduler_and
         for name in ("p", "q"):
             status = {"resourceClaimStatuses": [{"name": "t0", "resourceClaimName": "stolen"}]}
             await c.client.patch(Pod, name, {"status": status}, "default", subresource="status")
-        assert 'resourceclaim "stolen" was not created for the pod' in await c.waits("p")
-        assert "was not created for pod q" in await c.told("q", "FailedPrepareDynamicResources", "not created")
+        assert wording.say(ClaimCode.NOT_FOR_POD, claim="stolen", pod="p") in await c.waits("p")
+        expected = wording.say(ClaimCode.NOT_FOR_POD, claim="stolen", pod="q")
+        await c.told("q", "FailedPrepareDynamicResources", expected)
         assert await allocated(c) == 0
 
 
@@ -206,7 +211,7 @@ async def test_a_removed_node_takes_its_slices_along_and_its_devices_are_not_giv
         await c.gone(ResourceSlice, f"node-1-{DRIVER}-0", "")
         await c.create(Pod, pod("p", templates=["t"]), pod("q", templates=["t"]))
         assert (await c.runs("p")).spec.nodeName == "node-0"
-        assert (await c.waits("q")).startswith("0/1 nodes are available: 1 cannot allocate all claims.")
+        assert refused(NodeCode.CANNOT_ALLOCATE) in await c.waits("q")
 
 
 async def test_an_out_of_service_node_gives_its_pods_and_their_devices_up() -> None:

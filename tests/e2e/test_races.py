@@ -9,6 +9,9 @@ import pytest
 
 from dray.api.errors import Forbidden
 from dray.api.podclaims import CLAIM_FINALIZER
+from dray.api.reasons.claims import ClaimCode
+from dray.api.reasons.nodes import NodeCode
+from dray.api.reasons.wording import say
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.scheduler.configuration import Configuration, Profile
@@ -16,6 +19,7 @@ from tests.e2e.audit import devices_of
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Hold, Write, in_turn
 from tests.e2e.objects import claim, on_node, pod, request
+from tests.saying import beginning, refused, words_of
 
 WITHOUT_SCHEDULER = (NODES, CONTROLLERS)
 
@@ -53,7 +57,7 @@ async def test_a_claim_that_is_deleted_before_the_finalizer_is_never_allocated()
         await c.delete(ResourceClaim, "gpu")
         await c.gone(ResourceClaim, "gpu")
         hold.go()
-        assert 'resourceclaim "gpu" not found' in await c.waits("p")
+        assert say(ClaimCode.NOT_FOUND, claim="gpu") in await c.waits("p")
         assert (await c.pod("p")).spec.nodeName == ""
         await c.create(ResourceClaim, claim("gpu"))
         await c.runs("p")
@@ -69,7 +73,7 @@ async def test_a_claim_that_is_deleted_after_the_finalizer_is_not_allocated_and_
         await c.delete(ResourceClaim, "gpu")
         hold.go()
         await c.gone(ResourceClaim, "gpu")
-        assert "0/3 nodes are available" in await c.waits("p")
+        assert beginning(3) in await c.waits("p")
         await c.create(ResourceClaim, claim("gpu"))
         await c.runs("p")
 
@@ -160,7 +164,7 @@ async def test_two_pods_with_one_claim_share_one_allocation() -> None:
         await c.create(ResourceClaim, claim("gpu"))
         await c.create(Pod, pod("p", claims=["gpu"]), pod("q", claims=["gpu"]))
         await hold.reached()
-        assert "resourceclaim is in the process of being allocated" in await c.waits("q")
+        assert words_of(ClaimCode.BEING_ALLOCATED) in await c.waits("q")
         hold.go()
         p, q = await c.runs("p"), await c.runs("q")
         assert p.spec.nodeName == q.spec.nodeName
@@ -200,7 +204,7 @@ async def test_two_schedulers_never_give_one_device_away_twice() -> None:
 
         first = await c.eventually(winner)
         loser = "q" if first == "p" else "p"
-        assert await c.waits(loser, "1 cannot allocate all claims")
+        assert await c.waits(loser, refused(NodeCode.CANNOT_ALLOCATE))
         await c.delete(Pod, first)
         await c.runs(loser)
 
@@ -229,7 +233,7 @@ async def test_a_claim_that_is_in_the_way_is_deallocated_unless_a_second_pod_tak
         await c.create(Pod, pod("q", claims=["gpu"]))
         assert (await c.runs("q")).spec.nodeName == "node-0"
         hold.go()
-        assert "1 resourceclaim not available on the node" in await c.waits("p")
+        assert refused(NodeCode.CLAIM_ELSEWHERE) in await c.waits("p")
         await c.delete(Pod, "q")
         assert (await c.runs("p")).spec.nodeName == "node-1"
 

@@ -244,7 +244,7 @@ def test_misspelled_fields_are_found(kubectl: Kubectl) -> None:
 def test_exec_says_why_not(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=POD)
     text = kubectl("exec", "p", "--", "true", fails=True)
-    assert "pods/exec is not implemented" in text
+    assert "pod p does not have a host assigned" in text
 
 
 @pytest.mark.parametrize(

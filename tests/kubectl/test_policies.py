@@ -1,4 +1,4 @@
-"""manifests/driver-node-policy.yaml, applied and tried with the real kubectl."""
+"""The policy that confines drivers to their nodes, applied and tried with the real kubectl."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 
 from tests.kubectl.conftest import Kubectl
 
-MANIFEST = Path(__file__).parents[2] / "manifests" / "driver-node-policy.yaml"
+MANIFEST = Path(__file__).parents[2] / "src/dray/examples/policies/driver-node-policy.yaml"
 DRIVER = "system:serviceaccount:gpu-driver:gpu-driver"
 ACCESS = """
 apiVersion: rbac.authorization.k8s.io/v1

@@ -1,0 +1,198 @@
+"""The attacks of `make attack`: each is one attempt, made again and again by one attacker until the time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+
+from tests.hostile.attackers import CONFIG, PODS, head
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+SELECTOR = ",".join(f"k{number}!=v" for number in range(990))
+_PAUSE_SECONDS = 0.05  # between two attempts of one attack
+_SLOW_SECONDS = 5.0  # that a connection is held without being read or spoken on
+
+Attack = Callable[["Attacker"], Awaitable[str]]
+
+
+class Attacker:
+    """Connections to one server, and how what was tried on them was answered."""
+
+    def __init__(self, url: str, authority: str, until: float) -> None:
+        self._url = url
+        self._until = until
+        self._tls = ssl.create_default_context(cafile=authority)
+        connector = aiohttp.TCPConnector(ssl=self._tls, limit=64)
+        self._session = aiohttp.ClientSession(url, connector=connector, timeout=aiohttp.ClientTimeout(60))
+        self.answers: dict[str, Counter[str]] = {}
+
+    async def repeat(self, name: str, attack: Attack) -> None:
+        answers = self.answers.setdefault(name, Counter())
+        while time.monotonic() < self._until:
+            try:
+                answers[await attack(self)] += 1
+            except (aiohttp.ClientError, OSError, TimeoutError, asyncio.IncompleteReadError):
+                answers["closed"] += 1
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def aclose(self) -> None:
+        await self._session.close()
+
+    async def ask(self, user: str, method: str, path: str, body: Any = None, **headers: str) -> str:
+        """The code of an answer, which is read."""
+        sent = {"authorization": f"Bearer {user}-token", "content-type": "application/json"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        data = body if isinstance(body, str | bytes | None) else json.dumps(body)
+        async with self._session.request(method, path, data=data, headers=sent) as response:
+            await response.read()
+            return str(response.status)
+
+    async def speak(self, *said: bytes, hold: float = 0.0, deaf: bool = False) -> str:
+        """Say something on a connection of its own, hold it, and tell the code of the answer or that there is none."""
+        host, _, port = self._url.removeprefix("https://").partition(":")
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, (host, int(port)))
+        reader, writer = await asyncio.open_connection(sock=sock, ssl=self._tls, server_hostname="localhost")
+        try:
+            if deaf:
+                writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport can
+            for piece in said:
+                writer.write(piece)
+                await writer.drain()
+            await asyncio.sleep(hold)
+            if deaf:
+                return "not read"
+            line = await asyncio.wait_for(reader.readline(), 30)
+            return line.split()[1].decode() if line else "closed"
+        finally:
+            writer.transport.abort()  # type: ignore[attr-defined]
+
+
+def name() -> str:
+    return f"a{random.randrange(20)}"
+
+
+async def endless_header(attacker: Attacker) -> str:
+    return await attacker.speak(b"GET / HTTP/1.1\r\nx: ", *[b"a" * 65536] * 16)
+
+
+async def slow_heads(attacker: Attacker) -> str:
+    found = await asyncio.gather(
+        *(attacker.speak(b"GET /version HTTP/1.1\r\nx: ", hold=_SLOW_SECONDS, deaf=True) for _ in range(20))
+    )
+    return found[0]
+
+
+async def half_bodies(attacker: Attacker) -> str:
+    said = head("POST", CONFIG, "", content_length=1000) + b"{"
+    return (await asyncio.gather(*(attacker.speak(said) for _ in range(20))))[0]
+
+
+async def bad_tokens(attacker: Attacker) -> str:
+    return await attacker.speak(head("GET", PODS, authorization="Bearer " + "W1tb" * 10_000 + ".e30.e30"))
+
+
+async def pipelined(attacker: Attacker) -> str:
+    return await attacker.speak(head("GET", "/version") * 2000)
+
+
+async def readiness(attacker: Attacker) -> str:
+    return (await asyncio.gather(*(attacker.ask("", "GET", "/readyz") for _ in range(20))))[0]
+
+
+def unread(user: str, path: str, **headers: object) -> Attack:
+    async def attack(attacker: Attacker) -> str:
+        said = head("GET", path, user, **headers)
+        return (await asyncio.gather(*(attacker.speak(said, hold=_SLOW_SECONDS, deaf=True) for _ in range(15))))[0]
+
+    return attack
+
+
+def asking(user: str, method: str, path: str, make: Callable[[], Any] = lambda: None, **headers: str) -> Attack:
+    async def attack(attacker: Attacker) -> str:
+        return await attacker.ask(user, method, path, make(), **headers)
+
+    return attack
+
+
+async def large_objects(attacker: Attacker) -> str:
+    tree = {"metadata": {"name": name()}, "data": {"x": "y" * 1_000_000}}
+    code = await attacker.ask("editor", "POST", CONFIG, tree)
+    return code if code != "409" else await attacker.ask("editor", "PUT", f"{CONFIG}/{tree['metadata']['name']}", tree)  # type: ignore[index]
+
+
+async def editors_half_bodies(attacker: Attacker) -> str:
+    said = head("POST", CONFIG, "editor", content_length=1000) + b"{"
+    return (await asyncio.gather(*(attacker.speak(said, hold=_SLOW_SECONDS, deaf=True) for _ in range(20))))[0]
+
+
+def costly_claim() -> Any:
+    brackets = "(" * 100 + "true" + ")" * 100
+    expression = " && ".join([brackets, *(f'device.attributes["a.com"].x{n} == {n}' for n in range(150))])
+    selectors = [{"cel": {"expression": expression[:9900]}} for _ in range(8)]
+    requests = [{"name": "r0", "exactly": {"deviceClassName": "gpu.example.com", "selectors": selectors}}]
+    return {"metadata": {"name": name()}, "spec": {"devices": {"requests": requests}}}
+
+
+def deep() -> str:
+    return '{"metadata":{"name":"deep"},"data":' + '{"a":' * 900 + "{}" + "}" * 901
+
+
+def bad_labels() -> Any:
+    return {"metadata": {"name": "bad", "labels": {f"not ok {n}": "x" * 100 for n in range(9000)}}}
+
+
+def long_patch() -> Any:
+    return [{"op": "add", "path": f"/data/n{n}", "value": "v"} for n in range(9000)]
+
+
+def long_yaml() -> str:
+    return "metadata: {name: yaml}\ndata:\n" + "".join(f"  k{n}: v\n" for n in range(9000))
+
+
+MERGE, JSON_PATCH = {"content_type": "application/merge-patch+json"}, {"content_type": "application/json-patch+json"}
+ATTACKS: dict[str, Attack] = {
+    "nobody: endless headers": endless_header,
+    "nobody: slow heads": slow_heads,
+    "nobody: half bodies": half_bodies,
+    "nobody: bad tokens": bad_tokens,
+    "nobody: requests in one go": pipelined,
+    "nobody: readiness": readiness,
+    "viewer: unread lists": unread("viewer", CONFIG),
+    "viewer: unread watches": unread("viewer", f"{CONFIG}?watch=1"),
+    "viewer: unread protobuf": unread("viewer", CONFIG, accept="application/vnd.kubernetes.protobuf"),
+    "viewer: unread tables": unread("viewer", CONFIG, accept="application/json;as=Table;v=v1;g=meta.k8s.io"),
+    "viewer: watches with long selectors": unread("viewer", f"{CONFIG}?watch=1&labelSelector={SELECTOR}"),
+    "viewer: lists with long selectors": asking("viewer", "GET", f"{CONFIG}?limit=1&labelSelector={SELECTOR}"),
+    "viewer: lists as YAML": asking("viewer", "GET", f"{CONFIG}?limit=200", accept="application/yaml"),
+    "viewer: writes": asking("viewer", "POST", CONFIG, lambda: {"metadata": {"name": "no"}}),
+    "editor: large objects": large_objects,
+    "editor: half bodies": editors_half_bodies,
+    "editor: deep objects": asking("editor", "POST", CONFIG, deep),
+    "editor: thousands of bad labels": asking("editor", "POST", CONFIG, bad_labels),
+    "editor: long patches": asking("editor", "PATCH", f"{CONFIG}/c1?dryRun=All", long_patch, **JSON_PATCH),
+    "editor: long YAML": asking("editor", "POST", f"{CONFIG}?dryRun=All", long_yaml, content_type="application/yaml"),
+    "editor: costly claims": asking("editor", "POST", f"{CLAIMS}?dryRun=All", costly_claim),
+    "node: all secrets": asking("node", "GET", "/api/v1/secrets?fieldSelector=metadata.name%3Ddb"),
+    "node: status of others": asking("node", "PATCH", "/api/v1/nodes/node-0/status", lambda: {"status": {}}, **MERGE),
+    "node: mirror pods": asking("node", "POST", PODS, lambda: {"metadata": {"name": "m"}, "spec": {"nodeName": "n1"}}),
+    "roles: aggregate": asking(
+        "roles",
+        "PATCH",
+        f"{CLUSTER_ROLES}/cluster-admin",
+        lambda: {"metadata": {"labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}}},
+        **MERGE,
+    ),
+}

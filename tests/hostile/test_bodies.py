@@ -1,0 +1,175 @@
+"""What users who may write can send: objects that are deep, long, large, or wrong in thousands of places."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from dray.api import protobuf
+from dray.apiserver.limits import LARGEST_OBJECT, Limits
+from dray.apiserver.security.certificates import Keys
+from tests.apiserver.admission.hooking import hooking
+from tests.apiserver.asking import claim
+from tests.hostile.attackers import CONFIG, PODS, Attacked, measured, posted
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+JSON = {"content_type": "application/json"}
+YAML = {"content_type": "application/yaml"}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for _ in range(levels):
+        tree = {"a": tree}
+    return tree
+
+
+def configured(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A claim with opaque parameters."""
+    tree = claim("deep")
+    opaque = {"driver": "gpu.example.com", "parameters": parameters}
+    tree["spec"]["devices"]["config"] = [{"requests": ["r0"], "opaque": opaque}]
+    return tree
+
+
+@pytest.mark.parametrize("levels", [250, 900, 5000, 100_000])
+async def test_what_is_deep_is_refused_before_it_is_stored(server: Attacked, levels: int) -> None:
+    text = json.dumps(configured({"x": "DEEP"})).replace('"DEEP"', '{"a":' * levels + "{}" + "}" * levels)
+    for path, method, content_type in (
+        (CLAIMS, "POST", "application/json"),
+        (CLAIMS, "POST", "application/yaml"),
+        (f"{CLAIMS}/deep", "PATCH", "application/merge-patch+json"),
+        (f"{CLAIMS}/deep?fieldManager=x", "PATCH", "application/apply-patch+yaml"),
+    ):
+        code, body = await server.user("editor")(method, path, text, content_type=content_type)
+        assert code == 400, body
+        assert "nested too deeply" in body["message"]
+
+
+async def test_what_is_as_deep_as_allowed_is_listed_in_every_form(server: Attacked) -> None:
+    await posted(server.user("editor"), CLAIMS, configured(nested(Limits().depth - 10)))
+    for accept in ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf"):
+        async with server.user("viewer").send("GET", CLAIMS, accept=accept) as response:
+            assert response.status == 200
+            assert len(await response.read()) > 1000
+    async with server.user("viewer").send("GET", f"{CLAIMS}?watch=1&timeoutSeconds=1") as response:
+        assert b'"ADDED"' in await response.content.readline()
+
+
+async def test_protobuf_is_no_way_around(server: Attacked) -> None:
+    whole = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", **configured(nested(900))}
+    data = protobuf.encode(whole)
+    code, answer = await server.user("editor")("POST", CLAIMS, data, content_type="application/vnd.kubernetes.protobuf")
+    assert code == 400, answer
+    assert "nested too deeply" in answer["message"]
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/yaml"])
+async def test_more_values_than_anybody_needs_are_refused(server: Attacked, media: str) -> None:
+    data = {f"k{number}": "v" for number in range(60_000)}
+    tree = {"metadata": {"name": "many", "labels": data}}
+    text = json.dumps(tree) if media.endswith("json") else yaml.dump(tree, Dumper=yaml.CSafeDumper)
+    code, body = await server.user("editor")("POST", CONFIG, text, content_type=media)
+    assert (code, body["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_an_object_that_is_wrong_in_thousands_of_places_gets_a_short_answer(server: Attacked) -> None:
+    labels = {f"not ok {number}": "neither " + "x" * 100 for number in range(15_000)}
+    text = json.dumps({"metadata": {"name": "bad", "labels": labels}})
+    async with server.user("editor").send("POST", CONFIG, text, **JSON) as response:
+        body = await response.read()
+    assert response.status == 422
+    assert len(body) < 128 << 10
+    assert json.loads(body)["details"]["causes"]
+
+
+async def test_one_wrong_value_of_a_megabyte_is_not_sent_back(server: Attacked) -> None:
+    tree = {"metadata": {"name": "bad", "labels": {"a": "x" * 1_000_000}}}
+    async with server.user("editor").send("POST", CONFIG, json.dumps(tree), **JSON) as response:
+        body = await response.read()
+    assert (response.status, len(body) < 128 << 10) == (422, True)
+    assert "cut short" in json.loads(body)["message"]
+
+
+async def test_objects_have_a_size_limit_however_they_come_to_it(server: Attacked) -> None:
+    editor, path = server.user("editor"), "/apis/apps/v1/namespaces/default/deployments"
+    code, body = await editor("POST", path, json.dumps(deployment("large", LARGEST_OBJECT)), **JSON)
+    assert (code, body["reason"]) == (413, "RequestEntityTooLarge")
+    await posted(editor, path, deployment("grows", 900_000))
+    env = "/spec/template/spec/containers/0/env"
+    copy = [{"op": "copy", "from": f"{env}/0", "path": f"{env}/1"}]
+    code, body = await editor("PATCH", f"{path}/grows", copy, content_type="application/json-patch+json")
+    assert (code, body["reason"]) == (413, "RequestEntityTooLarge")
+    _, found = await editor("GET", f"{path}/grows")
+    assert len(found["spec"]["template"]["spec"]["containers"][0]["env"]) == 1
+
+
+def deployment(name: str, size: int) -> dict[str, Any]:
+    labels = {"app": name}
+    container = {"name": "c", "image": "app", "env": [{"name": "X", "value": "y" * size}]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+
+
+async def test_a_long_json_patch_of_a_large_map_is_quick(server: Attacked) -> None:
+    editor = server.user("editor")
+    await posted(editor, CONFIG, {"metadata": {"name": "map"}, "data": {f"k{n}": "v" for n in range(19_000)}})
+    patch = [{"op": "add", "path": f"/data/n{number}", "value": "v"} for number in range(9_000)]
+    async with measured() as stall:
+        code, body = await editor("PATCH", f"{CONFIG}/map", patch, content_type="application/json-patch+json")
+    assert code == 200
+    assert len(body["data"]) == 28_000
+    assert stall.longest < 0.5  # copying the map for every operation took 6 s
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["!!bool maybe", '!!int ""', "0x" + "f" * 20_000, "9" * 5000, "!!timestamp x", "1e999999", "!!map [a]", "!!null x"],
+)
+async def test_yaml_that_is_no_json_is_the_clients_fault(server: Attacked, text: str) -> None:
+    for method, path, content_type in (
+        ("POST", CONFIG, "application/yaml"),
+        ("PATCH", f"{CONFIG}/c?fieldManager=x", "application/apply-patch+yaml"),
+    ):
+        body = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {{a: {text}}}\n"
+        code, answer = await server.user("editor")(method, path, body, content_type=content_type)
+        assert code == 400, answer
+
+
+async def test_thousands_of_warnings_of_a_webhook_fit_into_the_headers(server: Attacked, keys: Keys) -> None:
+    async with hooking(keys) as hook:
+        hook.answer = lambda request: {"allowed": True, "warnings": [f"warning {n} " + "é" * 20 for n in range(3000)]}
+        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        await posted(server.admin, path, hook.configuration())
+        async with server.user("editor").send("POST", CONFIG, {"metadata": {"name": "c"}}) as response:
+            assert response.status == 201
+            warnings = response.headers.getall("warning")
+        assert 1 <= len(warnings) <= 16
+        assert sum(map(len, warnings)) < 8192
+
+
+@pytest.mark.parametrize(("policy", "code"), [("Ignore", 201), ("Fail", 500)])
+async def test_a_webhook_that_answers_deeply_has_failed(server: Attacked, keys: Keys, policy: str, code: int) -> None:
+    deep = '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"
+    async with hooking(keys) as hook:
+        hook.answer = lambda request: web.Response(text=deep, content_type="application/json")
+        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        await posted(server.admin, path, hook.configuration(failurePolicy=policy))
+        found, body = await server.user("editor")("POST", CONFIG, {"metadata": {"name": "c"}})
+        assert found == code, body
+
+
+async def test_large_yaml_does_not_hold_others_up(server: Attacked) -> None:
+    tree = {"metadata": {"name": "yaml"}, "data": {f"k{n}": "v" * 20 for n in range(15_000)}}
+    text = await asyncio.to_thread(yaml.dump, tree, Dumper=yaml.CSafeDumper)
+    async with measured() as stall:
+        sending = asyncio.ensure_future(server.user("editor")("POST", CONFIG, text, **YAML))
+        while not sending.done():
+            assert (await server.user("viewer")("GET", PODS))[0] == 200
+        assert (await sending)[0] == 201
+    assert stall.longest < 0.5

@@ -1,0 +1,117 @@
+"""What nodes, and those who may write roles, can do to get more than they were given."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from tests.apiserver.reading import RBAC
+from tests.hostile.attackers import PODS, Attacked, posted
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+ROLES = f"/apis/{RBAC}/v1/clusterroles"
+MERGE = {"content_type": "application/merge-patch+json"}
+JSON_PATCH = {"content_type": "application/json-patch+json"}
+
+
+@pytest.fixture
+async def secret(server: Attacked) -> str:
+    """A secret `db` in two namespaces, of which a pod on the node uses the one in `default`."""
+    await posted(server.admin, "/api/v1/namespaces", {"metadata": {"name": "other"}})
+    for namespace in ("default", "other"):
+        data = {"password": base64.b64encode(namespace.encode()).decode()}
+        path = f"/api/v1/namespaces/{namespace}/secrets"
+        await posted(server.admin, path, {"metadata": {"name": "db"}, "data": data})
+    return "db"
+
+
+def pod(name: str, node: str = "", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "x"}], **spec}}
+
+
+USES_SECRET = {"volumes": [{"name": "v", "secret": {"secretName": "db"}}]}
+
+
+async def test_a_mirror_pod_opens_no_secret(server: Attacked, secret: str) -> None:
+    node = server.user("node")
+    assert (await node("GET", f"{SECRETS}/{secret}"))[0] == 403
+    _, itself = await node("GET", "/api/v1/nodes/n1")
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": itself["metadata"]["uid"], "controller": True}
+    mirror = pod("m", "n1", automountServiceAccountToken=False)
+    mirror["metadata"] |= {"annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner]}
+    greedy = {**mirror, "spec": {**mirror["spec"], **USES_SECRET}}
+    code, body = await node("POST", PODS, greedy)
+    assert (code, "can not create pods that reference secrets" in body["message"]) == (403, True)
+    await posted(node, PODS, mirror)
+    # Nor does one that somebody else has written.
+    await posted(server.admin, PODS, {**greedy, "metadata": {**mirror["metadata"], "name": "greedy"}})
+    assert (await node("GET", f"{SECRETS}/{secret}"))[0] == 403
+
+
+async def test_a_secret_is_read_in_its_namespace_only(server: Attacked, secret: str) -> None:
+    node = server.user("node")
+    await posted(server.admin, PODS, pod("uses", "n1", **USES_SECRET))
+    assert (await node("GET", f"{SECRETS}/{secret}"))[0] == 200
+    selector = "fieldSelector=metadata.name%3Ddb"
+    assert (await node("GET", f"{SECRETS}?{selector}"))[0] == 200
+    for path in (f"/api/v1/secrets?{selector}", f"/api/v1/secrets?watch=1&{selector}", "/api/v1/secrets"):
+        assert (await node("GET", path))[0] == 403
+    assert (await node("GET", f"/api/v1/namespaces/other/secrets/{secret}"))[0] == 403
+
+
+async def test_a_node_sees_no_status_of_others(server: Attacked) -> None:
+    node = server.user("node")
+    await posted(server.admin, "/api/v1/nodes", {"metadata": {"name": "n2"}})
+    await posted(server.admin, PODS, pod("elsewhere", "n2"))
+    guess = [{"op": "test", "path": "/spec/containers/0/image", "value": "x"}]
+    for path in (f"{PODS}/elsewhere/status", "/api/v1/nodes/n2/status", "/api/v1/nodes/n2"):
+        assert (await node("GET", path))[0] == 403
+        assert (await node("PATCH", path, guess, **JSON_PATCH))[0] == 403
+        assert (await node("PATCH", path, {"metadata": {"annotations": {"a": "b"}}}, **MERGE))[0] == 403
+
+
+async def test_a_node_neither_deletes_nor_promotes_itself(server: Attacked) -> None:
+    node, itself = server.user("node"), "/api/v1/nodes/n1"
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "1"}
+    for change in (
+        {"ownerReferences": [gone]},
+        {"labels": {"node-role.kubernetes.io/control-plane": ""}},
+        {"labels": {"node-restriction.kubernetes.io/trusted": "yes"}},
+    ):
+        for path in (itself, f"{itself}/status"):
+            assert (await node("PATCH", path, {"metadata": change}, **MERGE))[0] == 403
+    assert (await node("DELETE", itself))[0] == 403
+    assert (await node("PATCH", itself, {"metadata": {"labels": {"rack": "7"}}}, **MERGE))[0] == 200
+
+
+async def test_whoever_patches_roles_does_not_become_administrator(server: Attacked) -> None:
+    attacker = server.user("roles")
+    label = {"metadata": {"labels": {f"{RBAC}/aggregate-to-view": "true"}}}
+    code, body = await attacker("PATCH", f"{ROLES}/cluster-admin", label, **MERGE)
+    assert (code, "not currently held" in body["message"]) == (403, True)
+    code, body = await attacker("PATCH", f"{ROLES}/view", {"aggregationRule": None}, **MERGE)
+    assert (code, "must have cluster-admin privileges" in body["message"]) == (403, True)
+    wide = {"aggregationRule": {"clusterRoleSelectors": [{}]}}
+    assert (await attacker("PATCH", f"{ROLES}/view", wide, **MERGE))[0] == 403
+    assert (await attacker("PATCH", f"{ROLES}/cluster-admin", {"metadata": {"labels": {"a": "b"}}}, **MERGE))[0] == 200
+    assert (await server.user("viewer")("DELETE", "/api/v1/namespaces/kube-system"))[0] == 403
+
+
+async def test_an_insecure_server_answers_no_web_page(keys: Any) -> None:
+    from tests.apiserver.asking import serving
+
+    async with serving(keys, secure=False) as http:
+        for host, origin, code in (
+            ("", "", 200),
+            ("localhost:8001", "", 200),
+            ("[::1]:8001", "", 200),
+            ("evil.example.com", "", 403),
+            ("evil.example.com:8001", "", 403),
+            ("localhost.evil.example.com", "", 403),
+            ("localhost", "http://evil.example.com", 403),
+            ("localhost", "null", 403),
+            ("localhost:8001", "http://localhost:8001", 200),
+        ):
+            assert (await http("GET", PODS, host=host, origin=origin))[0] == code, (host, origin)
