@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 DIR ?= .dray
 ARGS ?=
 SIZE ?= 10000x200
+SECONDS ?= 120
 
-.PHONY: setup up test chaos lint format bench clean lock rpc types
+.PHONY: setup up test attack chaos lint format bench clean lock rpc types mutants
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -31,6 +32,12 @@ test: $(VENV)/installed-dev ## every test, on both cores
 
 chaos: $(VENV)/installed-dev ## the tests of chaos and kills with 10,000 pods on 200 nodes; SIZE=2000x40 is smaller
 	DRAY_CHAOS=$(SIZE) $(BIN)/pytest -s --show-capture=no --durations=0 tests/e2e/test_chaos.py tests/e2e/test_kills.py $(ARGS)
+
+mutants: $(VENV)/installed-dev ## break the program in small ways and see whether a test notices; ARGS="store" runs some
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/mutants/run.py $(ARGS)
+
+attack: $(VENV)/installed-dev ## everybody attacks a cluster on loopback at once, twice for two minutes; SECONDS=20 is shorter
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.hostile.attack --seconds $(SECONDS)
 
 lint: $(VENV)/installed-dev ## style, types and import contracts
 	$(BIN)/ruff check .

@@ -1,3 +1,3 @@
 """dray: Dynamic Resource Allocation for Kubernetes, whole, in Python."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
