@@ -28,7 +28,7 @@ up: setup ## a cluster in the foreground; DIR=… and ARGS="--nodes 3 --devices 
 
 test: $(VENV)/installed-dev ## every test, on both cores
 	tools/provide-programs
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+	tools/run-tests $(ARGS)
 
 chaos: $(VENV)/installed-dev ## the tests of chaos and kills with 10,000 pods on 200 nodes; SIZE=2000x40 is smaller
 	DRAY_CHAOS=$(SIZE) $(BIN)/pytest -s --show-capture=no --durations=0 tests/e2e/test_chaos.py tests/e2e/test_kills.py $(ARGS)
