@@ -74,6 +74,28 @@ def attaching(**conditions: str) -> ResourceClaim:
     return msgspec.convert(tree, ResourceClaim)
 
 
+def limited(value: str, most: str) -> dict[str, Any]:
+    return {"value": value, "requestPolicy": {"default": most, "validRange": {"min": "1Gi", "max": most}}}
+
+
+def partition(name: str, model: str, *slices: int) -> dict[str, Any]:
+    counters = {f"slice-{at}": {"value": "1"} for at in slices}
+    return device(name, model=model, consumesCounters=[{"counterSet": "gpu-1", "counters": counters}])
+
+
+PARTITIONED = (
+    node("n1"),
+    class_(),
+    gpus(
+        "n1",
+        0,
+        name="counters",
+        of=2,
+        sharedCounters=[{"name": "gpu-1", "counters": {f"slice-{at}": {"value": "1"} for at in range(8)}}],
+    ),
+    gpus("n1", [partition("3g-4", "3g", 4, 5, 6, 7), partition("1g-5", "1g", 5)], of=2),
+)
+
 SITUATIONS = (
     Situation(
         "an extended resource that nothing serves",
@@ -638,8 +660,44 @@ SITUATIONS = (
             claim("c", wants(1, capacity={"requests": {"memory": "20Gi"}})),
             pod(),
         ),
-        "TooFewDevices",
-        ("none on a node that it may use with enough capacity left",),
+        "CapacityExhausted",
+        (
+            "none on a node that it may use with enough capacity left",
+            "a needs 20Gi of memory, 10Gi left (default/x holds 30Gi)",
+        ),
+    ),
+    Situation(
+        "a request for more than one request may have of a device",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a", allowMultipleAllocations=True, capacity={"memory": limited("40Gi", "8Gi")})]),
+            claim("c", wants(1, capacity={"requests": {"memory": "20Gi"}})),
+            pod(),
+        ),
+        "CapacityTooLarge",
+        ("a needs 20Gi of memory, 8Gi at most for one request",),
+        "ask for at most 8Gi of memory",
+    ),
+    Situation(
+        "a request for more than there is of any device",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device("a", allowMultipleAllocations=True)]),
+            claim("c", wants(1, capacity={"requests": {"memory": "80Gi"}})),
+            pod(),
+        ),
+        "CapacityTooLarge",
+        ("a needs 80Gi of memory, 40Gi in all",),
+        "ask for at most 40Gi of memory",
+    ),
+    Situation(
+        "a partition whose memory slice another one holds",
+        (*PARTITIONED, held("nb-0", "1g-5", by=("nb",)), claim("c", wants(1, MODEL % ("model", "3g"))), pod()),
+        "CountersExhausted",
+        ("3g-4 needs 1 of slice-5 of counter set gpu-1, 0 left (default/nb-0 holds 1)",),
+        "1 more gpu device with model = 3g on one node",
     ),
     Situation(
         "a selector fails on one node, and another one would do",
@@ -687,6 +745,14 @@ def test_the_funnel_of_every_node_and_who_holds_the_devices() -> None:
     assert [holder.claim for holder in found.holders] == ["default/x1", "default/x2"]
     assert found.nodes[0].devices is not None
     assert [reason.code for reason in found.nodes[0].reasons] == [NodeCode.CANNOT_ALLOCATE]
+
+
+def test_who_holds_the_counters_is_data() -> None:
+    objects = (*PARTITIONED, held("nb-0", "1g-5", by=("nb",)), claim("c", wants(1, MODEL % ("model", "3g"))), pod())
+    [holder] = explain_pod(Snapshot.of(*objects), "default", "p").holders
+    [amount] = holder.amounts
+    assert (holder.claim, holder.devices, holder.consumers) == ("default/nb-0", (), ("pod nb",))
+    assert (amount.device, amount.counter_set, amount.name) == (f"{DRIVER}/n1/1g-5", "gpu-1", "slice-5")
 
 
 def test_a_spread_pod_fits_where_the_scheduler_puts_it() -> None:

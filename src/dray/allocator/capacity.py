@@ -90,6 +90,16 @@ def _violates(amount: Quantity, policy: CapacityRequestPolicy | None, fractional
     return bool(policy.validValues) and amount not in map(Quantity.parse, policy.validValues)
 
 
+def largest(capacity: DeviceCapacity) -> Quantity | None:
+    """The most that a policy lets one request have; None where it says nothing."""
+    policy = capacity.requestPolicy
+    if policy is None:
+        return None
+    if policy.validRange is not None:
+        return Quantity.parse(policy.validRange.max) if policy.validRange.max is not None else None
+    return max(map(Quantity.parse, policy.validValues), default=None)
+
+
 def _outside(amount: Quantity, valid: CapacityRequestPolicyRange, fractional: bool) -> bool:
     if valid.max is not None and amount > Quantity.parse(valid.max):
         return True

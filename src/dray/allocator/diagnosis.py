@@ -7,11 +7,11 @@ for within a fixed number of steps and left out where that is not enough. Left o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+from itertools import chain, combinations, islice
 
 from dray.allocator.bits import members, position
-from dray.allocator.capacity import from_nanos
-from dray.allocator.content import Value
+from dray.allocator.capacity import from_nanos, largest
+from dray.allocator.content import Requests, Value
 from dray.allocator.feasibility import Demand, Expired, Option, Standing
 from dray.allocator.foresight import Foresight, beginning
 from dray.allocator.identity import GATE_OF, RESULTS_LIMIT
@@ -19,8 +19,10 @@ from dray.allocator.layout import View
 from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, Takes, Usage
 from dray.allocator.plan import Alternative
 from dray.allocator.problem import Choice, Problem
+from dray.api.quantity import Quantity
 from dray.api.reasons.devices import (
     AlternativeReasons,
+    AmountLimit,
     ConstraintReasons,
     DeviceStep,
     LackingAmount,
@@ -31,8 +33,10 @@ from dray.api.reasons.devices import (
     RequestReasons,
     StepCode,
 )
+from dray.api.types.resource import Device
 
-LACKING_TOLD = 4  # amounts that a step names; there may be thousands
+LACKING_TOLD = 8  # amounts that a step names; there may be thousands
+DEVICES_ASKED = 512  # devices that are asked what they lack
 PATIENCE = 5000  # questions to the oracle before the search for a smallest conflict ends
 
 
@@ -108,7 +112,7 @@ class _Diagnosis:
         free = self._free(choice)
         if alternative.capacity or within & layout.shareable:
             left = min(steps[-1].devices, free.bit_count())
-            lacking = self._lacking(choice.takes, within & ~free)
+            lacking = self._lacking(choice.takes, within & ~free, alternative.capacity)
             steps.append(DeviceStep(StepCode.CAPACITY, left, lacking=lacking))
         for number in self._countable(choice.constraints):
             step = self._agreement(number, free)
@@ -116,21 +120,23 @@ class _Diagnosis:
                 steps.append(step)
         return steps
 
-    def _lacking(self, takes: Takes, devices: int) -> tuple[LackingAmount, ...]:
-        """What ran out for the first of these devices."""
+    def _lacking(self, takes: Takes, devices: int, asked: Requests = ()) -> tuple[LackingAmount, ...]:
+        """What ran out for those of these devices that lack the least."""
+        found = [self._lacked_by(bit, takes, asked) for bit in islice(members(devices), DEVICES_ASKED)]
+        return tuple(islice(chain(*sorted(filter(None, found), key=len)), LACKING_TOLD))
+
+    def _lacked_by(self, bit: int, takes: Takes, asked: Requests) -> list[LackingAmount]:
         packing, room = self.problem.layout.packing, self.foresight.room
-        names = {number: (set_, name) for (_, set_, name), number in packing.counters.items()}
-        names |= {number: ("", name) for (_, name), number in packing.capacities.items()}
-        found: list[LackingAmount] = []
-        for bit in members(devices):
-            needed = packing.draws.get(bit, ()) if takes is COUNTERS_ONLY else takes.capacity.get(bit, ())
-            for number, much in needed:
-                if much > room.left[number] and len(found) < LACKING_TOLD:
-                    set_, name = names[number]
-                    left = str(from_nanos(max(0, room.left[number])))
-                    id_ = str(self.view.id_of(position(bit)))
-                    found.append(LackingAmount(id_, name, str(from_nanos(much)), left, set_))
-        return tuple(found)
+        id_ = str(self.view.id_of(position(bit)))
+        if takes is not COUNTERS_ONLY and bit not in takes.capacity:
+            return _beyond(id_, self.problem.layout.device(position(bit)), asked)
+        needed = packing.draws.get(bit, ()) if takes is COUNTERS_ONLY else takes.capacity[bit]
+        return [
+            LackingAmount(id_, name, str(from_nanos(much)), str(from_nanos(max(0, room.left[number]))), set_)
+            for number, much in needed
+            if much > room.left[number]
+            for set_, name in [packing.name_of(number)]
+        ]
 
     def _together(self, choice: Choice, devices: int) -> int:
         """How many devices are left, or how many of them fit into the counters together where that is too few."""
@@ -251,6 +257,20 @@ class _Diagnosis:
         requests = [self.problem.plan.requests[number] for number in numbers]
         names = tuple((self.claims[request.claim], request.name) for request in requests)
         return RequestConflict(names, needed, devices.bit_count())
+
+
+def _beyond(id_: str, device: Device, asked: Requests) -> list[LackingAmount]:
+    """What a device does not have to give, even when nobody uses it."""
+    found = []
+    for name, much in asked:
+        capacity = device.capacity.get(name)
+        if capacity is None:
+            found.append(LackingAmount(id_, name, much, "0", limit=AmountLimit.TOTAL))
+        elif Quantity.parse(much) > Quantity.parse(capacity.value):
+            found.append(LackingAmount(id_, name, much, capacity.value, limit=AmountLimit.TOTAL))
+        elif (most := largest(capacity)) is not None and Quantity.parse(much) > most:
+            found.append(LackingAmount(id_, name, much, str(most), limit=AmountLimit.REQUEST))
+    return found
 
 
 def _text(value: Value) -> str:

@@ -130,6 +130,13 @@ class Packing:
             found.append((scale, devices))
         return found
 
+    def name_of(self, resource: int) -> tuple[str, str]:
+        """The counter set and the counter of a resource, or no set and the capacity."""
+        for (_, set_, name), number in self.counters.items():
+            if number == resource:
+                return set_, name
+        return next(("", name) for (_, name), number in self.capacities.items() if number == resource)
+
     def too_large(self, resource: int, left: int) -> int:
         """The devices that draw more of a counter than is left."""
         amounts, sets = self._thresholds[resource]

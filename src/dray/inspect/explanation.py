@@ -18,13 +18,23 @@ class Cause(msgspec.Struct, frozen=True):
     help: str = ""
 
 
+class HeldAmount(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a claim has through a device: of a counter, or (without `counter_set`) of the device's capacity."""
+
+    device: str
+    name: str
+    amount: str
+    counter_set: str = ""
+
+
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who has devices that were asked for."""
+    """Who has devices that were asked for, or counters and capacity that such devices lack."""
 
     claim: str
     devices: tuple[str, ...]
     consumers: tuple[str, ...] = ()
     node: str = ""
+    amounts: tuple[HeldAmount, ...] = ()
 
 
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):

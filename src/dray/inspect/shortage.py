@@ -17,10 +17,12 @@ from dray.api.pools import PoolName
 from dray.api.reasons.devices import (
     SELECTOR_PROBLEMS,
     AlternativeReasons,
+    AmountLimit,
     ConstraintReasons,
     DeviceStep,
     InputCode,
     InputProblem,
+    LackingAmount,
     PoolState,
     Reasons,
     RequestConflict,
@@ -31,12 +33,14 @@ from dray.api.reasons.nodes import NodeCode, NodeVerdict
 from dray.api.reasons.wording import condition, input_problem, pool_problem, say, timed_out
 from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceClaim
 from dray.cel import Interrupted
+from dray.inspect.amounts import Amounts
 from dray.inspect.asking import Ask, Census, asks_of
 from dray.inspect.explanation import Cause, Holder
 from dray.inspect.hardware import Hardware, alike, matching
 from dray.inspect.placement import judge_devices
 from dray.inspect.selectors import Blame, blame_name, blame_selector
 from dray.inspect.snapshot import Snapshot
+from dray.inspect.wording import lacking_amounts
 from dray.verdicts.devices import progress
 
 _WITHOUT_HINT = {
@@ -79,6 +83,7 @@ class ClaimShortage:
         self._verdicts = verdicts
         self.hardware = Hardware(snapshot.slices, deadline)
         self._taken = snapshot.taken
+        self._amounts = Amounts(snapshot, self.hardware)
 
     # The cause
 
@@ -202,6 +207,8 @@ class ClaimShortage:
                 return self._tainted(census, reasons, node)
             case StepCode.FREE:
                 return self._taken_by_others(census, reasons, node)
+            case StepCode.COUNTERS | StepCode.CAPACITY if lost.lacking:
+                return self._exhausted(census, reasons, node, lost)
             case StepCode.MATCHING | StepCode.DISTINCT:
                 return _Lack.of(self._attribute(census, reasons, node))
             case _:
@@ -245,6 +252,17 @@ class ClaimShortage:
         where = f"at most {best} on one node ({node})" if best else "none on a node that it may use"
         lead = f"{_need(census.ask, reasons.needed)} on one node"
         return _Lack("TooFewDevices", lead, f"{where} {condition(lost)}", _more(census.ask, reasons.needed - best))
+
+    def _exhausted(self, census: Census, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> _Lack:
+        """Counters or capacity that ran out, and who has them, told of the device that comes closest."""
+        short = self._too_few(census, reasons, node, lost)
+        told = [amount for amount in lost.lacking if amount.device == lost.lacking[0].device]
+        text = f"{short.detail}: {lacking_amounts(told, self._amounts.holders(told))}"
+        if told[0].limit is not AmountLimit.LEFT:
+            most = " and ".join(f"{amount.left} of {amount.name}" for amount in told)
+            return _Lack("CapacityTooLarge", short.need, text, f"ask for at most {most}")
+        code = "CountersExhausted" if lost.code is StepCode.COUNTERS else "CapacityExhausted"
+        return _Lack(code, short.need, text, short.help)
 
     def _tainted(self, census: Census, reasons: AlternativeReasons, node: str) -> _Lack:
         taints = census.taints()
@@ -352,13 +370,12 @@ class ClaimShortage:
 
     def _holders(self) -> tuple[Holder, ...]:
         wanted = {one.id: one.node for ask in self._asks() for one in Census(ask, self.hardware, self._taken).taken}
-        held: dict[str, list[DeviceId]] = {}
-        claims: dict[str, ResourceClaim] = {}
+        amounts = self._amounts.holders(self._lacking())
+        held: dict[str, list[DeviceId]] = {name: [] for name in amounts}
+        claims = {f"{c.metadata.namespace}/{c.metadata.name}": c for c in self._snapshot.all(ResourceClaim)}
         for device, claim in self._snapshot.holders.items():
             if device in wanted:
-                name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-                claims[name] = claim
-                held.setdefault(name, []).append(device)
+                held.setdefault(f"{claim.metadata.namespace}/{claim.metadata.name}", []).append(device)
         ordered = sorted(held, key=lambda name: (-len(held[name]), name))
         return tuple(
             Holder(
@@ -366,9 +383,22 @@ class ClaimShortage:
                 devices=tuple(sorted(str(device) for device in held[name])),
                 consumers=tuple(f"{r.resource.removesuffix('s')} {r.name}" for r in claims[name].status.reservedFor),
                 node=next((wanted[device] for device in held[name] if wanted[device]), ""),
+                amounts=amounts.get(name, ()),
             )
             for name in ordered
         )
+
+    def _lacking(self) -> list[LackingAmount]:
+        """The amounts for want of which requests cannot be served, on all nodes that the pod may use."""
+        short = [v.devices for v in self._verdicts if v.devices is not None and v.may_run]
+        return [
+            amount
+            for reasons in short
+            for request in reasons.requests
+            for alternative in request.alternatives
+            if not alternative.enough
+            for amount in alternative.lost_at.lacking
+        ]
 
 
 def _need(ask: Ask, number: int) -> str:

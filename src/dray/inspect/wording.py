@@ -5,15 +5,16 @@ Nodes that say the same are told together, so that a thousand equal nodes take o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from dray.api.reasons import wording
-from dray.api.reasons.devices import AlternativeReasons, Reasons
+from dray.api.reasons.devices import AlternativeReasons, LackingAmount, Reasons
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
-from dray.inspect.explanation import Explanation, Holder
+from dray.inspect.explanation import Explanation, HeldAmount, Holder
 
 _NODES_NAMED = 5
 _HOLDERS_NAMED = 10
+_HOLDERS_TOLD = 3  # of one amount
 
 
 def text_of(explanation: Explanation) -> str:
@@ -99,8 +100,36 @@ def _holders(holders: tuple[Holder, ...]) -> list[str]:
     for holder in holders[:_HOLDERS_NAMED]:
         users = f" (used by {', '.join(holder.consumers)})" if holder.consumers else " (used by nobody)"
         where = f" on {holder.node}" if holder.node else ""
-        count = f"{len(holder.devices)} device{'s' if len(holder.devices) > 1 else ''}"
-        lines.append(f"  claim {holder.claim}: {count}{where}{users}")
+        count = [f"{len(holder.devices)} device{'s' if len(holder.devices) > 1 else ''}"] if holder.devices else []
+        lines.append(f"  claim {holder.claim}: {', '.join([*count, *map(_held, holder.amounts)])}{where}{users}")
     if len(holders) > _HOLDERS_NAMED:
         lines.append(f"  and {len(holders) - _HOLDERS_NAMED} more claims")
     return lines
+
+
+def lacking_amounts(lacking: Sequence[LackingAmount], holders: Mapping[str, Sequence[HeldAmount]]) -> str:
+    """What one device lacks: `gpu-1 needs 1 of slice-5 of gpu, 0 left (default/nb-0 holds 1)`."""
+    device = lacking[0].device.rpartition("/")[2]
+    return f"{device} needs " + ", and ".join(_lacking(amount, holders) for amount in lacking)
+
+
+def _lacking(lacking: LackingAmount, holders: Mapping[str, Sequence[HeldAmount]]) -> str:
+    limit = wording.say(lacking.limit, left=lacking.left)
+    held = [
+        f"{claim} holds {one.amount}"
+        for claim, amounts in holders.items()
+        for one in amounts
+        if (one.counter_set, one.name) == (lacking.counter_set, lacking.name)
+        and (one.counter_set or one.device == lacking.device)
+    ]
+    shown = held[:_HOLDERS_TOLD] + ([f"and {len(held) - _HOLDERS_TOLD} more"] if len(held) > _HOLDERS_TOLD else [])
+    by = f" ({', '.join(shown)})" if held else ""
+    return f"{lacking.needed} of {_amount_name(lacking)}, {limit}{by}"
+
+
+def _held(held: HeldAmount) -> str:
+    return f"{held.amount} of {_amount_name(held)}"
+
+
+def _amount_name(amount: LackingAmount | HeldAmount) -> str:
+    return f"{amount.name} of counter set {amount.counter_set}" if amount.counter_set else amount.name

@@ -28,8 +28,16 @@ class StepCode(StrEnum):
     DISTINCT = "distinct"
 
 
+class AmountLimit(StrEnum):
+    """What an amount that is needed exceeds: what others leave, all that there is, or what one request may have."""
+
+    LEFT = "left"
+    TOTAL = "total"
+    REQUEST = "request"
+
+
 class LackingAmount(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a device needs and what is left of it: of a counter, or (without `counter_set`) of its own capacity.
+    """What a device needs and how much of it can be had: of a counter, or (without `counter_set`) of its own capacity.
 
     `device` is written driver/pool/device.
     """
@@ -39,13 +47,14 @@ class LackingAmount(msgspec.Struct, frozen=True, omit_defaults=True):
     needed: str
     left: str
     counter_set: str = ""
+    limit: AmountLimit = AmountLimit.LEFT
 
 
 class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many devices remain after one condition.
 
     `subject` is the class, the attribute, or the feature gate that is off; `number` is that of the selector. `lacking`
-    tells for the first devices that are lost what ran out.
+    tells what ran out for the devices that come closest.
     """
 
     code: StepCode

@@ -14,6 +14,7 @@ from dray.api.binding_conditions import BindingState, DeviceBinding
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.devices import (
     AlternativeReasons,
+    AmountLimit,
     ConstraintReasons,
     DeviceStep,
     InputCode,
@@ -85,6 +86,9 @@ TEXTS: dict[StrEnum, str] = {
     StepCode.COUNTERS: "within the counters left",
     StepCode.MATCHING: "share a value of {subject}",
     StepCode.DISTINCT: "differ in {subject}",
+    AmountLimit.LEFT: "{left} left",
+    AmountLimit.TOTAL: "{left} in all",
+    AmountLimit.REQUEST: "{left} at most for one request",
     PoolState.USABLE: "usable",
     PoolState.INCOMPLETE: "being updated",
     PoolState.INVALID: "invalid",
