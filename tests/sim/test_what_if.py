@@ -14,11 +14,12 @@ from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
-from dray.sim import changes
+from dray.sim import changes, hardware
 from dray.sim.cluster import Cluster
 from dray.sim.demands import Demand, DemandError, demand_of
-from dray.sim.what_if import how_many, place
-from tests.sim.test_cluster import claim_spec, cluster, pod
+from dray.sim.likeness import is_uniform
+from dray.sim.what_if import HowMany, _count_by_kind, _count_one_by_one, how_many, place
+from tests.sim.test_cluster import NOW, claim_spec, cluster, pod, template
 
 
 def demand(*trees: Tree) -> Demand:
@@ -80,16 +81,93 @@ def test_the_count_is_exact_and_leaves_no_trace(nodes: int, devices: int, wanted
     found = how_many(made, asked, 100)
     assert contents(made) == before
     for number in range(found.copies):
-        made.add(*asked.copy(number).pods)
+        made.add(*asked.copy(str(number or "")).pods)
     made.settle()
     placed = [one for one in made.all(Pod) if one.metadata.name.startswith("more") and one.spec.nodeName]
     assert len(placed) == found.copies
-    made.add(*asked.copy(1000).pods)
+    made.add(*asked.copy("1000").pods)
     made.settle()
     assert "default/more-1000" in made.waiting()
     assert found.end is not None
     assert found.end.why is not None
     assert {reason.code for reason in found.end.why.reasons} == {NodeCode.CANNOT_ALLOCATE}
+
+
+def bare(found: HowMany | None) -> Any:
+    """A count without what follows from the number of objects that were made: the name of the last pod's claim."""
+    assert found is not None
+    assert found.end is not None
+    why = found.end.why
+    return found.copies, found.end.pod, why and (why.nodes, why.reasons, why.nearest and why.nearest.node)
+
+
+DEMANDS = st.sampled_from(
+    [
+        [pod("a", 1)],
+        [pod("a", 2)],
+        [pod("a", 0)],
+        [claim("c", 2), pod("a", claim="c")],
+        [pod("a", 1), pod("b", 1)],
+        [pod("a", 1), pod("b", 1), pod("c", 1)],
+        [workload("apps/v1", "Deployment", replicas=2)],
+        [pod("a", 1, nodeSelector={"kubernetes.io/hostname": "node-1"})],
+    ]
+)
+
+
+@given(nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), max_size=5), asked=DEMANDS, taint=st.booleans())
+def test_counting_by_kinds_of_nodes_is_counting_one_by_one(
+    nodes: list[tuple[int, int]], asked: list[Tree], taint: bool
+) -> None:
+    made = Cluster([hardware.class_tree(), template(1), template(2)])
+    for number, (devices, busy) in enumerate(nodes):
+        room = hardware.node_tree(number, NOW)
+        room["status"]["allocatable"] = {"cpu": "3", "memory": "8Gi", "pods": "110"}
+        made.add(room, *hardware.slice_trees(number, devices, "uid"))
+        for own in range(busy):
+            made.add(pod(f"busy-{number}-{own}", 1, nodeSelector={"kubernetes.io/hostname": f"node-{number}"}))
+    made.settle()
+    with made.fork() as trial:
+        if taint and nodes:
+            changes.taint(trial, "node-0", "example.com/broken=yes:NoSchedule")
+        wanted = demand(*asked)
+        assert is_uniform(trial, wanted)
+        assert bare(_count_by_kind(trial, wanted, 100)) == bare(_count_one_by_one(trial, wanted, 100))
+
+
+def test_nodes_that_share_devices_are_not_counted_by_kind() -> None:
+    made = cluster(2)
+    (pool,) = hardware.slice_trees(9, 3, "uid")
+    pool["spec"] |= {"nodeName": "", "allNodes": True}
+    made.add(pool)
+    assert _count_by_kind(made, demand(pod("a", 1)), 100) is None
+    assert how_many(made, demand(pod("a", 1)), 100).copies == 7
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [pod("a", 1), pod("b", 2)],
+        [claim("c", 1), pod("a", claim="c"), pod("b", claim="c")],
+        [pod("a", 1, schedulingGates=[{"name": "g"}])],
+        [
+            pod(
+                "a",
+                1,
+                topologySpreadConstraints=[
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": "kubernetes.io/hostname",
+                        "whenUnsatisfiable": "DoNotSchedule",
+                        "labelSelector": {},
+                    }
+                ],
+            )
+        ],
+    ],
+)
+def test_pods_that_differ_or_mind_each_other_are_counted_one_by_one(asked: list[Tree]) -> None:
+    assert not is_uniform(cluster(2), demand(*asked))
 
 
 def test_counting_stops_at_the_limit() -> None:

@@ -10,7 +10,7 @@ Not thread-safe. Left out: watching the cluster.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -260,6 +260,16 @@ class Index:
         if number is None:
             raise KeyError(node)
         return number
+
+    def likeness(self, node: str) -> Hashable | None:
+        """What decides about claims on a node: equal for nodes with equal devices, of which the same are taken.
+
+        None where other nodes can take devices from this one.
+        """
+        sight = self._inventory.sight(self.number(node))
+        if sight.elsewhere or not all(stock.slice.spec.nodeName for stock in sight.stocks):
+            return None
+        return sight.view.layout, sight.usage()
 
     # What can be had.
 

@@ -7,7 +7,7 @@ API server would. Left out: validation beyond the shape of an object, and everyt
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,9 @@ import yaml
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.wire import Tree, Wire
+from dray.sim.recording import Recording, RecordingError, from_bytes
 
+R = TypeVar("R")
 W = TypeVar("W", bound=Wire)
 _RECORDING = (b"\x1f\x8b", b'{"kind":"Recording"')  # how recordings begin, compressed or not
 
@@ -36,7 +38,18 @@ class Manifests:
 
 def read_manifests(paths: Iterable[str], gates: FeatureGates) -> Manifests:
     """Read files, directories (their .yaml, .yml and .json files) and, for `-`, standard input."""
-    return Manifests(_object(tree, place, gates) for place, tree in read_trees(paths))
+    return Manifests(
+        found for path in paths for source, content in _contents(path) for found in _objects(source, content, gates)
+    )
+
+
+def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]:
+    """The typed objects of a file. Those of a recording need neither checks nor defaults; their digest was checked."""
+    if content.startswith(_RECORDING):
+        yield from _recorded(source, content, Recording.typed)
+        return
+    for number, tree in _documents(source, content):
+        yield _object(tree, f"{source}, document {number}", gates)
 
 
 def read_trees(paths: Iterable[str]) -> Iterator[tuple[str, Tree]]:
@@ -67,7 +80,7 @@ def _documents(source: str, content: bytes) -> Iterator[tuple[int, Tree]]:
         if not isinstance(tree, dict):
             raise ManifestError(f"{source}, document {number}: expected an object with apiVersion and kind")
         if tree.get("kind") == "Recording":
-            yield from ((number, item) for item in _recorded(source, content))
+            yield from ((number, item) for item in _recorded(source, content, lambda found: found.objects))
         elif tree.get("kind") == "List":
             yield from ((number, item) for item in tree.get("items") or ())
         else:
@@ -88,11 +101,9 @@ def _loaded(source: str, content: bytes) -> Iterator[Any]:
         raise ManifestError(f"{source}: {error}") from error
 
 
-def _recorded(source: str, content: bytes) -> tuple[Tree, ...]:
-    from dray.sim.recording import RecordingError, from_bytes
-
+def _recorded(source: str, content: bytes, read: Callable[[Recording], Sequence[R]]) -> Sequence[R]:
     try:
-        return from_bytes(content).objects
+        return read(from_bytes(content))
     except RecordingError as error:
         raise ManifestError(f"{source}: {error}") from error
 

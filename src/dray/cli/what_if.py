@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dray.cli._cluster import add_options, read_all
+from dray.cli._collector import without_collections
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
@@ -88,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"dray what-if: {wrong}", file=sys.stderr)
         return 2
     try:
-        found = _answered(args, FeatureGates.parse(args.feature_gates))
+        with without_collections():
+            found = _answered(args, FeatureGates.parse(args.feature_gates))
     except problems as error:
         print(f"dray what-if: {error}", file=sys.stderr)
         return 2

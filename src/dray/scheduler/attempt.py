@@ -52,6 +52,7 @@ class Attempt:
     seconds: float = 0.0  # that went into earlier parts of it
     devices: DeviceVerdict = field(default_factory=DeviceVerdict)
     failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last
+    among: int | None = None  # the nodes that come into question; None: all
 
     @property
     def pod(self) -> Pod:
@@ -108,7 +109,7 @@ class Placement:
         self._table = table
         self.rules = Rules(table, neighbours, devices.rule, KeptSets(table).accepting)
         self._devices = devices
-        self._start = 0  # where the next pod starts to look, so that load spreads over equal nodes
+        self.start = 0  # where the next pod starts to look, so that load spreads over equal nodes
         self._scores: tuple[Score, ...] = (
             LeastAllocated(),
             PreferredNodes(),
@@ -121,7 +122,7 @@ class Placement:
         """What the rules say of the nodes, as far as each is asked."""
         deadline = self._devices.deadline(attempt)
         disabled = attempt.profile.disabled_filters
-        return self.rules.judge(attempt.candidate, attempt.claims, deadline, disabled=disabled)
+        return self.rules.judge(attempt.candidate, attempt.claims, deadline, disabled=disabled, among=attempt.among)
 
     def decide(self, attempt: Attempt) -> Decision:
         """A node and devices for the pod, or why there are none."""
@@ -212,8 +213,8 @@ class Placement:
         """So many of the nodes, starting where the last pod stopped."""
         if nodes.bit_count() <= COMPARED:
             return self._table.sample(nodes, 0, COMPARED)
-        chosen = self._table.sample(nodes, self._start, most)
-        self._start = chosen.positions[min(len(chosen), COMPARED) - 1] + 1
+        chosen = self._table.sample(nodes, self.start, most)
+        self.start = chosen.positions[min(len(chosen), COMPARED) - 1] + 1
         return chosen
 
 

@@ -42,11 +42,12 @@ from dray.node.played import SECONDS
 from dray.scheduler.attempt import Attempt, Decision, Promise, Refused, Unfinished
 from dray.scheduler.binding import reservation
 from dray.scheduler.configuration import Configuration
-from dray.scheduler.hints import DEVICE_RULES, ROOM_RULES, wake_helped
+from dray.scheduler.hints import DEVICE_RULES, NEIGHBOUR_RULES, ROOM_RULES, wake_helped
 from dray.scheduler.queue import SchedulingQueue, Waiting
 from dray.sim.picture import Picture
 from dray.sim.watching import Observer
 from dray.verdicts.demand import Candidate
+from dray.verdicts.rules import Judgement
 
 W = TypeVar("W", bound=Wire)
 _DEVICE_KINDS = (ResourceSlice, DeviceTaintRule)
@@ -66,13 +67,14 @@ class Cluster:
         self.gates = gates or FeatureGates()
         self.now = now
         self.observers: list[Observer] = []
+        self.among: int | None = None  # the nodes that pods may go to, as a set of positions; None: all
         self._profiles = (configuration or Configuration()).profiles
         self._sharing = Sharing.of(self.gates)
-        self._picture = Picture(self.gates)
+        self.picture = Picture(self.gates)
         self._queue = SchedulingQueue(lambda: self.now)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self._numbers = itertools.count(1)
+        self._made = 0  # objects that got a uid here
         self._last: Candidate | None = None
         self._why: dict[str, Unschedulable] = {}  # pod uid → why it waits
         self.add(*objects)
@@ -86,12 +88,12 @@ class Cluster:
             if isinstance(typed, Pod):
                 self.submit(typed)
             else:
-                self._picture.put(self._named(typed))
+                self.picture.put(self._named(typed))
                 self._helped_by(typed)
 
     def remove(self, type_: type[Wire], name: str, namespace: str = "") -> None:
         """Remove an object; KeyError when there is none. The pods of a node that goes are deleted with it."""
-        found = self._picture.get(type_, name, namespace)
+        found = self.picture.get(type_, name, namespace)
         if found is None:
             raise KeyError(f"{type_.__name__} {namespace + '/' if namespace else ''}{name}")
         if isinstance(found, Pod):
@@ -100,17 +102,17 @@ class Cluster:
         if isinstance(found, Node):
             for pod in self.pods_on(name):
                 self._end(pod)
-        self._picture.drop(found)
+        self.picture.drop(found)
         self._helped_by(found)
 
     def get(self, type_: type[W], name: str, namespace: str = "") -> W | None:
-        return self._picture.get(type_, name, namespace)
+        return self.picture.get(type_, name, namespace)
 
     def all(self, type_: type[W]) -> Iterator[W]:
-        return self._picture.all(type_)
+        return self.picture.all(type_)
 
     def pods_on(self, node: str) -> list[Pod]:
-        info = self._picture.table.get(node)
+        info = self.picture.table.get(node)
         return [placed.pod for placed in info.pods.values()] if info is not None else []
 
     def holders(self) -> dict[DeviceId, ResourceClaim]:
@@ -164,15 +166,23 @@ class Cluster:
 
     def verdicts(self, pod: Pod) -> list[NodeVerdict]:
         """What every node says to a pod, rule by rule."""
-        claims = self._picture.devices.claims_of(pod)
+        judged = self.judge(pod, thorough=True)
+        return self.picture.placement.rules.verdicts(judged) if judged is not None else []
+
+    def judge(self, pod: Pod, *, thorough: bool = False) -> Judgement | None:
+        """What the rules say of the nodes; None where the claims of the pod are in the way before any node is."""
+        claims = self.picture.devices.claims_of(pod)
         if not isinstance(claims, PodClaims):
-            return []
-        rules = self._picture.placement.rules
-        return rules.verdicts(rules.judge(Candidate(pod), claims, thorough=True))
+            return None
+        return self.picture.placement.rules.judge(Candidate(pod), claims, thorough=thorough)
+
+    def mind_neighbours(self) -> bool:
+        """Whether pods wait that others may help by coming, or keep out."""
+        return bool(self._queue.refused_by(NEIGHBOUR_RULES))
 
     def problem_of(self, pod: Pod) -> ClaimProblem | None:
         """What is wrong with the claims of a pod before any node is looked at."""
-        found = self._picture.devices.claims_of(pod)
+        found = self.picture.devices.claims_of(pod)
         return None if isinstance(found, PodClaims) else found
 
     @contextmanager
@@ -181,15 +191,26 @@ class Cluster:
 
         The trial is this same cluster, so it costs what it changes, however large the cluster is.
         """
-        kept = self._queue, [*self._events], self.now, self._last, dict(self._why), self.observers
+        kept = (
+            self._queue,
+            [*self._events],
+            self.now,
+            self._last,
+            dict(self._why),
+            self.observers,
+            self.among,
+            self._made,
+        )
+        start = self.picture.placement.start
         self._queue = self._queue.copy()
         self.observers = []
-        self._picture.journal.mark()
+        self.picture.journal.mark()
         try:
             yield self
         finally:
-            self._picture.journal.roll_back()
-            self._queue, self._events, self.now, self._last, self._why, self.observers = kept
+            self.picture.journal.roll_back()
+            self._queue, self._events, self.now, self._last, self._why, self.observers, self.among, self._made = kept
+            self.picture.placement.start = start
 
     # -- pods
 
@@ -199,12 +220,12 @@ class Cluster:
             return
         pod = _running_for(pod, runs)
         if pod.spec.nodeName:
-            self._picture.put(pod)
+            self.picture.put(pod)
             self._end_later(pod)
             return
         pod = self._with_claims(pod)
-        self._picture.put(pod)
-        gated = bool(pod.spec.schedulingGates) or self._picture.devices.missing_for(pod) is not None
+        self.picture.put(pod)
+        gated = bool(pod.spec.schedulingGates) or self.picture.devices.missing_for(pod) is not None
         self._queue.add(pod, gated=gated)
         for observer in self.observers:
             observer.came(self.now, pod)
@@ -212,7 +233,7 @@ class Cluster:
     def _with_claims(self, pod: Pod) -> Pod:
         """The pod with the claims that its templates make."""
         made = []
-        group = self._picture.group_of(pod)
+        group = self.picture.group_of(pod)
         for entry in pod.spec.resourceClaims:
             use = podclaims.use_of(pod, entry, group)
             if use.claim is not None or use.by_group or entry.resourceClaimTemplateName is None:
@@ -220,7 +241,7 @@ class Cluster:
             template = self.get(ResourceClaimTemplate, entry.resourceClaimTemplateName, pod.metadata.namespace)
             if template is not None:
                 name = claim_name(pod, use.entry)
-                self._picture.put(self._named(claim_for(pod, use.entry, template, name)))
+                self.picture.put(self._named(claim_for(pod, use.entry, template, name)))
                 made.append(PodResourceClaimStatus(name=use.entry, resourceClaimName=name))
         if not made:
             return pod
@@ -233,11 +254,11 @@ class Cluster:
         pod = waiting.pod
         self._last = Candidate(pod, self._last)
         profile = self._profiles.get(pod.spec.schedulerName) or next(iter(self._profiles.values()))
-        attempt = waiting.attempt = Attempt(self._last, PodClaims(pod), profile)
-        claims = self._picture.devices.claims_of(pod)
+        attempt = waiting.attempt = Attempt(self._last, PodClaims(pod), profile, among=self.among)
+        claims = self.picture.devices.claims_of(pod)
         if not isinstance(claims, PodClaims):
             return Refused(
-                Unschedulable(len(self._picture.table), problem=claims), frozenset({SchedulingRule.DYNAMIC_RESOURCES})
+                Unschedulable(len(self.picture.table), problem=claims), frozenset({SchedulingRule.DYNAMIC_RESOURCES})
             )
         attempt.claims = claims
         return self._search(attempt)
@@ -245,7 +266,7 @@ class Cluster:
     def _search(self, attempt: Attempt) -> Decision:
         while True:
             begun = time.perf_counter()
-            decision = self._picture.placement.decide(attempt)
+            decision = self.picture.placement.decide(attempt)
             attempt.seconds += time.perf_counter() - begun
             if not isinstance(decision, Unfinished):
                 return decision
@@ -264,27 +285,25 @@ class Cluster:
             assert claim is not None  # it was found in the same picture
             status, _ = reservation(promise, use, claim, self._sharing)
             allocation = status.allocation or claim.status.allocation
-            self._picture.put(replace(claim, status=replace(status, allocation=allocation)))
+            self.picture.put(replace(claim, status=replace(status, allocation=allocation)))
         bound = replace(self._with_special(promise), spec=replace(pod.spec, nodeName=promise.node))
-        self._picture.put(bound)
+        self.picture.put(bound)
         self._why.pop(pod.metadata.uid, None)
         self._end_later(bound)
         for observer in self.observers:
             observer.placed(self.now, bound, promise)
-        self._queue.activate(
-            self._queue.refused_by(frozenset({SchedulingRule.INTER_POD_AFFINITY, SchedulingRule.POD_TOPOLOGY_SPREAD}))
-        )
+        self._queue.activate(self._queue.refused_by(NEIGHBOUR_RULES))
 
     def _with_special(self, promise: Promise) -> Pod:
         """The pod, with the claim for its extended resources where it needs one."""
         pod, special = promise.claims.pod, promise.special
         if special is None:
             return pod
-        self._picture.devices.ledger.forget(special.metadata.uid)
+        self.picture.devices.ledger.forget(special.metadata.uid)
         name = f"{pod.metadata.name}-extended-resources"
         made = self._named(replace(special, metadata=replace(special.metadata, name=name, generateName="", uid="")))
         status, _ = reservation(promise.with_special(made), ClaimUse(made, by_group=False), made, self._sharing)
-        self._picture.put(replace(made, status=status))
+        self.picture.put(replace(made, status=status))
         told = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=name)
         return replace(pod, status=replace(pod.status, extendedResourceClaimStatus=told))
 
@@ -304,24 +323,24 @@ class Cluster:
         uid = pod.metadata.uid
         self._queue.remove(uid)
         self._why.pop(uid, None)
-        self._picture.drop(pod)
-        for use in podclaims.uses_of(pod, self._picture.group_of(pod)):
+        self.picture.drop(pod)
+        for use in podclaims.uses_of(pod, self.picture.group_of(pod)):
             claim = self.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
             if claim is not None:
                 self._let_go(claim, uid)
         for observer in self.observers:
             observer.ended(self.now, pod)
         self._queue.activate(self._queue.refused_by(ROOM_RULES))
-        wake_helped(self._queue, self._picture.devices)
+        wake_helped(self._queue, self.picture.devices)
 
     def _let_go(self, claim: ResourceClaim, uid: str) -> None:
         if podclaims.is_controlled_by(claim, uid):
-            self._picture.drop(claim)
+            self.picture.drop(claim)
             return
         left = tuple(reference for reference in claim.status.reservedFor if reference.uid != uid)
         if left != claim.status.reservedFor:
             status = replace(claim.status, reservedFor=left) if left else ResourceClaimStatus()
-            self._picture.put(replace(claim, status=status))
+            self.picture.put(replace(claim, status=status))
 
     # -- time and hints
 
@@ -339,7 +358,7 @@ class Cluster:
         elif isinstance(changed, DeviceClass):
             self._queue.activate(self._queue.refused_by(DEVICE_RULES | {SchedulingRule.NODE_RESOURCES_FIT}))
         elif isinstance(changed, _DEVICE_KINDS):
-            wake_helped(self._queue, self._picture.devices)
+            wake_helped(self._queue, self.picture.devices)
         elif isinstance(changed, (ResourceClaim, ResourceClaimTemplate)):
             self._claims_changed()
 
@@ -347,8 +366,8 @@ class Cluster:
         for waiting in [*self._queue]:
             pod = self._with_claims(waiting.pod)
             if pod is not waiting.pod:
-                self._picture.put(pod)
-            gated = bool(pod.spec.schedulingGates) or self._picture.devices.missing_for(pod) is not None
+                self.picture.put(pod)
+            gated = bool(pod.spec.schedulingGates) or self.picture.devices.missing_for(pod) is not None
             self._queue.add(pod, gated=gated)
             if waiting.refused_by & DEVICE_RULES:
                 self._queue.activate_one(waiting.key)
@@ -358,7 +377,8 @@ class Cluster:
         meta: ObjectMeta = obj.metadata
         if meta.uid:
             return obj
-        return replace(obj, metadata=replace(meta, uid=str(uuid.UUID(int=next(self._numbers)))))
+        self._made += 1
+        return replace(obj, metadata=replace(meta, uid=str(uuid.UUID(int=self._made))))
 
 
 def _running_for(pod: Pod, seconds: float | None) -> Pod:

@@ -28,23 +28,25 @@ class DemandError(ValueError):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """Pods to be placed, and the other objects of their manifest."""
+    """Pods to be placed; `own` are their claims and groups, `shared` the other objects of their manifest."""
 
     pods: tuple[Pod, ...]
-    others: tuple[Any, ...]
+    own: tuple[ResourceClaim | PodGroup, ...] = ()
+    shared: tuple[Any, ...] = ()
 
-    def copy(self, number: int) -> Demand:
-        """The same once more: its pods, claims and groups have names of their own. Number 0 is the original."""
-        if not number:
+    def copy(self, tag: str) -> Demand:
+        """The same once more: its pods, claims and groups have names of their own. Without a tag it is the original."""
+        if not tag:
             return self
-        names = {(type(one), one.metadata.name) for one in self.others if isinstance(one, (ResourceClaim, PodGroup))}
+        names = {(type(one), one.metadata.name) for one in self.own}
 
         def fresh(type_: type[Wire], name: str | None) -> str | None:
-            return f"{name}-{number}" if (type_, name) in names else name
+            return f"{name}-{tag}" if (type_, name) in names else name
 
         return Demand(
-            tuple(_renamed(replace(pod, spec=_referring(pod.spec, fresh)), number) for pod in self.pods),
-            tuple(_renamed(one, number) for one in self.others if (type(one), one.metadata.name) in names),
+            tuple(_renamed(replace(pod, spec=_referring(pod.spec, fresh)), tag) for pod in self.pods),
+            tuple(_renamed(one, tag) for one in self.own),
+            self.shared,
         )
 
 
@@ -52,8 +54,9 @@ def demand_of(objects: Iterable[Wire], namespace: str) -> Demand:
     """What a manifest asks for. Raises DemandError."""
     known = [_in_namespace(one, namespace) for one in objects]
     pods = [pod for one in known for pod in _pods_of(one)]
-    others = [one for one in known if isinstance(one, TYPES) and not isinstance(one, Pod)]
-    for one in others:
+    own = [one for one in known if isinstance(one, (ResourceClaim, PodGroup))]
+    shared = [one for one in known if isinstance(one, TYPES) and not isinstance(one, (Pod, ResourceClaim, PodGroup))]
+    for one in own:
         if isinstance(one, PodGroup) and any(entry.resourceClaimTemplateName for entry in one.spec.resourceClaims):
             raise DemandError(
                 f"PodGroup {one.metadata.name}: claims made from the template of a group are not simulated"
@@ -61,7 +64,7 @@ def demand_of(objects: Iterable[Wire], namespace: str) -> Demand:
     used = {(pod.metadata.namespace, entry.resourceClaimName) for pod in pods for entry in pod.spec.resourceClaims}
     pods += [
         _user_of(one)
-        for one in others
+        for one in own
         if isinstance(one, ResourceClaim) and (one.metadata.namespace, one.metadata.name) not in used
     ]
     if not pods:
@@ -69,7 +72,7 @@ def demand_of(objects: Iterable[Wire], namespace: str) -> Demand:
             "the manifest asks for nothing: expected a Pod, ResourceClaim, Deployment, ReplicaSet, StatefulSet, Job or "
             "CronJob with at least one pod"
         )
-    return Demand(tuple(pods), tuple(others))
+    return Demand(tuple(pods), tuple(own), tuple(shared))
 
 
 def _pods_of(one: Any) -> Iterator[Pod]:
@@ -112,8 +115,8 @@ def _in_namespace(one: Any, namespace: str) -> Any:
     return replace(one, metadata=replace(one.metadata, namespace=namespace))
 
 
-def _renamed(one: Any, number: int) -> Any:
-    return replace(one, metadata=replace(one.metadata, name=f"{one.metadata.name}-{number}", uid=""))
+def _renamed(one: Any, tag: str) -> Any:
+    return replace(one, metadata=replace(one.metadata, name=f"{one.metadata.name}-{tag}", uid=""))
 
 
 def _referring(spec: PodSpec, fresh: Any) -> PodSpec:

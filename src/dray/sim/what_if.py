@@ -22,6 +22,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup, PriorityClass
 from dray.sim.cluster import Cluster
 from dray.sim.demands import Demand
+from dray.sim.likeness import Kinds, is_uniform, kinds_for
 
 
 class DeviceUse(msgspec.Struct, frozen=True):
@@ -58,39 +59,91 @@ def outcomes(cluster: Cluster, pods: Iterable[Pod]) -> tuple[PodOutcome, ...]:
 
 def place(cluster: Cluster, demand: Demand) -> tuple[PodOutcome, ...]:
     """Submit what a manifest asks for, and say what became of it. To be called in a trial."""
-    return outcomes(cluster, _submit(cluster, demand.copy(next(_free_numbers(cluster, demand)))))
+    cluster.add(*demand.shared)
+    return outcomes(cluster, _submit(cluster, demand.copy(next(_free_tags(cluster, demand)))))
 
 
 def how_many(cluster: Cluster, demand: Demand, limit: int) -> HowMany:
     """How many copies of a manifest fit, each whole, one after the other."""
     with cluster.fork() as trial:
-        for copies, number in enumerate(_free_numbers(trial, demand)):
+        trial.add(*demand.shared)
+        counted = _count_by_kind(trial, demand, limit) if is_uniform(trial, demand) else None
+        return counted or _count_one_by_one(trial, demand, limit)
+
+
+def _count_one_by_one(cluster: Cluster, demand: Demand, limit: int) -> HowMany:
+    with cluster.fork() as trial:
+        for copies, tag in enumerate(_free_tags(trial, demand)):
             if copies == limit:
                 break
-            pods = _submit(trial, demand.copy(number))
+            pods = _submit(trial, demand.copy(tag))
             if not all(_is_placed(trial, pod) for pod in pods):
                 end = next(one for one in outcomes(trial, pods) if not one.node)
                 return HowMany(copies, end)
     return HowMany(limit, None)
 
 
-def _free_numbers(cluster: Cluster, demand: Demand) -> Iterator[int]:
-    """The numbers of copies whose pods have names that nobody has."""
+def _count_by_kind(cluster: Cluster, demand: Demand, limit: int) -> HowMany | None:
+    """The same for pods that are all alike, on one node of each kind; None where kinds say nothing."""
+    with cluster.fork() as trial:
+        kinds = _kinds(trial, demand)
+        if kinds is None:
+            return None
+        copies, rest = divmod(_fill(trial, demand, kinds, limit * len(demand.pods)), len(demand.pods))
+        if copies >= limit:
+            return HowMany(limit, None)
+        trial.among = ~kinds.others
+        pods = _submit(trial, demand.copy(next(itertools.islice(_free_tags(trial, demand), copies, None))))
+        end = outcomes(trial, pods)[rest]
+        return HowMany(copies, replace(end, why=kinds.widened(end.why))) if end.why is not None else None
+
+
+def _kinds(cluster: Cluster, demand: Demand) -> Kinds | None:
+    with cluster.fork() as trial:
+        _bring(trial, demand)
+        first = demand.pods[0].metadata
+        pod = trial.get(Pod, first.name, first.namespace)
+        return kinds_for(trial, pod) if pod is not None else None
+
+
+def _fill(cluster: Cluster, demand: Demand, kinds: Kinds, limit: int) -> int:
+    """Place single pods on the examples until none fits; how many fit on all nodes, as far as the limit."""
+    single, table, count = Demand(demand.pods[:1], demand.own), cluster.picture.table, 0
+    cluster.among = kinds.examples
+    for tag in _free_tags(cluster, single, "example-"):
+        (pod,) = _submit(cluster, single.copy(tag))
+        found = cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        info = table.get(found.spec.nodeName) if found is not None else None
+        if info is None:
+            cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)
+            break
+        count += kinds.size(info.position)
+        if count >= limit:
+            break
+    return count
+
+
+def _free_tags(cluster: Cluster, demand: Demand, prefix: str = "") -> Iterator[str]:
+    """The tags of copies whose pods have names that nobody has; without a prefix, the original is the first."""
     for number in itertools.count():
-        suffix = f"-{number}" if number else ""
+        tag = f"{prefix}{number}" if prefix or number else ""
+        suffix = f"-{tag}" if tag else ""
         if not any(cluster.get(Pod, f"{p.metadata.name}{suffix}", p.metadata.namespace) for p in demand.pods):
-            yield number
+            yield tag
 
 
 def _submit(cluster: Cluster, demand: Demand) -> Sequence[Pod]:
-    for one in demand.others:
-        kept = isinstance(one, ResourceClaim | PodGroup)  # one that exists stays as it is, with its devices
-        if not kept or cluster.get(type(one), one.metadata.name, one.metadata.namespace) is None:
+    _bring(cluster, demand)
+    cluster.settle()
+    return demand.pods
+
+
+def _bring(cluster: Cluster, demand: Demand) -> None:
+    for one in demand.own:  # one that exists stays as it is, with its devices
+        if cluster.get(type(one), one.metadata.name, one.metadata.namespace) is None:
             cluster.add(one)
     for pod in demand.pods:
         cluster.submit(_with_priority(cluster, pod))
-    cluster.settle()
-    return demand.pods
 
 
 def _with_priority(cluster: Cluster, pod: Pod) -> Pod:

@@ -82,9 +82,13 @@ class Rules:
         *,
         disabled: Set[str] = frozenset(),
         thorough: bool = False,
+        among: int | None = None,
     ) -> Judgement:
-        """What each rule says of each node; unless it is `thorough`, of each node that the rules before accept."""
-        everyone = self._table.everyone
+        """What each rule says of each node; unless it is `thorough`, of each node that the rules before accept.
+
+        Only the nodes of the set `among` come into question, where one is given.
+        """
+        everyone = self._table.everyone if among is None else self._table.everyone & among
         judgement = Judgement(everyone)
         pod.serve(self._devices.extended.served(pod.demand.amounts) if _DEVICES not in disabled else {})
         for rule in NODE_RULES:
