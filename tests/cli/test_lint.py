@@ -51,6 +51,7 @@ def test_offline_an_old_version_is_rewritten(manifest: Path, capsys: pytest.Capt
     assert main(["lint", "--strict", "-f", str(manifest)]) == 1
 
 
+@pytest.mark.wording
 def test_a_recording_tells_which_attributes_exist(
     manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_recording_tells_which_attributes_exist(
     assert any("attribute modle exists on 0 of 1 devices, did you mean model?" in text for text in texts)
 
 
+@pytest.mark.wording
 def test_a_cluster_tells_too(manifest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with cluster(tmp_path) as running:
         assert main(["lint", "-f", str(manifest), "--cluster", "--kubeconfig", str(running.admin)]) == 1

@@ -102,6 +102,7 @@ def test_an_unguarded_access_is_a_hint_offline_and_a_warning_where_a_device_lack
     assert found(text, Snapshot.of(class_(), gpus("n1", 2))) == []
 
 
+@pytest.mark.wording
 def test_an_attribute_that_no_device_has() -> None:
     [finding] = found(claim(exactly(MODEL % ("modle", "a100"))), CLUSTER)
     assert finding.level == "error"

@@ -27,6 +27,8 @@ _KINDS = {
     "resourcepoolstatusrequest": "request",
 }
 
+_COLOURS = {"cause": "bold", "help": "green", "plain": "", "note": "yellow"}
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
@@ -60,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     except (ApiError, ConfigError, NotThere) as error:
         print(f"dray explain: {error}", file=sys.stderr)
         return 1
-    print(_shown(found, args.output))
+    _show(found, args.output)
     return 0
 
 
@@ -78,15 +80,30 @@ async def _explain(args: argparse.Namespace, kind: str, name: str) -> Explanatio
     return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name, deadlines)
 
 
-def _shown(found: Explanation, output: str) -> str:
-    import msgspec
-
-    from dray.inspect.wording import text_of
+def _show(found: Explanation, output: str) -> None:
+    from dray.inspect.layout import data_of
 
     if output == "text":
-        return text_of(found)
-    if output == "yaml":
+        _draw(found)
+    elif output == "yaml":
         import yaml
 
-        return str(yaml.safe_dump(msgspec.to_builtins(found), sort_keys=False, allow_unicode=True)).rstrip("\n")
-    return msgspec.json.format(msgspec.json.encode(found)).decode()
+        print(str(yaml.safe_dump(data_of(found), sort_keys=False, allow_unicode=True)).rstrip("\n"))
+    else:
+        import msgspec
+
+        print(msgspec.json.format(msgspec.json.encode(data_of(found))).decode())
+
+
+def _draw(found: Explanation) -> None:
+    """On a terminal in colours and within its width; into anything else one line for each thing."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from dray.inspect.layout import lines_of
+
+    console = Console(highlight=False, soft_wrap=True)
+    width = console.width if console.is_terminal else None
+    for line in lines_of(found):
+        for text in line.wrapped(width):
+            console.print(Text(text, style=_COLOURS[line.style]))

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 
 from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.quantity import Quantity
+from dray.api.reasons.causes import HeldAmount
 from dray.api.reasons.devices import AmountLimit, LackingAmount
 from dray.api.types.resource import Device, ResourceClaim
-from dray.inspect.explanation import HeldAmount
 from dray.inspect.hardware import Hardware
 from dray.inspect.snapshot import Snapshot
 

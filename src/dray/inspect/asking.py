@@ -14,6 +14,8 @@ from dray.allocator.taints import intolerable
 from dray.api.allocations import DeviceId
 from dray.api.extended_resources import IMPLICIT_PREFIX, IN_MEMORY
 from dray.api.pools import PoolName
+from dray.api.reasons import cause_wording
+from dray.api.reasons.causes import Asked
 from dray.api.types.resource import (
     DeviceClass,
     DeviceSelector,
@@ -23,7 +25,6 @@ from dray.api.types.resource import (
     ResourceClaim,
 )
 from dray.inspect.hardware import Hardware, Published, matching
-from dray.inspect.selectors import wording
 
 Spec = ExactDeviceRequest | DeviceSubRequest
 
@@ -41,17 +42,14 @@ class Ask:
         self.of_class = expressions(class_.spec.selectors) if class_ is not None else ()
         self.selectors = expressions(spec.selectors)
 
-    @property
-    def label(self) -> str:
-        if self.claim == IN_MEMORY:
-            return f"extended resource {self._resource} (request {self.name} of the claim that is made for it)"
-        return f"request {self.name} of claim {self.claim}"
+    def asked(self, needed: int) -> Asked:
+        """What it asks for, as causes name it."""
+        resource = self._resource if self.claim == IN_MEMORY else ""
+        return Asked(self.claim, self.name, self.class_name, needed, resource)
 
     @property
-    def thing(self) -> str:
-        """What is asked for, in words: `gpu.example.com devices with memory ≥ 40Gi`."""
-        wanted = ", ".join(wording(expression) for expression in self.selectors)
-        return f"{self.class_name} devices with {wanted}" if wanted else f"{self.class_name} devices"
+    def label(self) -> str:
+        return cause_wording.asked(self.asked(0))
 
 
 def asks_of(claim: ResourceClaim, classes: dict[str, DeviceClass]) -> dict[str, Ask]:

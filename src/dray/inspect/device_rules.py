@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dray.api.reasons.cause_wording import selector_fault
 from dray.api.types.resource import (
     DeviceClass,
     DeviceConstraint,
@@ -18,7 +19,7 @@ from dray.inspect.asking import Ask, asks_of, expressions
 from dray.inspect.expressions import AttributeAccess, accesses
 from dray.inspect.findings import Finding, Level
 from dray.inspect.hardware import Hardware, alike, matching
-from dray.inspect.selectors import blame_name, blame_selector
+from dray.inspect.selectors import fault_of, missing_name
 from dray.inspect.snapshot import Snapshot
 
 
@@ -75,9 +76,9 @@ def _selector(
             if not access.guarded:
                 yield Finding("hint", place, field, f"{subject}: {_unguarded(access)}")
         return
-    missing = blame_name(expression, hardware)
+    missing = missing_name(expression, hardware)
     if missing is not None:
-        yield Finding("error", place, field, f"{subject}: {missing.text}")
+        yield Finding("error", place, field, f"{subject}: {selector_fault(missing)}")
         return
     candidates = matching(hardware.devices, of_class).passed
     verdict = matching(candidates, [expression])
@@ -88,7 +89,8 @@ def _selector(
                 text = f"{subject}: {_unguarded(access)}, as do {lacking} of {len(candidates)}"
                 yield Finding("warning", place, field, text)
     elif candidates and not verdict.passed:
-        yield Finding("warning", place, field, f"{subject}: {blame_selector(expression, candidates, hardware).text}")
+        fault = selector_fault(fault_of(expression, candidates, hardware))
+        yield Finding("warning", place, field, f"{subject}: {fault}")
 
 
 def _unguarded(access: AttributeAccess) -> str:

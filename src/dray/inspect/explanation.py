@@ -7,24 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from dray.api.reasons.causes import Cause, HeldAmount
 from dray.api.reasons.nodes import NodeVerdict
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """The one thing that is in the way. `code` is for programs, `text` for people; `help` is what would change it."""
-
-    code: str
-    text: str
-    help: str = ""
-
-
-class HeldAmount(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a claim has through a device: of a counter, or (without `counter_set`) of the device's capacity."""
-
-    device: str
-    name: str
-    amount: str
-    counter_set: str = ""
+from dray.api.reasons.suggestions import Suggestion
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,15 +23,20 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything there is to say about why something waits, or that it does not."""
+    """Everything there is to say about why something waits, or that it does not.
+
+    `unread` are the resources that the user may not list, `late` the nodes for which there was not enough time.
+    """
 
     kind: str
     name: str
     waits: bool
     cause: Cause
+    help: tuple[Suggestion, ...] = ()
     nodes: tuple[NodeVerdict, ...] = ()
     holders: tuple[Holder, ...] = ()
-    notes: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
     namespace: str = ""
 
     @property

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from dray.api.allocations import DeviceId
 from dray.api.pools import by_pool, newest, problem_of
+from dray.api.reasons.causes import Place
 from dray.api.types.resource import Device, ResourceSlice
 from dray.cel import DeviceView, EvaluationError, Interrupted, at, compile_selector
 from dray.inspect.expressions import KINDS, AttributeAccess
@@ -75,20 +76,17 @@ class Hardware:
                         found.setdefault((kind, domain, name), Counter())[str(value)] += 1
         return found
 
-    def suggestion(self, access: AttributeAccess) -> str:
-        """What somebody may have meant who used a name that no device has; empty where nothing comes near."""
+    def suggestion(self, access: AttributeAccess) -> Place | None:
+        """Where somebody may have meant to look who used a name that no device has; None where nothing comes near."""
         kind, domain, name = access[:3]
         siblings = [n for k, d, n in self.values if (k, d) == (kind, domain)]
         if match := alike(name, siblings):
-            return match
+            return Place(kind, domain, match)
         domains = sorted({d for k, d, n in self.values if (k, n) == (kind, name)})
         if domains:
-            return f'{KINDS[kind]} {name} of domain "{alike(domain, domains) or domains[0]}"'
+            return Place(kind, alike(domain, domains) or domains[0], name)
         other = next((k for k in KINDS if k != kind and (k, domain, name) in self.values), None)
-        if other:
-            return f'device.{other}["{domain}"].{name}'
-        near = alike(domain, sorted({d for k, d, _ in self.values if k == kind}))
-        return f'domain "{near}"' if near and near != domain else ""
+        return Place(other, domain, name) if other else None
 
 
 def matching(devices: Iterable[Published], expressions: Iterable[str], deadline: float | None = None) -> Matching:

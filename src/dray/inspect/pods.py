@@ -8,31 +8,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from dray.api import podclaims
 from dray.api.binding_conditions import BindingState, DeviceBinding, device_binding
-from dray.api.claim_access import Knowledge, PodClaims, Purpose, claim_problem, claims_of, classes_of
+from dray.api.claim_access import Knowledge, PodClaims, claims_of, classes_of
 from dray.api.extended_resources import ExtendedResources, is_special, needs_of, special_claim
 from dray.api.podclaims import Sharing
 from dray.api.quantity import Quantity
 from dray.api.reasons import wording
+from dray.api.reasons.causes import Cause, CauseCode
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.nodes import NodeReason, NodeVerdict
 from dray.api.resources import BY_TYPE
-from dray.api.types.core import Event, Node, Pod, ResourceQuota
+from dray.api.types.core import Node, Pod, ResourceQuota
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.api.usage import ZERO, names_for, usage_of
-from dray.inspect.explanation import Cause, Holder
+from dray.client import Object
+from dray.inspect.explanation import Holder
 from dray.inspect.hardware import alike
+from dray.inspect.on_node import PlacedPod, latest_event
 from dray.inspect.placement import Deadlines, judge
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
 from dray.verdicts.demand import demand_of
 
-_NODE_TROUBLE = ("FailedPrepareDynamicResources", "FailedCreatePodSandBox", "Failed", "BackOff")
+DEFAULT_SCHEDULER = "default-scheduler"
+T = TypeVar("T", bound=Object)
 
 
 class CauseFinding(NamedTuple):
@@ -65,10 +71,9 @@ class PodCase:
         settled = self._settled()
         if settled is not None:
             return settled
-        gates = [gate.name for gate in self.pod.spec.schedulingGates]
+        gates = tuple(gate.name for gate in self.pod.spec.schedulingGates)
         if gates:
-            text = f"its scheduling gates hold it back: {', '.join(gates)}"
-            return CauseFinding(Cause("SchedulingGated", text, "their removal"))
+            return CauseFinding(Cause(CauseCode.SCHEDULING_GATED, names=gates))
         claims = claims_of(self.pod, self.group, self._claim, self.known)
         if isinstance(claims, PodClaims):
             special = filter(is_special, self.snapshot.all(ResourceClaim))
@@ -85,40 +90,17 @@ class PodCase:
     def _settled(self) -> CauseFinding | None:
         pod = self.pod
         if podclaims.is_finished(pod):
-            return CauseFinding(Cause("Finished", f"it is finished: {pod.status.phase}"), waits=False)
+            return CauseFinding(Cause(CauseCode.FINISHED, subject=pod.status.phase), waits=False)
+        placed = PlacedPod(self.snapshot, pod, self.group, self.known)
         if pod.metadata.deletionTimestamp is not None:
-            return CauseFinding(Cause("Deleting", "it is being deleted"), waits=False)
+            cause = placed.deleting()
+            return CauseFinding(cause, waits=cause.code is not CauseCode.DELETING)
         if not pod.spec.nodeName:
             return None
         if pod.status.phase == "Running":
-            return CauseFinding(Cause("Running", f"it runs on {pod.spec.nodeName}"), waits=False)
-        return CauseFinding(self._on_node())
-
-    def _on_node(self) -> Cause:
-        """It has a node and does not run there yet."""
-        node = self.pod.spec.nodeName
-        trouble = self._event(*_NODE_TROUBLE)
-        if trouble is not None:
-            return Cause("NodeTrouble", f"node {node} cannot start it: {trouble.message}")
-        if self.snapshot.get(Node, node) is None:
-            return Cause("NodeMissing", f"its node {node} does not exist", f"node {node}, or a new pod")
-        for use in podclaims.uses_of(self.pod, self.group):
-            claim = self._claim(use.claim) if use.claim else None
-            problem = claim_problem(Purpose.START, self.pod, use, claim, self.group, self.known) if use.needed else None
-            if problem is not None:
-                return self._not_started(problem, node)
-        return Cause("Starting", f"node {node} has not started it yet")
-
-    def _not_started(self, problem: ClaimProblem, node: str) -> Cause:
-        match problem.code:
-            case ClaimCode.NOT_RESERVED:
-                text = f"node {node} waits: claim {problem.claim} is not reserved for the pod"
-                return Cause("NotReserved", text, "a reservation, which the claim controller adds where there is room")
-            case ClaimCode.NOT_FOR_POD | ClaimCode.NOT_FOR_GROUP:
-                return self._unusable(problem)
-            case _:
-                text = f"node {node} waits for claim {problem.claim or problem.entry}, which is not allocated"
-                return Cause("ClaimNotAllocated", text, "let the scheduler place the pod: do not set spec.nodeName")
+            cause = placed.running()
+            return CauseFinding(cause, waits=cause.code is not CauseCode.RUNNING)
+        return CauseFinding(placed.not_running())
 
     # Its claims
 
@@ -127,35 +109,33 @@ class PodCase:
         name, group = problem.claim, problem.group
         match problem.code:
             case ClaimCode.GROUP_MISSING:
-                text = f'its podgroup "{group}" does not exist'
-                return Cause("GroupMissing", text, f"PodGroup {self.namespace}/{group}")
+                known = (g.metadata.name for g in self._here(PodGroup))
+                return Cause(CauseCode.GROUP_MISSING, group=group, meant=alike(group, known))
             case ClaimCode.GROUP_LACKS_CLAIM:
-                text = f'entry {problem.entry} names claim "{problem.subject}" of podgroup "{group}", which has no such claim'
-                return Cause("GroupClaimMissing", text, f"an entry of that name in PodGroup {group}")
+                return Cause(CauseCode.GROUP_CLAIM_MISSING, subject=problem.entry, claim=problem.subject, group=group)
             case ClaimCode.NOT_CREATED:
                 return self._not_made(problem)
             case ClaimCode.NOT_FOUND:
                 return self._not_found(problem)
             case ClaimCode.NOT_FOR_POD | ClaimCode.NOT_FOR_GROUP:
-                text = f'resourceclaim "{name}" was not created for it'
-                return Cause("ForeignClaim", text, f"delete claim {name}, so that it is made anew")
+                return Cause(CauseCode.CLAIM_FOREIGN, claim=name)
             case ClaimCode.DELETING:
-                return Cause("ClaimDeleting", f'resourceclaim "{name}" is being deleted', "a new claim of that name")
+                return Cause(CauseCode.CLAIM_DELETING, claim=name, used=", ".join(self._other_consumers(name)))
             case ClaimCode.CLASS_MISSING:
-                return class_missing(self.snapshot, f"request {problem.request} of claim {name}", problem.subject)
+                return class_missing(self.snapshot, name, problem.request, problem.subject)
             case ClaimCode.FULL:
-                text = f'resourceclaim "{name}" is in use by {problem.limit} consumers, and no more can be added'
-                return Cause("ClaimFull", text, "a claim of its own, or a claim for the whole group or workload")
+                return Cause(CauseCode.CLAIM_FULL, claim=name, limit=str(problem.limit))
             case _:
-                return Cause("ClaimUnusable", wording.claim_problem(problem))
+                return Cause(CauseCode.CLAIM_UNUSABLE, claim=name, message=wording.claim_problem(problem))
+
+    def _here(self, type_: type[T]) -> list[T]:
+        """The objects of the pod's namespace."""
+        return [one for one in self.snapshot.all(type_) if one.metadata.namespace == self.namespace]
 
     def _not_found(self, problem: ClaimProblem) -> Cause:
-        known = [c for c in self.snapshot.all(ResourceClaim) if c.metadata.namespace == self.namespace]
         named = any(entry.resourceClaimName == problem.claim for entry in self.pod.spec.resourceClaims)
-        meant = alike(problem.claim, (c.metadata.name for c in known)) if named else ""
-        hint = f", did you mean {meant}?" if meant else ""
-        text = f'its resourceclaim "{problem.claim}" does not exist{hint}'
-        return Cause("ClaimMissing", text, f"ResourceClaim {self.namespace}/{problem.claim}")
+        known = (c.metadata.name for c in self._here(ResourceClaim))
+        return Cause(CauseCode.CLAIM_MISSING, claim=problem.claim, meant=alike(problem.claim, known) if named else "")
 
     def _not_made(self, problem: ClaimProblem) -> Cause:
         """Its claim should come from a template and is not there."""
@@ -164,36 +144,16 @@ class PodCase:
         wanted = (shared or entry).resourceClaimTemplateName or ""
         template = self.snapshot.get(ResourceClaimTemplate, wanted, self.namespace)
         if template is None:
-            known = (t.metadata.name for t in self.snapshot.all(ResourceClaimTemplate))
-            meant = alike(wanted, known)
-            hint = f", did you mean {meant}?" if meant else ""
-            text = f'its resourceclaimtemplate "{wanted}" does not exist{hint}'
-            return Cause("TemplateMissing", text, f"ResourceClaimTemplate {self.namespace}/{wanted}")
-        quota = self._quota(template)
+            known = (t.metadata.name for t in self._here(ResourceClaimTemplate))
+            return Cause(CauseCode.TEMPLATE_MISSING, subject=wanted, meant=alike(wanted, known))
+        quota = quota_cause(self.snapshot, self.namespace, ResourceClaim(spec=template.spec.spec))
         if quota is not None:
             return quota
-        refused = self._event("FailedResourceClaimCreation")
+        refused = latest_event(self.snapshot, "Pod", self.pod, "FailedResourceClaimCreation")
         if refused is not None:
-            return Cause("ClaimRefused", f"its claim cannot be created: {refused.message}")
-        whose = f'podgroup "{self.group_name}"' if shared is not None else "it"
-        text = f"the claim for entry {entry.name} has not been made for {whose}: does the claim controller run?"
-        return Cause("NoClaimController", text, "a controller manager that runs the resourceclaim controller")
-
-    def _quota(self, template: ResourceClaimTemplate) -> Cause | None:
-        meta = ObjectMeta(name="claim", namespace=self.namespace)
-        resource = BY_TYPE[ResourceClaim]
-        wanted = usage_of(resource, ResourceClaim(metadata=meta, spec=template.spec.spec))
-        for quota in self.snapshot.all(ResourceQuota):
-            for name in names_for(resource, quota.spec.hard):
-                need, used = wanted.get(name, ZERO), Quantity.parse(quota.status.used.get(name, "0"))
-                hard = Quantity.parse(quota.spec.hard[name])
-                if need.sign > 0 and used + need > hard:
-                    text = (
-                        f'quota "{quota.metadata.name}" forbids its claim: {name} is limited to {hard}, '
-                        f"{used} are used and {need} asked for"
-                    )
-                    return Cause("Quota", text, f"{used + need - hard} more of {name} in the quota")
-        return None
+            return Cause(CauseCode.CLAIM_REFUSED, message=refused.message)
+        group = self.group_name if shared is not None else ""
+        return Cause(CauseCode.NO_CLAIM_CONTROLLER, subject=entry.name, group=group)
 
     # Nodes
 
@@ -204,7 +164,7 @@ class PodCase:
             return CauseFinding(_not_ready(waiting))
         verdicts = tuple(judge(self.snapshot, self.pod, claims, self.deadlines.nodes))
         if not verdicts:
-            return CauseFinding(Cause("NoNodes", "the cluster has no nodes", "a node"))
+            return CauseFinding(Cause(CauseCode.NO_NODES))
         fitting = [verdict.node for verdict in verdicts if verdict.fits]
         if fitting and not any(_stops(verdict) for verdict in verdicts):
             return CauseFinding(self._unscheduled(fitting), verdicts)
@@ -220,21 +180,17 @@ class PodCase:
 
     def _cause(self, claims: PodClaims, verdicts: Sequence[NodeVerdict], devices: ClaimShortage) -> Cause:
         if claims.left_over is not None:
-            name = claims.left_over.metadata.name
-            text = f"claim {name}, made for its extended resources by an earlier attempt, is left over"
-            return Cause("ClaimLeftOver", text, "the scheduler, which deletes it before the next attempt")
+            return Cause(CauseCode.CLAIM_LEFT_OVER, claim=claims.left_over.metadata.name)
         served = [v for v in verdicts if v.is_served]
         home = [v for v in served if not v.elsewhere]
         if claims.allocated and any(v.elsewhere for v in verdicts) and not any(v.may_run for v in verdicts):
             return self._elsewhere([v for v in verdicts if not v.elsewhere], verdicts)
         if not served or any(_stops(verdict) for verdict in verdicts):
             return devices.cause()
-        rules = [reason for v in home for reason in v.rules]
+        refused = _counted(reason for v in home for reason in v.rules)
         if not claims.uses:
-            return self._unknown_resource() or Cause("NodeRules", f"no node takes it: {_counted(rules)}")
-        names = ", ".join(v.node for v in home[:3]) + (f" and {len(home) - 3} more" if len(home) > 3 else "")
-        text = f"its devices are on {names}, where it may not run: {_counted(rules)}"
-        return Cause("NodeRules", text, f"room for the pod on {home[0].node}" if home else "")
+            return self._unknown_resource() or Cause(CauseCode.NODE_RULES, refused=refused)
+        return Cause(CauseCode.NODE_RULES, names=tuple(v.node for v in home), refused=refused)
 
     def _unknown_resource(self) -> Cause | None:
         """An extended resource that the pod asks for and nothing in the cluster has."""
@@ -244,79 +200,80 @@ class PodCase:
         unknown = sorted(asked - ExtendedResources(classes).served(asked).keys())
         if not unknown or DeviceClass in self.snapshot.unreadable:
             return None
-        name = unknown[0]
-        meant = alike(name, {one.spec.extendedResourceName for one in classes if one.spec.extendedResourceName})
-        hint = f", did you mean {meant}?" if meant else ""
-        text = f"nothing serves {name}: no device class has that extendedResourceName, and no node has it{hint}"
-        return Cause("NoSuchResource", text, f"a DeviceClass with extendedResourceName {name}, or a device plugin")
+        known = {one.spec.extendedResourceName for one in classes if one.spec.extendedResourceName} | {
+            name for name in offered if "/" in name
+        }
+        return Cause(CauseCode.RESOURCE_UNKNOWN, subject=unknown[0], meant=alike(unknown[0], known))
 
     def _elsewhere(self, reachable: Sequence[NodeVerdict], verdicts: Sequence[NodeVerdict]) -> Cause:
         claim = next(name for v in verdicts for name in v.elsewhere)
-        others = self._other_consumers(claim)
+        used = ", ".join(self._other_consumers(claim))
         if not reachable:
-            text = f'claim "{claim}" is allocated where no node can reach it'
-            return Cause("ClaimElsewhere", text, f"deallocate claim {claim}: delete what uses it{others}")
-        where = ", ".join(v.node for v in reachable[:3])
-        rules = [reason for v in reachable for reason in v.rules]
-        why = _counted(rules) if rules else "its other claims cannot be served there"
-        text = f'claim "{claim}" is allocated on {where}, where it may not run: {why}'
-        return Cause("ClaimElsewhere", text, f"room on {where}, or a claim of its own instead of {claim}{others}")
+            return Cause(CauseCode.CLAIM_OUT_OF_REACH, claim=claim, used=used)
+        refused = _counted(reason for v in reachable for reason in v.rules)
+        where = tuple(v.node for v in reachable)
+        return Cause(CauseCode.CLAIM_ELSEWHERE, claim=claim, names=where, refused=refused, used=used)
 
-    def _other_consumers(self, name: str) -> str:
+    def _other_consumers(self, name: str) -> list[str]:
         claim = self.snapshot.get(ResourceClaim, name, self.namespace)
-        users = [r.name for r in claim.status.reservedFor if r.uid != self.pod.metadata.uid] if claim else []
-        return f" (used by {', '.join(users[:3])})" if users else ""
+        return [r.name for r in claim.status.reservedFor if r.uid != self.pod.metadata.uid] if claim else []
 
     def _unscheduled(self, fitting: Sequence[str]) -> Cause:
         """A node fits; so it is the scheduler that has not acted."""
         missing = self._missing_members()
         if missing:
             return missing
-        names = ", ".join(fitting[:3]) + (f" and {len(fitting) - 3} more" if len(fitting) > 3 else "")
         tried = any(c.type == "PodScheduled" for c in self.pod.status.conditions)
-        scheduler = self.pod.spec.schedulerName or "default-scheduler"
-        if tried:
-            return Cause("WillBeTried", f"it fits on {names} by now; the scheduler {scheduler} will try it again")
-        text = f"it fits on {names}, but no scheduler has looked at it: does {scheduler} run?"
-        return Cause("NoScheduler", text, f"a scheduler named {scheduler}")
+        scheduler = self.pod.spec.schedulerName or DEFAULT_SCHEDULER
+        code = CauseCode.WILL_BE_TRIED if tried else CauseCode.NO_SCHEDULER
+        return Cause(code, names=tuple(fitting), subject=scheduler)
 
     def _missing_members(self) -> Cause | None:
         gang = self.group.spec.schedulingPolicy.gang if self.group is not None else None
         if gang is None:
             return None
         members = [
-            p
-            for p in self.snapshot.all(Pod)
-            if p.metadata.namespace == self.namespace
-            and podclaims.group_name(p) == self.group_name
-            and not podclaims.is_finished(p)
+            p for p in self._here(Pod) if podclaims.group_name(p) == self.group_name and not podclaims.is_finished(p)
         ]
         if len(members) >= gang.minCount:
             return None
-        text = f'podgroup "{self.group_name}" waits for {gang.minCount} pods, and {len(members)} exist'
-        return Cause("GangIncomplete", text, f"{gang.minCount - len(members)} more pods of the group")
+        return Cause(CauseCode.GANG_INCOMPLETE, group=self.group_name, found=len(members), of=gang.minCount)
 
-    def _event(self, *reasons: str) -> Event | None:
-        found = [
-            event
-            for event in self.snapshot.all(Event)
-            if event.reason in reasons
-            and event.involvedObject.uid in ("", self.pod.metadata.uid)
-            and event.involvedObject.name == self.pod.metadata.name
-            and event.involvedObject.kind == "Pod"
-        ]
-        return max(found, key=lambda event: event.lastTimestamp or event.metadata.creationTimestamp or "", default=None)
+
+def quota_cause(snapshot: Snapshot, namespace: str, object_: ResourceClaim | Pod) -> Cause | None:
+    """The quota of a namespace that does not admit an object, if there is one."""
+    resource = BY_TYPE[type(object_)]
+    wanted = usage_of(resource, replace(object_, metadata=ObjectMeta(name="new", namespace=namespace)))
+    for quota in snapshot.all(ResourceQuota):
+        if quota.metadata.namespace != namespace:
+            continue
+        for name in names_for(resource, quota.spec.hard):
+            need, used = wanted.get(name, ZERO), Quantity.parse(quota.status.used.get(name, "0"))
+            hard = Quantity.parse(quota.spec.hard[name])
+            if need.sign > 0 and used + need > hard:
+                return Cause(
+                    CauseCode.QUOTA,
+                    subject=quota.metadata.name,
+                    claim=resource.kind.removeprefix("Resource").lower(),
+                    request=name,
+                    limit=str(hard),
+                    used=str(used),
+                    wanted=str(need),
+                )
+    return None
 
 
 def _not_ready(found: DeviceBinding) -> Cause:
     """The pod has its devices, and their driver has not made them ready."""
-    device = f"device {found.device} of claim {found.claim}"
-    if found.state is BindingState.FAILED:
-        why = f": {found.message}" if found.message else ""
-        text = f"{device} could not be made ready: condition {found.condition} ({found.reason}){why}"
-        return Cause("DevicesFailed", text, "other devices; the scheduler deallocates the claim and tries again")
-    text = f"{device} is not ready: its driver has not set condition {found.condition}"
-    return Cause("DevicesNotReady", text, "the driver; after a while the scheduler gives up and tries other devices")
+    code = CauseCode.DEVICES_FAILED if found.state is BindingState.FAILED else CauseCode.DEVICES_NOT_READY
+    return Cause(
+        code,
+        subject=found.device,
+        claim=found.claim,
+        request=found.condition,
+        wanted=found.reason,
+        message=found.message,
+    )
 
 
 def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
@@ -325,14 +282,13 @@ def missing_class(snapshot: Snapshot, claim: ResourceClaim) -> Cause | None:
         return None
     for request, name in classes_of(claim):
         if name not in snapshot.classes:
-            return class_missing(snapshot, f"request {request} of claim {claim.metadata.name}", name)
+            return class_missing(snapshot, claim.metadata.name, request, name)
     return None
 
 
-def class_missing(snapshot: Snapshot, where: str, name: str) -> Cause:
+def class_missing(snapshot: Snapshot, claim: str, request: str, name: str) -> Cause:
     meant = alike(name, snapshot.classes)
-    hint = f", did you mean {meant}?" if meant else ""
-    return Cause("ClassMissing", f"{where}: device class {name} does not exist{hint}", f"DeviceClass {name}")
+    return Cause(CauseCode.CLASS_MISSING, claim=claim, request=request, subject=name, meant=meant)
 
 
 def _stops(verdict: NodeVerdict) -> bool:
@@ -340,6 +296,5 @@ def _stops(verdict: NodeVerdict) -> bool:
     return verdict.may_run and verdict.problem is not None and not verdict.problem.node_only
 
 
-def _counted(reasons: Iterable[NodeReason]) -> str:
-    counts = Counter(map(wording.node_reason, reasons))
-    return ", ".join(f"{count} {text}" for text, count in counts.most_common())
+def _counted(reasons: Iterable[NodeReason]) -> tuple[tuple[NodeReason, int], ...]:
+    return tuple(Counter(reasons).most_common())

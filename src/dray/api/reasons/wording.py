@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from dray.api.binding_conditions import BindingState, DeviceBinding
+from dray.api.reasons.cause_texts import CAUSE_TEXTS
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.devices import (
     AlternativeReasons,
@@ -76,6 +77,7 @@ _PRE_BIND = 'running PreBind plugin "DynamicResources"'
 _EMPTY = "CEL expression empty (unsupported selector type?)"
 
 TEXTS: dict[StrEnum, str] = {
+    **CAUSE_TEXTS,
     StepCode.PUBLISHED: "published",
     StepCode.CLASS: "match class {subject}",
     StepCode.SELECTOR: "match selector #{number}",

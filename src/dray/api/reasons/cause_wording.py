@@ -1,0 +1,275 @@
+"""Causes and suggestions into words, with the templates of `wording`.
+
+Each function takes one struct and gives one clause or sentence. Left out: layout on a screen (`dray.inspect.layout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from dray.api.reasons.cause_texts import CausePhrase
+from dray.api.reasons.causes import Asked, Cause, CauseCode, HeldAmount, Place, SelectorCode, SelectorFault
+from dray.api.reasons.devices import LackingAmount
+from dray.api.reasons.nodes import NodeReason
+from dray.api.reasons.suggestions import Suggestion
+from dray.api.reasons.wording import condition, input_problem, node_reason, pool_problem, say, timed_out
+
+_NAMED = 3  # nodes that a sentence lists
+_KNOWN = 8  # names that a sentence lists
+_VALUES = 4  # values that a sentence lists
+_KINDS = {"attributes": "attribute", "capacity": "capacity"}
+_AFTER_COLON = frozenset({CauseCode.DEVICES_FAILED})
+_SHORT = frozenset(
+    {
+        CauseCode.TOO_FEW_DEVICES,
+        CauseCode.CAPACITY_TOO_LARGE,
+        CauseCode.CAPACITY_EXHAUSTED,
+        CauseCode.COUNTERS_EXHAUSTED,
+    }
+)
+_ON_ONE_NODE = _SHORT | {CauseCode.FRAGMENTED}
+
+
+def cause(found: Cause) -> str:
+    """The cause, with what is asked for before it."""
+    detail = cause_detail(found)
+    if found.asked is None or found.every:
+        return detail
+    phrase = CausePhrase.NEEDS_ON_ONE_NODE if found.code in _ON_ONE_NODE else CausePhrase.NEEDS
+    need = say(phrase, asked=asked(found.asked), devices=devices(found.asked.needed))
+    return f"{need}: {detail}" if found.code is CauseCode.FRAGMENTED else f"{need}, and {detail}"
+
+
+def cause_detail(found: Cause) -> str:
+    """The cause without what is asked for."""
+    return say(
+        _template(found),
+        subject=found.subject,
+        meant=say(CausePhrase.MEANT, meant=found.meant) if found.meant else "",
+        claim=found.claim,
+        request=found.request,
+        group=found.group,
+        namespace=found.namespace,
+        node=found.node,
+        driver=found.driver,
+        message=f": {found.message}" if found.message and found.code in _AFTER_COLON else found.message,
+        names=_names(found),
+        wanted=found.wanted,
+        found=_found(found),
+        of=found.of,
+        limit=found.limit,
+        used=_used(found),
+        needed=found.asked.needed if found.asked is not None else 0,
+        whose=say(CausePhrase.FOR_GROUP if found.group else CausePhrase.FOR_POD, group=found.group),
+        asked=_askers(found),
+        needs="need" if len(found.names) > 1 else "needs",
+        how=_how(found),
+        step=condition(found.step) if found.step is not None else "",
+        lacking=_lacks(found) if found.lacking else "",
+        selector=_selector(found),
+        input=input_problem(found.input) if found.input is not None else "",
+        pool=pool_problem(found.pool) if found.pool is not None else "",
+        progress=timed_out(found.progress) if found.progress is not None else "",
+        refused=refusals(found.refused) or say(CausePhrase.OTHER_CLAIMS),
+        alternatives="; ".join(
+            say(CausePhrase.ALTERNATIVE, name=one.request, why=cause_detail(one)) for one in found.alternatives
+        ),
+        behind=cause(found.behind) if found.behind is not None else "",
+    )
+
+
+def _template(found: Cause) -> StrEnum:
+    """Some causes read better in other words when a number or a name is missing."""
+    match found.code:
+        case CauseCode.CONFLICT if len(found.names) == 1:
+            return CausePhrase.WITHIN_CONSTRAINTS
+        case CauseCode.ALL_TAKEN if found.every:
+            return CausePhrase.EVERY_TAKEN
+        case CauseCode.NODE_RULES if not found.names:
+            return CausePhrase.NO_NODE_TAKES
+        case CauseCode.TOO_FEW_DEVICES if found.step is None:
+            return CausePhrase.NO_MORE_THAN
+        case CauseCode.TIMED_OUT if not found.of:
+            return CausePhrase.WHY_LATE
+        case _:
+            return found.code
+
+
+def asked(what: Asked) -> str:
+    """`request r of claim c`."""
+    if what.resource:
+        return say(CausePhrase.EXTENDED_RESOURCE, resource=what.resource, request=what.request)
+    return say(CausePhrase.REQUEST, request=what.request, claim=what.claim)
+
+
+def devices(number: int) -> str:
+    """`1 device`, `2 devices`."""
+    return f"{number} device{'' if number == 1 else 's'}"
+
+
+def refusals(counted: Iterable[tuple[NodeReason, int]]) -> str:
+    """`2 Insufficient cpu, 1 node(s) were unschedulable`."""
+    counts: dict[str, int] = {}
+    for reason, number in counted:
+        text = node_reason(reason)
+        counts[text] = counts.get(text, 0) + number
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{count} {text}" for text, count in ordered)
+
+
+def listed(names: Sequence[str], most: int = _NAMED) -> str:
+    """Some names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return say(CausePhrase.AND_MORE, names=shown, more=len(names) - most) if len(names) > most else shown
+
+
+def _names(found: Cause) -> str:
+    match found.code:
+        case CauseCode.CONFLICT:
+            return " and ".join(found.names)
+        case CauseCode.ALLOCATED:
+            return ", ".join(found.names) or say(CausePhrase.NO_DEVICE)
+        case CauseCode.TAINTED:
+            return ", ".join(found.names[:_NAMED])
+        case _:
+            return listed(found.names)
+
+
+def _found(found: Cause) -> str:
+    match found.code:
+        case code if code in _SHORT and found.step is not None:
+            phrase = CausePhrase.AT_MOST if found.found else CausePhrase.NONE_ON_ONE
+            return say(phrase, found=found.found, node=found.node)
+        case CauseCode.ALL_TAKEN if found.every:
+            return str(found.found)
+        case CauseCode.ALL_TAKEN if found.found == found.of:
+            return say(CausePhrase.ALL_OF, of=found.of)
+        case CauseCode.ALL_TAKEN:
+            return say(CausePhrase.SOME_OF, found=found.found, of=found.of)
+        case _:
+            return str(found.found)
+
+
+def _used(found: Cause) -> str:
+    """Who uses something, what is used of a quota, how many are free, which rules taint."""
+    match found.code:
+        case CauseCode.ALL_TAKEN if found.of > found.found:
+            return say(CausePhrase.FREE_LEFT, free=found.of - found.found)
+        case CauseCode.TAINTED if found.used:
+            return say(CausePhrase.BY_RULES, names=found.used)
+        case CauseCode.ALLOCATED:
+            return say(CausePhrase.USED_BY, names=found.used) if found.used else say(CausePhrase.USED_BY_NOBODY)
+        case CauseCode.CLAIM_DELETING | CauseCode.DELETING if found.used:
+            return f", {say(CausePhrase.USED_BY, names=found.used)}"
+        case _:
+            return found.used
+
+
+def _askers(found: Cause) -> str:
+    if found.asked is not None:
+        return asked(found.asked)
+    requests = f"request{'s' if len(found.names) > 1 else ''} {', '.join(found.names)}"
+    return f"{requests} of claim {found.claim}"
+
+
+def _how(found: Cause) -> str:
+    if found.code is CauseCode.CONFLICT:
+        phrase = CausePhrase.COMPETE if found.found < found.of else CausePhrase.APART
+        return say(phrase, of=found.of, found=found.found)
+    phrase = CausePhrase.DIFFER if found.distinct else CausePhrase.SHARE
+    return say(phrase, subject=found.subject, found=found.found, node=found.node)
+
+
+# Amounts
+
+
+def _lacks(found: Cause) -> str:
+    """What one device lacks: `gpu-1 needs 1 of slice-5 of counter set gpu, 0 left (default/nb-0 holds 1)`."""
+    device = found.lacking[0].device.rpartition("/")[2]
+    amounts = ", and ".join(_lacking(amount, found.held) for amount in found.lacking)
+    return say(CausePhrase.LACKS, device=device, amounts=amounts)
+
+
+def _lacking(lacking: LackingAmount, held: Iterable[tuple[str, HeldAmount]]) -> str:
+    by = [
+        say(CausePhrase.HOLDS_AMOUNT, claim=claim, amount=one.amount)
+        for claim, one in held
+        if (one.counter_set, one.name) == (lacking.counter_set, lacking.name)
+        and (one.counter_set or one.device == lacking.device)
+    ]
+    limit = say(lacking.limit, left=lacking.left)
+    name = _amount_name(lacking)
+    amount = say(CausePhrase.AMOUNT, amount=lacking.needed, name=name)
+    return say(CausePhrase.LACKING_AMOUNT, amount=amount, limit=limit, held=f" ({listed(by)})" if by else "")
+
+
+def held_amount(held: HeldAmount) -> str:
+    """`1 of slice-5 of counter set gpu`."""
+    return say(CausePhrase.AMOUNT, amount=held.amount, name=_amount_name(held))
+
+
+def _amount_name(amount: LackingAmount | HeldAmount) -> str:
+    if not amount.counter_set:
+        return amount.name
+    return say(CausePhrase.COUNTER, name=amount.name, counter_set=amount.counter_set)
+
+
+# Selectors
+
+
+def _selector(found: Cause) -> str:
+    if found.selector is None:
+        return ""
+    text = selector_fault(found.selector)
+    return f"; {text}" if found.code is CauseCode.SELECTOR_FAILS else text
+
+
+def selector_fault(fault: SelectorFault) -> str:
+    """Why a selector matches nothing."""
+    if fault.code is SelectorCode.NAME_MISSING:
+        assert fault.place is not None
+        kind, name = _KINDS[fault.place.kind], fault.place.name
+        return say(fault.code, kind=kind, name=name, devices=fault.devices, meant=_meant(fault))
+    parts = ", ".join(f"{part} on {count}" for part, count in fault.parts)
+    return say(fault.code, part=fault.part, values=_values(fault), parts=parts)
+
+
+def _meant(fault: SelectorFault) -> str:
+    if fault.meant is not None and fault.place is not None:
+        return say(CausePhrase.MEANT, meant=place(fault.meant, fault.place))
+    return say(CausePhrase.KNOWN_NAMES, names=listed(fault.known, _KNOWN)) if fault.known else ""
+
+
+def place(meant: Place, instead_of: Place) -> str:
+    """The shortest way to say where an attribute is, given where it was looked for."""
+    if meant.kind != instead_of.kind:
+        return f'device.{meant.kind}["{meant.domain}"].{meant.name}'
+    if meant.domain != instead_of.domain:
+        return say(CausePhrase.MEANT_DOMAIN, kind=_KINDS[meant.kind], name=meant.name, domain=meant.domain)
+    return meant.name
+
+
+def _values(fault: SelectorFault) -> str:
+    if fault.place is None:
+        return ""
+    if not fault.values:
+        return say(CausePhrase.NO_VALUES, name=fault.place.name)
+    shown = [f"{value} on {count}" for value, count in fault.values]
+    return say(CausePhrase.VALUES, name=fault.place.name, values=listed(shown, _VALUES))
+
+
+# What would help
+
+
+def suggestion(found: Suggestion) -> str:
+    """What to do."""
+    return say(
+        found.code,
+        subject=found.subject,
+        old=found.old,
+        new=found.new,
+        names=", ".join(found.names),
+        node=found.node,
+        number=found.number,
+    )

@@ -1,0 +1,200 @@
+"""An explanation as lines: the cause first, then what would help, what the nodes say, and who has the devices.
+
+Nodes that say the same are told together, so that a thousand equal nodes take one paragraph; below them stands a tree of
+claims and requests. A line knows how it goes on when it is too long for a screen. Left out: colours (`dray.cli.explain`).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dray.api.reasons import cause_wording, wording
+from dray.api.reasons.cause_texts import CausePhrase
+from dray.api.reasons.devices import AlternativeReasons, Reasons
+from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
+from dray.api.reasons.wording import say
+from dray.inspect.explanation import Explanation, Holder
+
+_NODES_NAMED = 5
+_HOLDERS_NAMED = 5
+_BRANCH, _LAST = ("├─ ", "│  "), ("└─ ", "   ")
+
+
+class Style(StrEnum):
+    """What a line is, for those who draw it."""
+
+    CAUSE = "cause"
+    HELP = "help"
+    PLAIN = "plain"
+    NOTE = "note"
+
+
+class Line(NamedTuple):
+    """Some text with what stands before it, and before what goes on below it."""
+
+    text: str = ""
+    style: Style = Style.PLAIN
+    first: str = ""
+    rest: str = ""
+
+    def below(self, edge: tuple[str, str], *, head: bool) -> Line:
+        """The line as part of a branch of a tree."""
+        return self._replace(first=(edge[0] if head else edge[1]) + self.first, rest=edge[1] + self.rest)
+
+    def wrapped(self, width: int | None) -> list[str]:
+        """The line on a screen so wide, broken at words."""
+        if width is None or len(self.first) + len(self.text) <= width:
+            return [f"{self.first}{self.text}".rstrip()]
+        return textwrap.wrap(
+            self.text,
+            max(width, len(self.rest) + 20),
+            initial_indent=self.first,
+            subsequent_indent=self.rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def text_of(explanation: Explanation, width: int | None = None) -> str:
+    """Several lines for a person."""
+    return "\n".join(text for line in lines_of(explanation) for text in line.wrapped(width))
+
+
+def data_of(explanation: Explanation) -> dict[str, Any]:
+    """Everything for a program, with the words of cause and suggestions beside their codes."""
+    tree: dict[str, Any] = msgspec.to_builtins(explanation)
+    tree["cause"]["text"] = cause_wording.cause(explanation.cause)
+    for told, suggestion in zip(tree.get("help", ()), explanation.help, strict=False):
+        told["text"] = cause_wording.suggestion(suggestion)
+    return tree
+
+
+def lines_of(explanation: Explanation) -> list[Line]:
+    """The explanation, line by line."""
+    phrase = CausePhrase.WAITS if explanation.waits else CausePhrase.WAITS_NOT
+    why = cause_wording.cause(explanation.cause)
+    lines = [Line(say(phrase, subject=explanation.subject, why=why), Style.CAUSE, rest="  ")]
+    for number, suggestion in enumerate(explanation.help):
+        helps = CausePhrase.HELPS_TOO if number else CausePhrase.HELPS
+        lines.append(Line(say(helps, what=cause_wording.suggestion(suggestion)), Style.HELP, rest="  "))
+    for part in (_nodes(explanation.nodes), _holders(explanation.holders), _notes(explanation)):
+        lines += [Line(), *part] if part else []
+    return lines
+
+
+def _notes(explanation: Explanation) -> list[Line]:
+    """What this explanation could not look at, or did not finish."""
+    notes = []
+    if explanation.unread:
+        notes.append(say(CausePhrase.BLIND, names=", ".join(explanation.unread)))
+    if explanation.late:
+        notes.append(say(CausePhrase.LATE, names=cause_wording.listed(explanation.late, _NODES_NAMED)))
+    return [Line(text, Style.NOTE, rest="  ") for text in notes]
+
+
+# Nodes
+
+
+def _nodes(verdicts: Iterable[NodeVerdict]) -> list[Line]:
+    alike: dict[tuple[Line, ...], list[str]] = {}
+    for verdict in verdicts:
+        alike.setdefault(tuple(_verdict(verdict)), []).append(verdict.node)
+    lines: list[Line] = []
+    for said, nodes in sorted(alike.items(), key=lambda item: (len(item[0]), item[1])):
+        names = f"node{'s' if len(nodes) > 1 else ''} {cause_wording.listed(nodes, _NODES_NAMED)}"
+        lines += [Line(names if said else f"{names}: {say(CausePhrase.FITS)}", rest="  "), *said]
+    return lines
+
+
+def _verdict(verdict: NodeVerdict) -> list[Line]:
+    """What stands below the name of a node; nothing, where it fits."""
+    told: list[list[Line]] = [
+        [Line(_reason(reason), rest="  ")] for reason in verdict.reasons if reason.code is not NodeCode.CANNOT_ALLOCATE
+    ]
+    if verdict.progress is not None:
+        told.append([Line(wording.timed_out(verdict.progress), rest="  ")])
+    if verdict.devices is not None:
+        told += _claims(verdict.devices)
+    return _tree(told)
+
+
+def _tree(branches: Sequence[Sequence[Line]]) -> list[Line]:
+    """Branches below each other, each headed by its first line."""
+    return [
+        line.below(_LAST if number == len(branches) - 1 else _BRANCH, head=at == 0)
+        for number, branch in enumerate(branches)
+        for at, line in enumerate(branch)
+    ]
+
+
+def _reason(reason: NodeReason) -> str:
+    """What a rule says, with the numbers behind it."""
+    text = wording.node_reason(reason)
+    match reason.code:
+        case NodeCode.CLAIM_ELSEWHERE:
+            return say(CausePhrase.ELSEWHERE, subject=reason.subject)
+        case NodeCode.INSUFFICIENT:
+            wanted, found = (_amount(reason.subject, number or 0) for number in (reason.wanted, reason.found))
+            return say(CausePhrase.AMOUNTS, text=text, wanted=wanted, found=found)
+        case NodeCode.SPREAD:
+            return say(CausePhrase.SKEW, text=text, subject=reason.subject, found=reason.found, wanted=reason.wanted)
+        case _:
+            return text
+
+
+def _amount(resource: str, number: int) -> str:
+    return f"{number / 1000:g}" if resource == "cpu" else str(number)
+
+
+def _claims(reasons: Reasons) -> Iterator[list[Line]]:
+    """A branch for every pool that cannot be used and for every claim, with its requests below it."""
+    for pool in reasons.pools:
+        yield [Line(say(CausePhrase.UNUSED_POOL, pool=wording.unusable_pool(pool)), rest="  ")]
+    requests: dict[str, list[list[Line]]] = {}
+    for request in reasons.requests:
+        branches = [[Line(f"request {a.name}: {_funnel(a)}", rest="  ")] for a in request.alternatives]
+        requests.setdefault(request.claim.partition("/")[2], []).extend(branches)
+    for claim, branches in requests.items():
+        yield [Line(f"claim {claim}", rest="  "), *_tree(branches)]
+
+
+def _funnel(alternative: AlternativeReasons) -> str:
+    """One request on one node: `2 needed: 8 published → 8 match class gpu → 1 free ✗`."""
+    wanted = "all" if alternative.every else str(alternative.needed)
+    steps = []
+    for step in alternative.steps:
+        steps.append(wording.step(step))
+        if not alternative.enough and step is alternative.lost_at:
+            steps[-1] += " ✗"
+            break
+    return f"{wanted} needed: {' → '.join(steps)}"
+
+
+# Holders
+
+
+def _holders(holders: tuple[Holder, ...]) -> list[Line]:
+    if not holders:
+        return []
+    lines = [Line(say(CausePhrase.HELD_BY))]
+    lines += [Line(_holder(holder), first="  ", rest="    ") for holder in holders[:_HOLDERS_NAMED]]
+    if len(holders) > _HOLDERS_NAMED:
+        lines.append(Line(say(CausePhrase.MORE_HOLDERS, more=len(holders) - _HOLDERS_NAMED), first="  "))
+    return lines
+
+
+def _holder(holder: Holder) -> str:
+    count = [cause_wording.devices(len(holder.devices))] if holder.devices else []
+    users = say(CausePhrase.USED_BY, names=cause_wording.listed(holder.consumers))
+    return say(
+        CausePhrase.HOLDER,
+        claim=holder.claim,
+        devices=", ".join([*count, *map(cause_wording.held_amount, holder.amounts)]),
+        where=f" on {holder.node}" if holder.node else "",
+        users=users if holder.consumers else say(CausePhrase.USED_BY_NOBODY),
+    )

@@ -1,0 +1,169 @@
+"""A pod that has a node and does not run there, or does not go: what the node, its containers and drivers say.
+
+What is known from objects comes before what events tell, since events are old news. Left out: pods without a node
+(`pods`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dray.api import podclaims
+from dray.api.claim_access import Knowledge, Purpose, claim_problem
+from dray.api.reasons.cause_texts import CausePhrase
+from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.claims import ClaimCode, ClaimProblem
+from dray.api.reasons.wording import say
+from dray.api.types.core import ContainerStatus, Event, Node, Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.inspect.snapshot import Snapshot
+
+_NOT_PREPARED = "FailedPrepareDynamicResources"
+_NOT_UNPREPARED = "FailedUnprepareDynamicResources"
+_VOLUME = "FailedMount"
+_TROUBLE = (_NOT_PREPARED, "FailedCreatePodSandBox", "Failed", "BackOff")
+_NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"})
+_USUAL = frozenset({"", "ContainerCreating", "PodInitializing"})
+_CRASHES = "CrashLoopBackOff"
+
+
+class PlacedPod:
+    """A pod on its node."""
+
+    def __init__(self, snapshot: Snapshot, pod: Pod, group: PodGroup | None, known: Knowledge) -> None:
+        self._snapshot = snapshot
+        self._pod = pod
+        self._group = group
+        self._known = known
+        self._node = pod.spec.nodeName
+
+    def not_running(self) -> Cause:
+        """Why it does not run yet."""
+        return (
+            self._dead()
+            or self._claims()
+            or self._containers()
+            or self._told()
+            or Cause(CauseCode.STARTING, node=self._node)
+        )
+
+    def running(self) -> Cause:
+        """It runs; or some of its containers do not, or are not ready."""
+        failing = self._dead() or self._containers()
+        if failing is not None:
+            return failing
+        ready = next((c for c in self._pod.status.conditions if c.type == "Ready"), None)
+        if ready is not None and ready.status != "True":
+            event = self._event("Unhealthy")
+            message = event.message if event is not None else ready.message or ready.reason
+            return Cause(CauseCode.NOT_READY, node=self._node, message=message)
+        return Cause(CauseCode.RUNNING, node=self._node)
+
+    def deleting(self) -> Cause:
+        """Why a deleted pod is still there."""
+        stuck = self._event(_NOT_UNPREPARED)
+        if stuck is not None:
+            drivers = ", ".join(sorted({driver for claim in self._own() for driver in _drivers(claim)}))
+            return Cause(CauseCode.DELETING_NOT_UNPREPARED, node=self._node, driver=drivers, message=stuck.message)
+        dead = self._dead()
+        if dead is not None:
+            return dead
+        finalizers = self._pod.metadata.finalizers
+        return Cause(CauseCode.DELETING_HELD if finalizers else CauseCode.DELETING, names=tuple(finalizers))
+
+    # The node
+
+    def _dead(self) -> Cause | None:
+        if not self._node or Node in self._snapshot.unreadable:
+            return None
+        node = self._snapshot.get(Node, self._node)
+        if node is None:
+            return Cause(CauseCode.NODE_MISSING, node=self._node)
+        ready = next((c for c in node.status.conditions if c.type == "Ready"), None)
+        if ready is None or ready.status == "True":
+            return None
+        return Cause(CauseCode.NODE_DEAD, node=self._node, message=ready.message or ready.reason)
+
+    # Its claims
+
+    def _own(self) -> Iterator[ResourceClaim]:
+        for use in podclaims.uses_of(self._pod, self._group):
+            claim = self._claim(use.claim) if use.claim else None
+            if claim is not None:
+                yield claim
+
+    def _claim(self, name: str) -> ResourceClaim | None:
+        return self._snapshot.get(ResourceClaim, name, self._pod.metadata.namespace)
+
+    def _claims(self) -> Cause | None:
+        if ResourceClaim in self._snapshot.unreadable:
+            return None
+        for use in podclaims.uses_of(self._pod, self._group):
+            claim = self._claim(use.claim) if use.claim else None
+            if use.needed:
+                problem = claim_problem(Purpose.START, self._pod, use, claim, self._group, self._known)
+                if problem is not None:
+                    return self._not_started(problem)
+        return None
+
+    def _not_started(self, problem: ClaimProblem) -> Cause:
+        name = problem.claim or problem.entry
+        match problem.code:
+            case ClaimCode.NOT_RESERVED:
+                return Cause(CauseCode.NOT_RESERVED, node=self._node, claim=name)
+            case ClaimCode.NOT_FOR_POD | ClaimCode.NOT_FOR_GROUP:
+                return Cause(CauseCode.CLAIM_FOREIGN, claim=name)
+            case _:
+                return Cause(CauseCode.CLAIM_NOT_ALLOCATED, node=self._node, claim=name)
+
+    # Its containers
+
+    def _containers(self) -> Cause | None:
+        status = self._pod.status
+        found = (_container(one) for one in (*status.initContainerStatuses, *status.containerStatuses))
+        return next((cause for cause in found if cause is not None), None)
+
+    # What events tell
+
+    def _told(self) -> Cause | None:
+        volume = self._event(_VOLUME)
+        if volume is not None:
+            return Cause(CauseCode.VOLUME, node=self._node, message=volume.message)
+        trouble = self._event(*_TROUBLE)
+        return Cause(CauseCode.NODE_TROUBLE, node=self._node, message=trouble.message) if trouble is not None else None
+
+    def _event(self, *reasons: str) -> Event | None:
+        return latest_event(self._snapshot, "Pod", self._pod, *reasons)
+
+
+def latest_event(snapshot: Snapshot, kind: str, about: Pod, *reasons: str) -> Event | None:
+    """The newest event about an object with one of these reasons."""
+    meta = about.metadata
+    found = [
+        event
+        for event in snapshot.all(Event)
+        if event.reason in reasons
+        and event.involvedObject.uid in ("", meta.uid)
+        and (event.involvedObject.kind, event.involvedObject.name) == (kind, meta.name)
+    ]
+    return max(found, key=lambda event: event.lastTimestamp or event.metadata.creationTimestamp or "", default=None)
+
+
+def _container(status: ContainerStatus) -> Cause | None:
+    """Why a container waits, where that is not a step on its way."""
+    waiting = status.state.waiting if status.state is not None else None
+    if waiting is None or waiting.reason in _USUAL:
+        return None
+    if waiting.reason in _NO_IMAGE:
+        return Cause(CauseCode.IMAGE, subject=status.name, wanted=status.image, message=waiting.message)
+    ended = status.lastState.terminated if status.lastState is not None else None
+    if waiting.reason == _CRASHES and ended is not None:
+        message = ended.message or say(CausePhrase.EXIT, code=ended.exitCode)
+        return Cause(CauseCode.CONTAINER_FAILS, subject=status.name, message=message, found=status.restartCount)
+    return Cause(CauseCode.CONTAINER_WAITS, subject=status.name, message=waiting.message or waiting.reason)
+
+
+def _drivers(claim: ResourceClaim) -> set[str]:
+    allocation = claim.status.allocation
+    return {result.driver for result in allocation.devices.results} if allocation is not None else set()
