@@ -8,6 +8,7 @@ conversion also knows the few that differ by version (a v1alpha1 group without p
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 
 import msgspec
 
@@ -52,6 +53,24 @@ _EVENT_NAMES = {
 _LONGEST_ERROR = 256
 _MOST_ERRORS = 10
 
+Converted = dict[tuple[str, bytes], bytes]  # wanted apiVersion and object → the object in that version
+CONVERTED: ContextVar[Converted | None] = ContextVar("CONVERTED", default=None)
+"""What webhooks have converted for the current task. Conversion does not wait: it asks for what is missing by raising."""
+
+
+class Unconverted(Exception):
+    """An object is needed in a version that only the webhook of its definition can make."""
+
+    def __init__(self, resource: Resource, version: str, tree: Tree) -> None:
+        super().__init__(f"{resource.kind} in version {version}")
+        self.resource = resource
+        self.version = version
+        self.tree = tree
+
+    @property
+    def key(self) -> tuple[str, bytes]:
+        return self.resource.api_version(self.version), msgspec.json.encode(self.tree)
+
 
 def home(resource: Resource) -> Resource:
     """The resource whose objects are stored: another one only where two groups serve the same objects."""
@@ -67,8 +86,7 @@ def to_stored(
 ) -> Tree:
     """A request's tree in the stored form. `old` is the stored object that an update replaces."""
     if resource.custom is not None:
-        tree["apiVersion"] = resource.api_version()
-        return tree
+        return _custom(resource, resource.stored, tree)
     if resource.group == DRA:
         _dra_to_stored(resource, version, tree, old)
     elif resource.group == SCHEDULING and version == "v1alpha1":
@@ -85,9 +103,9 @@ def to_stored(
 def from_stored(resource: Resource, version: str, tree: Tree) -> Tree:
     """A stored tree as a version shows it."""
     if resource.custom is not None:
-        node = resource.custom.versions[version].node
-        pruning.pruned(node, tree)
-        pruning.fill(node, tree)
+        tree = _custom(resource, version, tree)
+        shape_custom(resource, version, tree)
+        return tree
     if resource.group == DRA:
         _dra_from_stored(resource, version, tree)
     elif resource.group == SCHEDULING and version == "v1alpha1":
@@ -109,6 +127,32 @@ def _rename(tree: Tree, names: dict[str, str]) -> None:
     for old, new in names.items():
         if old in tree:
             tree[new] = tree.pop(old)
+
+
+# Custom resources
+
+
+def _custom(resource: Resource, version: str, tree: Tree) -> Tree:
+    """An object in another version: the same but for its apiVersion, or what the webhook made of it."""
+    assert resource.custom is not None
+    wanted = resource.api_version(version)
+    if resource.custom.converts and tree["apiVersion"] != wanted:
+        missing = Unconverted(resource, version, tree)
+        found = (CONVERTED.get() or {}).get(missing.key)
+        if found is None:
+            raise missing
+        converted: Tree = msgspec.json.decode(found)
+        return converted
+    tree["apiVersion"] = wanted
+    return tree
+
+
+def shape_custom(resource: Resource, version: str, tree: Tree) -> None:
+    """Give an object the shape that the schema of its version asks for, whatever that was when it was written."""
+    assert resource.custom is not None
+    node = resource.custom.versions[version].node
+    pruning.pruned(node, tree)
+    pruning.fill(node, tree)
 
 
 # resource.k8s.io

@@ -13,6 +13,7 @@ from dray.api.gates import FeatureGates
 from dray.apiserver.admission.pool_status import RequestLimits
 from dray.apiserver.bootstrap import bootstrap
 from dray.apiserver.core import ApiServer
+from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.custom.definitions import Definitions
 from dray.apiserver.custom.establishing import Establishing
 from dray.apiserver.limits import Limits
@@ -57,9 +58,11 @@ class Running:
         self.root_ca = settings.keys.authority.decode() if settings.keys else ""
         storage = Storage(cache)
         self.definitions = Definitions(storage)
+        conversions = Conversions(storage, settings.limits)
         guards = assemble(
             storage,
             settings.keys,
+            conversions=conversions,
             gates=settings.gates,
             token_file=settings.token_file,
             disabled_plugins=settings.disabled_plugins,
@@ -73,6 +76,7 @@ class Running:
             admission=guards.admission,
             reviews=guards.reviews,
             issue_token=guards.tokens.request if guards.tokens else None,
+            conversions=conversions,
         )
         self.establishing = Establishing(self.api, self.definitions)
         self._logs = NodeLogs(storage, settings.keys if settings.authenticate else None, settings.limits)

@@ -11,12 +11,15 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from dray.api.errors import not_found
 from dray.api.gates import FeatureGates
 from dray.api.pace import Pace
 from dray.api.resources import BY_TYPE
 from dray.api.types.resource import ResourceSlice
 from dray.apiserver.admission import Chain
+from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.outages import unavailable
 from dray.apiserver.priority import RequestPriority
 from dray.apiserver.read import listing
@@ -52,8 +55,10 @@ class ApiServer:
         admission: Chain | None = None,
         reviews: Mapping[str, Review] | None = None,
         issue_token: IssueToken | None = None,
+        conversions: Conversions | None = None,
     ) -> None:
         self.storage = storage
+        self._conversions = conversions = conversions or Conversions(storage)
         self.gates = gates or FeatureGates()
         self.authorizer = authorizer
         self.request = make_request  # how callers in the process make what `handle` and `watch` take
@@ -61,9 +66,9 @@ class ApiServer:
         self.priority = RequestPriority()
         admission = admission or Chain(())
         commits = Commits(storage.cache, admission)
-        self._registry = registry = Registry(storage, commits, admission, self.gates)
+        self._registry = registry = Registry(storage, commits, admission, self.gates, conversions)
         deletion = Deletion(storage, commits, admission)
-        self._subresources = Subresources(storage, commits, admission, registry, deletion, issue_token)
+        self._subresources = Subresources(storage, commits, admission, registry, deletion, issue_token, conversions)
         self._reviews = reviews or {}
         self._watching = Watching(storage.cache)
         self._pace = Pace(UPDATES_A_SECOND, int(UPDATES_A_SECOND))
@@ -80,6 +85,19 @@ class ApiServer:
     async def handle(self, request: Request) -> Answer:
         """Do what is asked, or raise an ApiError."""
         self.authorize(request)
+        if request.resource.converts:
+            return await self._handle_converted(request)
+        return await self._do(request)
+
+    async def _handle_converted(self, request: Request) -> Answer:
+        """Do what is asked about a resource whose versions a webhook converts: in the asker's version, end to end."""
+        resource = request.resource
+        assert resource.custom is not None
+        seen = resource.custom.seen_in(resource, request.version or resource.stored)
+        answer = await self._do(msgspec.structs.replace(request, resource=seen))
+        return await self._conversions.answer(request, answer)
+
+    async def _do(self, request: Request) -> Answer:
         try:
             if request.subresource:
                 return await self._subresources.handle(request)
@@ -93,11 +111,15 @@ class ApiServer:
     def watch(self, request: Request) -> AsyncGenerator[list[Change], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""
         self.authorize(request)
-        return self._watching.changes(request)
+        changes = self._watching.changes(request)
+        if request.resource.converts and request.version:
+            return self._conversions.changes(request, changes)
+        return changes
 
     async def close(self) -> None:
-        """End what writes may have left computing."""
+        """End what requests may have left computing."""
         await self._registry.close()
+        await self._conversions.aclose()
 
     def end_watches(self) -> None:
         """End all watches, so that their connections close when the server stops."""

@@ -33,6 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     values: int = 20_000
     patch_values: int = 60_000
     selector_terms: int = 1000
+    conversion_seconds: float = 30.0
     # of an answer
     unread_seconds: float = 30.0
     piece: int = 64 * KIB
@@ -79,6 +80,7 @@ TABLE = (
     Row("values in an object that is sent", "values", "413"),
     Row("values in a patch, of which at most 10,000 operations", "patch_values", "413", "10,000 operations"),
     Row("conditions and values in a label or field selector", "selector_terms", "400"),
+    Row("seconds for the conversion webhook of a definition, about all objects of an answer", "conversion_seconds", "500", "60 for a request"),
     Row("bytes of a stored object", LARGEST_OBJECT, "413", "1.5 MiB (etcd)"),
     Row("seconds in which a client takes nothing of what it is sent", "unread_seconds", "closed"),
     Row("bytes of an answer made ahead of its reader", "piece", "the reader is waited for"),

@@ -5,7 +5,7 @@ import base64
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -13,6 +13,7 @@ from dray.api.wire import Tree
 from dray.apiserver.security.certificates import Keys
 
 Answer = Callable[[Tree], Tree | web.Response]
+H = TypeVar("H", bound="Hook")
 RULE = {
     "operations": ["*"],
     "apiGroups": ["*"],
@@ -64,9 +65,9 @@ class Hook:
 
 
 @asynccontextmanager
-async def hooking(keys: Keys) -> AsyncIterator[Hook]:
+async def hooking(keys: Keys, make: Callable[[Keys], H] = Hook) -> AsyncIterator[H]:  # type: ignore[assignment]  # H is a Hook
     """A webhook that listens on a free port of this machine."""
-    hook = Hook(keys)
+    hook = make(keys)
     app = web.Application()
     app.router.add_post("/check", hook.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)

@@ -324,7 +324,7 @@ async def test_what_takes_long_is_evaluated_in_another_process_with_the_same_ver
     async with aclosing(plugin(checks, bound(), namespace("default"))) as asked:
         await create(asked, pod("good"))
         assert (await says(create(asked, pod("bad")))).startswith("failed expression: [0, 1")
-        assert asked._background.is_ready
+        assert asked._attempts._background.is_ready
     async with aclosing(plugin(checks, warning, namespace("default"))) as asked:
         assert len((await create(asked, pod("bad"))).warnings) == 1
 

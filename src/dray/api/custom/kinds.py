@@ -6,6 +6,7 @@ also told to `dray.api.schema`, in the words of the table, so that server-side a
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from functools import cached_property
@@ -54,6 +55,7 @@ class CustomKind:
         self.list_kind = names.listKind or f"{definition.spec.names.kind}List"
         number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
         self.versions: dict[str, Version] = {}
+        self._seen: dict[str, Resource] = {}
         for spec in definition.spec.versions:
             node = compiled(schema_of(spec))
             self.versions[spec.name] = Version(spec.name, node, self._message(spec.name, number), spec)
@@ -93,6 +95,16 @@ class CustomKind:
         """Take back what was told to `dray.api.schema`."""
         for version in self.versions.values():
             schema.forget(version.message)
+
+    def seen_in(self, resource: Resource, version: str) -> Resource:
+        """The resource as those work with it who speak one version: for them that is the stored one."""
+        if version == resource.stored:
+            return resource
+        found = self._seen.get(version)
+        if found is None:
+            found = dataclasses.replace(resource, stored=version, subresources=self.subresources(version))
+            self._seen[version] = found
+        return found
 
     # What clients see
 

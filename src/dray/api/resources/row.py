@@ -71,6 +71,11 @@ class Resource:
         return f"{self.group}/{version}" if self.group else version
 
     @property
+    def converts(self) -> bool:
+        """Whether a webhook makes the objects of one version from those of another."""
+        return self.custom is not None and self.custom.converts
+
+    @property
     def list_kind(self) -> str:
         return self.custom.list_kind if self.custom is not None else f"{self.kind}List"
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dray.api.quoting import quote
-from dray.api.resources import DRA, EXTENSIONS, Resource
+from dray.api.resources import DRA, Resource
 from dray.api.types import resource as types
-from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.wire import Wire
 
 
@@ -18,18 +17,8 @@ def _slice(slice_: types.ResourceSlice) -> Iterator[str]:
         yield f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"
 
 
-def _definition(definition: CustomResourceDefinition) -> Iterator[str]:
-    conversion = definition.spec.conversion
-    if conversion is not None and conversion.strategy == "Webhook":
-        yield (
-            "spec.conversion: no part of dray calls conversion webhooks; objects are served in other versions as they are "
-            "stored, but for what the schema of the version does not know"
-        )
-
-
 _WARNINGS: Mapping[tuple[str, str], Callable[[Any], Iterator[str]]] = {
     (DRA, "ResourceSlice"): _slice,
-    (EXTENSIONS, "CustomResourceDefinition"): _definition,
 }
 
 

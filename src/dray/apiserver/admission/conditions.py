@@ -1,15 +1,18 @@
 """Match conditions: expressions that say which requests a policy or a webhook is about, where rules cannot.
 
 One condition that does not hold decides, whatever the others; only then do failures count. An evaluation ends when it has
-cost too much, as in Kubernetes, or taken too long: the server answers nobody else meanwhile.
+cost too much, as in Kubernetes, or taken too long. What takes more than 10 ms is evaluated in another process, unless it
+asks the authorizer, which only the server has.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import cast
 
 from dray.api.types.admissionregistration import MatchCondition
+from dray.apiserver.admission.attempts import Elsewhere, Known
 from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
 from dray.cel.errors import Interrupted
 from dray.cel.expression import Expression
@@ -17,6 +20,7 @@ from dray.cel.limits import Interrupt, at
 from dray.cel.values import Value
 
 QUICK = 0.01  # seconds of the thread's processor that the event loop spends on a policy
+VALUES = ("object", "oldObject", "request", "namespaceObject", "params")  # what can be seen without an authorizer
 SECONDS = 1.0  # what Kubernetes means its budget of cost to come to
 
 
@@ -43,7 +47,9 @@ class ConditionsFailed(Exception):
 class Conditions:
     """The conditions of one policy or webhook, compiled."""
 
-    def __init__(self, conditions: Iterable[MatchCondition], compiler: Compiler) -> None:
+    def __init__(self, conditions: Sequence[MatchCondition], compiler: Compiler) -> None:
+        self.source = conditions
+        self.asks_authorizer = any("authorizer" in condition.expression for condition in conditions)
         self._expressions = [compiler.compile("condition", condition.expression) for condition in conditions]
 
     def hold(self, read: Read, interrupt: Interrupt | None = None) -> bool:
@@ -66,6 +72,47 @@ class Conditions:
         if errors:
             raise ConditionsFailed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
         return True
+
+
+def held(conditions: Conditions, read: Read, known: Known) -> bool:
+    """Whether conditions hold, found out quickly or in another process. Raises ConditionsFailed and Elsewhere."""
+    verdict = known.get(id(conditions))
+    if verdict is None:
+        if conditions.asks_authorizer:
+            return conditions.hold(read)
+        try:
+            return conditions.hold(read, quickly())
+        except TooSlow:
+            values = {name: read(name) for name in VALUES if name != "params"}
+            raise Elsewhere(id(conditions), ConditionsJudging(conditions.source, values)) from None
+    if isinstance(verdict, str):
+        raise ConditionsFailed(verdict)
+    return cast(bool, verdict)
+
+
+class ConditionsJudging:
+    """Conditions that another process evaluates, from the values that they can see. The verdict is whether they hold."""
+
+    def __init__(self, conditions: Sequence[MatchCondition], values: dict[str, Value]) -> None:
+        self._conditions = conditions
+        self._values = values
+        self.verdict: bool | str | None = None  # a text: why that cannot be said
+
+    def run(self, interrupt: Interrupt) -> bool:
+        """It has its own limit, in seconds of the processor, and is not made in parts."""
+        ends = time.thread_time() + SECONDS
+        conditions = Conditions(self._conditions, Compiler(params=False, composed=False))
+        try:
+            self.verdict = conditions.hold(self._values.__getitem__, lambda: time.thread_time() > ends)
+        except ConditionsFailed as error:
+            self.verdict = str(error)
+        return True
+
+    def found(self) -> bool | str | None:
+        return self.verdict
+
+    def accept(self, found: bool | str | None) -> None:
+        self.verdict = found
 
 
 def evaluate(evaluation: Evaluation, expression: Expression) -> tuple[Value, str | None]:

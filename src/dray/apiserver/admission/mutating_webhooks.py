@@ -20,6 +20,7 @@ from dray.api.gates import FeatureGates
 from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
 from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.matching import shown
 from dray.apiserver.admission.webhook_client import ReviewAnswer
 from dray.apiserver.admission.webhooks import Call, Webhooks
@@ -35,8 +36,10 @@ class MutatingWebhooks(Admission):
     operations = ("CREATE", "UPDATE")
     configured_by = (MutatingWebhookConfiguration,)
 
-    def __init__(self, reader: Reader, authorizer: Union, gates: FeatureGates) -> None:
-        self._webhooks = Webhooks(MutatingWebhookConfiguration, reader, authorizer)
+    def __init__(
+        self, reader: Reader, authorizer: Union, gates: FeatureGates, attempts: Attempts | None = None
+    ) -> None:
+        self._webhooks = Webhooks(MutatingWebhookConfiguration, reader, authorizer, attempts)
         self._gates = gates
 
     def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
@@ -47,18 +50,19 @@ class MutatingWebhooks(Admission):
     async def _ask_all(self, request: AdmissionRequest, tree: Tree) -> None:
         again: list[str] = []  # webhooks that want another look
         changed_since: set[str] = set()
-        for call in self._calls(request, tree):
+        for call in await self._calls(request, tree):
             if not await self._ask(call, request, tree):
                 again += _wanting(call)
                 continue
             changed_since.update(again)
             again += _wanting(call)
-        for call in self._calls(request, tree):
+        for call in await self._calls(request, tree) if changed_since else ():
             if call.webhook.name in changed_since:
                 await self._ask(call, request, tree)
 
-    def _calls(self, request: AdmissionRequest, tree: Tree) -> list[Call]:
-        return list(self._webhooks.concerned(_seen(request, tree)))
+    async def _calls(self, request: AdmissionRequest, tree: Tree) -> list[Call]:
+        seen = _seen(request, tree)
+        return await self._webhooks.concerned(self._webhooks.about(seen), seen)
 
     async def _ask(self, call: Call, request: AdmissionRequest, tree: Tree) -> bool:
         """Whether the webhook has changed the tree."""
@@ -68,7 +72,7 @@ class MutatingWebhooks(Admission):
         if answer is None or not answer.patch:
             return False
         try:
-            patched = self._patched(request, call, answer, seen)
+            patched = await self._webhooks.attempts.settled(lambda _: self._patched(request, call, answer, seen))
         except (ApiError, binascii.Error, msgspec.DecodeError, ValueError) as error:
             self._webhooks.failed(call.webhook, f"its patch cannot be applied: {error}", request)
             return False

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dray.api.gates import FeatureGates
 from dray.apiserver.admission import Chain, Plugin
 from dray.apiserver.admission.admin_access import AdminAccess
+from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.claim_status import ClaimStatusRights
 from dray.apiserver.admission.limit_ranges import LimitRanger
 from dray.apiserver.admission.mutating_webhooks import MutatingWebhooks
@@ -27,6 +28,7 @@ from dray.apiserver.admission.signing_requests import SigningRequester
 from dray.apiserver.admission.storage_classes import DefaultStorageClass
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
 from dray.apiserver.admission.webhooks import ValidatingWebhooks
+from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
@@ -39,12 +41,14 @@ def default_chain(
     authorizer: Union,
     rbac: Rbac,
     *,
+    conversions: Conversions | None = None,
     gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
     root_ca: str = "",
     disabled: Iterable[str] = (),
     pool_status: RequestLimits = RequestLimits(),  # noqa: B008 (frozen)
 ) -> Chain:
     """All plugins but the disabled ones. Raises ValueError for a name that is unknown or cannot be disabled."""
+    attempts = Attempts(conversions)
     plugins: list[Plugin] = [
         NamespaceLifecycle(reader),
         LimitRanger(reader),
@@ -53,15 +57,15 @@ def default_chain(
         DefaultTolerationSeconds(),
         DefaultStorageClass(reader),
         SigningRequester(),
-        MutatingWebhooks(reader, authorizer, gates),
+        MutatingWebhooks(reader, authorizer, gates, attempts),
         NodeRestriction(reader),
         NodeSlices(authorizer),
         RoleEscalation(authorizer, rbac),
         AdminAccess(reader),
         *([ClaimStatusRights(authorizer)] if gates.served("DRAResourceClaimGranularStatusAuthorization") else []),
-        ValidatingPolicies(reader, authorizer),
+        ValidatingPolicies(reader, authorizer, attempts),
         PoolStatusLimit(reader, pool_status),
-        ValidatingWebhooks(reader, authorizer),
+        ValidatingWebhooks(reader, authorizer, attempts),
         NamespaceDefaults(reader, root_ca),
         Quota(reader, serves_extended=gates.served("DRAExtendedResource")),
     ]

@@ -16,7 +16,8 @@ from dray.api.types.admissionregistration import (
 )
 from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest, Operation
-from dray.apiserver.admission.conditions import TooSlow, quickly
+from dray.apiserver.admission.attempts import Elsewhere, Known
+from dray.apiserver.admission.conditions import VALUES, TooSlow, quickly
 from dray.apiserver.admission.matching import matched_version, rule_matches, selected
 from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, Refusal, Verdict
 from dray.apiserver.admission.policy_params import Params, ParamsError, ParamSource
@@ -38,15 +39,6 @@ Sort = tuple[type[Wire], Operation, str, str]  # what rules distinguish requests
 
 
 Asked = tuple[str, str, int]  # policy, binding, and which of its parameters
-_VALUES = ("object", "oldObject", "request", "namespaceObject", "params")  # that a policy can see without an authorizer
-
-
-class Elsewhere(Exception):
-    """A verdict takes too long to be found out on the event loop."""
-
-    def __init__(self, asked: Asked, judging: PolicyJudging) -> None:
-        self.asked = asked
-        self.judging = judging
 
 
 class Bound(NamedTuple):
@@ -86,7 +78,7 @@ class Enforcement:
         ]
         self._concerned: dict[Sort, tuple[Bound, ...]] = {}
 
-    def check(self, request: AdmissionRequest, known: Mapping[Asked, Verdict]) -> None:
+    def check(self, request: AdmissionRequest, known: Known) -> None:
         """Warn about the request, or refuse it by raising an ApiError; raises Elsewhere for a verdict that takes long."""
         views: dict[str, View] = {}
         denials = [denial for bound in self._about(request) for denial in self._denials(bound, request, views, known)]
@@ -102,7 +94,7 @@ class Enforcement:
         return found
 
     def _denials(
-        self, bound: Bound, request: AdmissionRequest, views: dict[str, View], known: Mapping[Asked, Verdict]
+        self, bound: Bound, request: AdmissionRequest, views: dict[str, View], known: Known
     ) -> Iterator[Denial]:
         policy = bound.policy
         version = _matched(policy.spec.matchConstraints, request, self._reader)
@@ -128,7 +120,7 @@ class Enforcement:
         source: ParamSource | None,
         request: AdmissionRequest,
         view: View,
-        known: Mapping[Asked, Verdict],
+        known: Known,
     ) -> Iterator[Denial]:
         name, match = binding.metadata.name, binding.spec.matchResources
         if match is not None and _matched(match, request, self._reader) is None:
@@ -158,7 +150,7 @@ def _judged(policy: Policy, view: View, params: Params, asked: Asked) -> Verdict
     try:
         return policy.judge(read, quickly())
     except TooSlow:
-        raise Elsewhere(asked, PolicyJudging(policy.source, {name: read(name) for name in _VALUES})) from None
+        raise Elsewhere(asked, PolicyJudging(policy.source, {name: read(name) for name in VALUES})) from None
 
 
 def _may_concern(bound: Bound, request: AdmissionRequest) -> bool:

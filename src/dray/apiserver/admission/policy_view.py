@@ -19,13 +19,15 @@ _HIDDEN = ("managedFields", "ownerReferences", "selfLink")
 
 
 class View:
-    """One request in one version."""
+    """One request in one version. Raises Unconverted for a version that a webhook has to make first."""
 
     def __init__(self, request: AdmissionRequest, version: str, reader: Reader, authorizer: Union) -> None:
         self._request = request
         self._version = version
         self._reader = reader
         self._authorizer = authorizer
+        if request.resource.converts:  # what is missing is asked for before an expression stumbles over it
+            _ = self._object, self._old
 
     def read(self, name: str) -> Value:
         """The value of a variable that all policies have."""

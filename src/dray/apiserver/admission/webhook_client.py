@@ -1,4 +1,4 @@
-"""Calling an admission webhook: one HTTPS POST of an AdmissionReview, and what its answer means.
+"""Calling a webhook: one HTTPS POST, and what the answer of one about admission means.
 
 Answers are read with a bound on size and time, redirects are not followed, and only the authority that the configuration
 names is trusted. `aiohttp` is imported at the first call, since most clusters have no webhook. Left out: which webhooks a
@@ -11,12 +11,12 @@ import asyncio
 import base64
 import binascii
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from dray.api.types.admissionregistration import WebhookClientConfig
-from dray.apiserver.admission.webhook_services import Place, Unreachable, place_of
+from dray.apiserver.admission.webhook_services import ClientConfig, Place, Unreachable, place_of
 from dray.apiserver.read.reader import Reader
 
 if TYPE_CHECKING:
@@ -28,6 +28,17 @@ API_VERSION = "admission.k8s.io/v1"
 
 class CallFailed(Exception):
     """The webhook gave no answer that can be understood, and why."""
+
+
+class Unanswered(CallFailed):
+    """The webhook could not be reached, or did not answer."""
+
+
+class HookConfig(ClientConfig, Protocol):
+    """How to reach a webhook, and whom to trust about who it is."""
+
+    @property
+    def caBundle(self) -> str: ...
 
 
 class ReviewStatus(msgspec.Struct):
@@ -65,26 +76,33 @@ class WebhookClient:
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     async def call(self, config: WebhookClientConfig, review: dict[str, Any], timeout: float) -> ReviewAnswer:
-        """Ask, and return the answer. Raises CallFailed."""
+        """Ask whether a request is allowed. Raises CallFailed."""
         try:
-            place = place_of(config, self._reader)
-        except Unreachable as error:
+            answer = _answer(await self.post(config, msgspec.json.encode(review), timeout, LARGEST_ANSWER))
+        except Unanswered as error:
             raise CallFailed(f"failed to call webhook: {error}") from error
-        try:
-            async with asyncio.timeout(timeout):
-                answer = await self._post(place, config.caBundle, msgspec.json.encode(review))
-        except TimeoutError:
-            raise CallFailed(f'failed to call webhook: Post "{place.shown}": no answer within {timeout:g}s') from None
         if answer.uid != review["request"]["uid"]:
             raise CallFailed(f"expected response.uid={review['request']['uid']!r}, got {answer.uid!r}")
         return answer
+
+    async def post(self, config: HookConfig, body: bytes, timeout: float, largest: int) -> bytes:
+        """What a webhook answers to a body, in so many seconds and bytes at most. Raises CallFailed."""
+        try:
+            place = place_of(config, self._reader)
+        except Unreachable as error:
+            raise Unanswered(str(error)) from error
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._post(place, config.caBundle, body, largest)
+        except TimeoutError:
+            raise Unanswered(f'Post "{place.shown}": no answer within {timeout:g}s') from None
 
     async def aclose(self) -> None:
         if self._session:
             await self._session.close()
             self._session = None
 
-    async def _post(self, place: Place, ca_bundle: str, body: bytes) -> ReviewAnswer:
+    async def _post(self, place: Place, ca_bundle: str, body: bytes, largest: int) -> bytes:
         import aiohttp
 
         if self._session is None:
@@ -96,11 +114,10 @@ class WebhookClient:
         try:
             async with self._session.post(place.url, **sent) as response:
                 if response.status != 200:
-                    raise CallFailed(f'failed to call webhook: Post "{url}": the server answered {response.status}')
-                data = await _read(response.content)
+                    raise Unanswered(f'Post "{url}": the server answered {response.status}')
+                return await _read(response.content, largest)
         except (aiohttp.ClientError, OSError) as error:
-            raise CallFailed(f'failed to call webhook: Post "{url}": {_cause(error)}') from error
-        return _answer(data)
+            raise Unanswered(f'Post "{url}": {_cause(error)}') from error
 
     def _context(self, ca_bundle: str) -> ssl.SSLContext:
         context = self._contexts.get(ca_bundle)
@@ -115,12 +132,12 @@ class WebhookClient:
         return context
 
 
-async def _read(content: aiohttp.StreamReader) -> bytes:
+async def _read(content: aiohttp.StreamReader, largest: int) -> bytes:
     data = bytearray()
     async for chunk in content.iter_any():
         data += chunk
-        if len(data) > LARGEST_ANSWER:
-            raise CallFailed(f"the answer is larger than {LARGEST_ANSWER} bytes")
+        if len(data) > largest:
+            raise CallFailed(f"the answer is larger than {largest} bytes")
     return bytes(data)
 
 

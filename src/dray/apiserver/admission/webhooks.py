@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Forbidden, InternalError, NotFound, TooManyRequests
@@ -26,6 +26,7 @@ from dray.api.types.admissionregistration import (
     ValidatingWebhookConfiguration,
 )
 from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.admission.attempts import Attempts, Known
 from dray.apiserver.admission.matching import described, matched_version, presented, selected
 from dray.apiserver.admission.webhook_client import API_VERSION, CallFailed, ReviewAnswer, ReviewStatus, WebhookClient
 from dray.apiserver.read.reader import Reader, many
@@ -85,24 +86,38 @@ class Webhooks:
         configuration: type[ValidatingWebhookConfiguration] | type[MutatingWebhookConfiguration],
         reader: Reader,
         authorizer: Union,
+        attempts: Attempts | None = None,
     ) -> None:
         self._configuration = configuration
+        self.attempts = attempts or Attempts()
         self._reader = reader
         self._authorizer = authorizer
         self._client = WebhookClient(reader)
         self._seen = -1
         self._hooks: tuple[Hook, ...] = ()
 
-    def concerned(self, request: AdmissionRequest) -> Iterator[Call]:
-        """The webhooks that a request is about, in the order of their configurations."""
+    def about(self, request: AdmissionRequest) -> list[tuple[Hook, str]]:
+        """The webhooks that rules and selectors say a request is about, in their order, and the versions they want."""
         if not self.configured() or request.concerns(*NEVER_SENT):
-            return
+            return []
+        found = []
         for hook in self._hooks:
-            if (call := self._concerned(hook, request)) is not None:
-                yield call
+            version = matched_version(hook.webhook.rules, hook.webhook.matchPolicy, request)
+            if version is not None and selected(hook.webhook, request, self._reader):
+                found.append((hook, version))
+        return found
+
+    async def concerned(self, about: list[tuple[Hook, str]], request: AdmissionRequest) -> list[Call]:
+        """Those of the webhooks whose conditions hold, too."""
+        found = []
+        for hook, version in about:
+            if hook.conditions is None or await self._hold(hook.webhook, hook.conditions, request, version):
+                found.append(Call(hook.webhook, version))
+        return found
 
     async def aclose(self) -> None:
         await self._client.aclose()
+        await self.attempts.aclose()
 
     def configured(self) -> bool:
         seen = self._reader.revision(BY_TYPE[self._configuration])
@@ -115,22 +130,16 @@ class Webhooks:
             self._hooks = tuple(_hook(webhook) for one in found for webhook in one.webhooks)
         return bool(self._hooks)
 
-    def _concerned(self, hook: Hook, request: AdmissionRequest) -> Call | None:
-        webhook = hook.webhook
-        version = matched_version(webhook.rules, webhook.matchPolicy, request)
-        if version is None or not selected(webhook, request, self._reader):
-            return None
-        if hook.conditions is not None and not self._hold(webhook, hook.conditions, request, version):
-            return None
-        return Call(webhook, version)
-
-    def _hold(self, webhook: Webhook, conditions: Conditions, request: AdmissionRequest, version: str) -> bool:
+    async def _hold(self, webhook: Webhook, conditions: Conditions, request: AdmissionRequest, version: str) -> bool:
         """Whether a webhook's conditions hold; a failure refuses the request, or lets the webhook be left out."""
-        from dray.apiserver.admission.conditions import ConditionsFailed
+        from dray.apiserver.admission.conditions import ConditionsFailed, held
         from dray.apiserver.admission.policy_view import View
 
+        def hold(known: Known) -> bool:
+            return held(conditions, View(request, version, self._reader, self._authorizer).read, known)
+
         try:
-            return conditions.hold(View(request, version, self._reader, self._authorizer).read)
+            return await self.attempts.settled(hold)
         except ConditionsFailed as error:
             if webhook.failurePolicy == "Ignore":
                 return False
@@ -142,8 +151,9 @@ class Webhooks:
         if request.dry_run and webhook.sideEffects not in ("None", "NoneOnDryRun"):
             raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
         seconds = webhook.timeoutSeconds or DEFAULT_SECONDS
+        about = await self.attempts.settled(lambda _: review(request, call.version))
         try:
-            answer = await self._client.call(webhook.clientConfig, review(request, call.version), seconds)
+            answer = await self._client.call(webhook.clientConfig, about, seconds)
         except CallFailed as error:
             self.failed(webhook, str(error), request)
             return None
@@ -166,15 +176,15 @@ class ValidatingWebhooks(Admission):
     name = "ValidatingAdmissionWebhook"
     configured_by = (ValidatingWebhookConfiguration,)
 
-    def __init__(self, reader: Reader, authorizer: Union) -> None:
-        self._webhooks = Webhooks(ValidatingWebhookConfiguration, reader, authorizer)
+    def __init__(self, reader: Reader, authorizer: Union, attempts: Attempts | None = None) -> None:
+        self._webhooks = Webhooks(ValidatingWebhookConfiguration, reader, authorizer, attempts)
 
     def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
-        calls = list(self._webhooks.concerned(request))
-        return self._ask_all(calls, request) if calls else None
+        about = self._webhooks.about(request)
+        return self._ask_all(about, request) if about else None
 
-    async def _ask_all(self, calls: list[Call], request: AdmissionRequest) -> None:
-        asked = (self._webhooks.ask(call, request) for call in calls)
+    async def _ask_all(self, about: list[tuple[Hook, str]], request: AdmissionRequest) -> None:
+        asked = [self._webhooks.ask(call, request) for call in await self._webhooks.concerned(about, request)]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome

@@ -25,6 +25,7 @@ from dray.apiserver.read.kept import Kept
 from dray.store import Cache, Event, Op, Version
 
 encode = msgspec.json.Encoder().encode
+StateKey = tuple[str, str, int]
 
 
 class Form:
@@ -38,6 +39,7 @@ class Form:
         self.message = resource.message(version)
         fills = resource.custom is not None and resource.custom.fills_on_read
         self.stored = version == resource.stored and resource.alias_of is None and not fills
+        self.stored |= resource.converts  # what has another version was converted before (`custom.conversions`)
         self.head = f'{{"apiVersion":"{resource.api_version(version)}","kind":"{resource.kind}","metadata":{{'.encode()
         # What comes before the metadata of an element of a list: nothing, but of custom resources everything.
         self.item = self.head if resource.custom is not None else b'{"metadata":{'
@@ -114,21 +116,15 @@ class Storage:
             # A custom object may have been stored when another version was the one to store.
             if form.resource.custom is None or stored.startswith(form.head):
                 return stored
-        key = (version.key, version.revision, form.message)
+        key = state_key(form, version)
         value = self._shared.get(key)
         if value is None:
             value = self._convert(form, version)
-            if version.revision:  # a dry run has none, and must not be found again
-                self._shared.put(key, value)
+            self._shared.put(key, value)
         return value
 
     def _convert(self, form: Form, version: Version) -> bytes:
-        tree = self.tree(form, version)
-        metadata = tree.pop("metadata")
-        metadata.pop("resourceVersion", None)
-        del tree["apiVersion"], tree["kind"]
-        rest = encode(tree)
-        return form.head + encode(metadata)[1:] + (b"," + rest[1:] if tree else b"}")
+        return as_bytes(form, self.tree(form, version))
 
     def tree(self, form: Form, version: Version) -> dict[str, Any]:
         """A private tree of the object in the form's version, with resourceVersion."""
@@ -137,6 +133,20 @@ class Storage:
             tree["metadata"]["resourceVersion"] = str(version.revision)
         as_stored = form.stored and tree["apiVersion"] == form.resource.api_version()
         return tree if as_stored else conversion.from_stored(form.resource, form.version, tree)
+
+
+def state_key(form: Form, version: Version) -> StateKey:
+    """What the bytes of a state in a form are kept by. A dry run may have the revision of another state of its key."""
+    return version.key, form.message, hash(version.value)
+
+
+def as_bytes(form: Form, tree: dict[str, Any]) -> bytes:
+    """A tree of a form as the bytes that would be stored; the tree is used up."""
+    metadata = tree.pop("metadata")
+    metadata.pop("resourceVersion", None)
+    del tree["apiVersion"], tree["kind"]
+    rest = encode(tree)
+    return form.head + encode(metadata)[1:] + (b"," + rest[1:] if tree else b"}")
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from dray.api.gates import FeatureGates
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.plugins import default_chain
 from dray.apiserver.admission.pool_status import RequestLimits
+from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.request import Request
 from dray.apiserver.security.authentication import Authenticator, read_users
@@ -41,6 +42,7 @@ def assemble(
     reader: Reader,
     keys: Keys | None,
     *,
+    conversions: Conversions | None = None,
     gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
     token_file: Path | str | None = None,
     disabled_plugins: Iterable[str] = (),
@@ -58,6 +60,7 @@ def assemble(
         reader,
         authorizer,
         rbac,
+        conversions=conversions,
         gates=gates,
         root_ca=keys.authority.decode() if keys else "",
         disabled=disabled_plugins,

@@ -16,6 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from dray.api import strategy, validation
+from dray.api.custom import CustomObject
 from dray.api.errors import (
     BadRequest,
     Invalid,
@@ -29,6 +30,7 @@ from dray.api.errors import (
 from dray.api.gates import FeatureGates
 from dray.api.wire import Tree, Wire
 from dray.apiserver.admission import AdmissionRequest, Chain, Operation
+from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.storage import Storage, encode
 from dray.apiserver.request import APPLY_PATCH, DEFAULT_OPTIONS, JSON_PATCH, MERGE_PATCH, Answer, Request
 from dray.apiserver.write import identity, managers
@@ -37,7 +39,7 @@ from dray.apiserver.write.deletion import gone_when_written
 from dray.apiserver.write.finish import Finish
 from dray.apiserver.write.managers import Entries
 from dray.apiserver.write.memo import Memo, question_of
-from dray.apiserver.write.patches import json_patch, merge_patch, strategic_merge
+from dray.apiserver.write.patches import Applied, json_patch, merge_patch, strategic_merge
 from dray.apiserver.write.scales import scale_of
 from dray.apiserver.write.selector_checks import Validate
 from dray.apiserver.write.validators import Validators
@@ -55,8 +57,11 @@ CREATED_BY_UPDATE = frozenset({"leases.coordination.k8s.io", "serviceaccounts", 
 class Registry:
     """The writes of every resource."""
 
-    def __init__(self, storage: Storage, commits: Commits, admission: Chain, gates: FeatureGates) -> None:
+    def __init__(
+        self, storage: Storage, commits: Commits, admission: Chain, gates: FeatureGates, conversions: Conversions
+    ) -> None:
         self._storage = storage
+        self._conversions = conversions
         self._commits = commits
         self._admission = admission
         self._finish = Finish(storage, gates)
@@ -133,6 +138,8 @@ class Registry:
             raise Invalid(resource, admission.name, errors)
         admission.warnings += strategy.unused(resource) + strategy.warnings(resource, obj)
         admission.object = obj
+        if resource.converts:  # before admission holds anything, since it may take long
+            obj = await self._conversions.stored(resource, cast(CustomObject, obj))
         await self._admission.validate(admission)
         key = resource.key(admission.namespace, admission.name)
         version = await self._commits.write(admission, key, obj, expected=0)
@@ -150,7 +157,7 @@ class Registry:
         for attempt in range(1 if conditional else _ATTEMPTS):
             if attempt:
                 body = msgspec.json.decode(original)
-            current = self._current(request)
+            current = await self._current(request)
             if current is None and request.resource.qualified in CREATED_BY_UPDATE and not request.subresource:
                 return await self.create(msgspec.structs.replace(request, body=body))
             if current is None:
@@ -167,7 +174,7 @@ class Registry:
             return await self._apply(request)
         original = b""
         for _ in range(_ATTEMPTS):
-            current = self._current(request)
+            current = await self._current(request)
             if current is None:
                 raise not_found(request.resource, request.name)
             try:
@@ -197,9 +204,8 @@ class Registry:
     async def _apply(self, request: Request) -> Answer:
         original = encode(request.body)
         for _ in range(_ATTEMPTS):
-            request.body = msgspec.json.decode(original)
-            current = self._current(request)
-            applied = managers.apply(request, current)
+            current = await self._current(request)
+            applied = await self._applied(request, current, original)
             tree, warnings = self._finish.read(request, applied.tree, current)
             try:
                 if current is not None:
@@ -229,9 +235,8 @@ class Registry:
         admission.old = cast(Wire, current.object)
         admission.warnings += warnings
         await self._admission.admit(admission)
-        return await self._store_change(
-            request, admission, current, self._finish.changed(request, tree, current, entries)
-        )
+        obj = await self._changed(request, tree, current, entries)
+        return await self._store_change(request, admission, current, obj)
 
     async def _store_change(self, request: Request, admission: AdmissionRequest, current: Version, obj: Wire) -> Answer:
         """Store what takes the place of the current state; raises the store's Conflict when somebody was faster."""
@@ -248,6 +253,8 @@ class Registry:
         if subresource == "scale":  # whoever judges it sees no more than who writes it
             admission.object = scale_of(resource, request.version, obj)
             admission.old = scale_of(resource, request.version, old)
+        if resource.converts:
+            obj, current = await self._stored_form(request, obj, current)
         await self._admission.validate(admission)
         if gone_when_written(resource, obj):
             version = await self._commits.remove(admission, current, obj)
@@ -258,8 +265,39 @@ class Registry:
             version = await self._commits.write(admission, current.key, obj, expected=current.revision, value=value)
         return Answer(version=version, warnings=admission.warnings)
 
-    def _current(self, request: Request) -> Version | None:
+    def _found(self, request: Request) -> Version | None:
         return self._storage.cache.get(request.resource.key(request.namespace, request.name))
+
+    async def _current(self, request: Request) -> Version | None:
+        """The state that a write changes, in the version that its writer works in."""
+        found = self._found(request)
+        if found is None or not request.resource.converts:
+            return found
+        return await self._conversions.state(request.resource, found)
+
+    # Where versions differ, a computation may need more of them than the one that the writer works in.
+
+    async def _applied(self, request: Request, current: Version | None, original: bytes) -> Applied:
+        def apply() -> Applied:
+            return managers.apply(msgspec.structs.replace(request, body=msgspec.json.decode(original)), current)
+
+        return await self._conversions.settled(apply) if request.resource.converts else apply()
+
+    async def _changed(self, request: Request, tree: Tree, current: Version, entries: Entries | None) -> Wire:
+        if not request.resource.converts:
+            return self._finish.changed(request, tree, current, entries)
+        original = encode(tree)
+        changed = self._finish.changed
+        return await self._conversions.settled(
+            lambda: changed(request, msgspec.json.decode(original), current, entries)
+        )
+
+    async def _stored_form(self, request: Request, obj: Wire, current: Version) -> tuple[Wire, Version]:
+        """An object and the state that it replaces as they are stored. Raises Conflict if that is not current any more."""
+        stored, found = await self._conversions.stored(request.resource, cast(CustomObject, obj)), self._found(request)
+        if found is None or found.revision != current.revision:
+            raise Conflict(current.key, current.revision, 0 if found is None else found.revision)
+        return stored, found
 
     def _patched(self, request: Request, current: Version, patch: Any) -> Tree:
         """What a patch makes of the current object, in the version that the patch is written in."""

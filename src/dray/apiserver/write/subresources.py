@@ -16,6 +16,7 @@ from dray.api.errors import BadRequest, Conflict, Invalid, NotImplementedYet, co
 from dray.api.resources import BY_TYPE
 from dray.api.types import authentication, core, policy
 from dray.apiserver.admission import AdmissionRequest, Chain
+from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.storage import Storage
 from dray.apiserver.request import JSON_PATCH, Answer, Options, Request
 from dray.apiserver.wire.paths import WrongMethod
@@ -51,6 +52,7 @@ class Subresources:
         registry: Registry,
         deletion: Deletion,
         issue_token: IssueToken | None,
+        conversions: Conversions,
     ) -> None:
         self._storage = storage
         self._commits = commits
@@ -58,6 +60,7 @@ class Subresources:
         self._registry = registry
         self._deletion = deletion
         self._issue_token = issue_token
+        self._conversions = conversions
         self._budgets = Budgets(storage)
         self._handlers: dict[str, Handler] = {
             "binding": self.bind,
@@ -150,7 +153,10 @@ class Subresources:
     # deployments/scale, replicasets/scale and replicationcontrollers/scale
 
     async def _scale(self, request: Request) -> Answer:
-        current = scale_of(request.resource, request.version, self._found(request).object)
+        state = self._found(request)
+        if request.resource.converts:
+            state = await self._conversions.state(request.resource, state)
+        current = scale_of(request.resource, request.version, state.object)
         tree = msgspec.to_builtins(current)
         if request.verb == "get":
             return Answer(tree=tree)
@@ -166,7 +172,10 @@ class Subresources:
         written = await self._registry.patch(
             replace(request, verb="patch", version="", body=patch, options=_merge(request.options))
         )
-        scaled = scale_of(request.resource, request.version, written.object)
+        state = cast(Version, written.version)
+        if request.resource.converts:
+            state = await self._conversions.state(request.resource, state)
+        scaled = scale_of(request.resource, request.version, state.object)
         return Answer(tree=msgspec.to_builtins(scaled), warnings=written.warnings)
 
     # serviceaccounts/token

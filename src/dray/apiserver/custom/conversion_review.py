@@ -1,0 +1,166 @@
+"""What a conversion webhook is asked, and whether its answer can be believed.
+
+A webhook gets objects and a version, and answers with the same objects in that version. It may change everything but what
+an object is and who it is: of metadata only labels and annotations are taken from the answer. Pure. Left out: the call
+(`conversions`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from dray.api import conversion
+from dray.api.custom.objects import unfit_name
+from dray.api.errors import ApiError, InternalError
+from dray.api.resources import Resource
+from dray.api.validation.metadata import check_annotations, check_labels
+from dray.api.validation.paths import METADATA
+from dray.api.wire import Tree
+from dray.apiserver.wire.bodies import ORDINARY
+
+_GROUP = "apiextensions.k8s.io"
+_SPOKEN = ("v1", "v1beta1")  # versions of ConversionReview
+_OWN = (("labels", check_labels), ("annotations", check_annotations))
+
+
+class ConversionFailed(InternalError):
+    """A webhook did not convert what it was asked to, and why."""
+
+
+class _Result(msgspec.Struct):
+    status: str = ""
+    message: str = ""
+
+
+class _Response(msgspec.Struct):
+    uid: str = ""
+    convertedObjects: list[msgspec.Raw] | None = None
+    result: _Result = msgspec.field(default_factory=_Result)
+
+
+class _Envelope(msgspec.Struct):
+    apiVersion: str = ""
+    kind: str = ""
+    response: _Response | None = None
+
+
+_decode = msgspec.json.Decoder(_Envelope).decode
+
+
+class Review:
+    """One question to a webhook: these objects, all of one version, in another version."""
+
+    def __init__(self, resource: Resource, version: str, trees: Sequence[Tree]) -> None:
+        self._resource = resource
+        self._version = version
+        self._trees = trees
+        self._uid = str(uuid.uuid4())
+        self._api_version = f"{_GROUP}/{_spoken(resource)}"
+
+    def body(self) -> bytes:
+        wanted = self._resource.api_version(self._version)
+        request = {"uid": self._uid, "desiredAPIVersion": wanted, "objects": self._trees}
+        return msgspec.json.encode({"apiVersion": self._api_version, "kind": "ConversionReview", "request": request})
+
+    def read(self, data: bytes) -> list[Tree]:
+        """The objects in the version that was asked for. Raises ConversionFailed."""
+        found = self._objects(data)
+        if len(found) != len(self._trees):
+            raise ConversionFailed(f"{self._named} returned {len(found)} objects, expected {len(self._trees)}")
+        return [self._checked(*pair) for pair in enumerate(zip(self._trees, found, strict=True))]
+
+    def failed(self, why: object) -> ConversionFailed:
+        return ConversionFailed(f"{self._named} failed: {why}")
+
+    @property
+    def _named(self) -> str:
+        return f"conversion webhook for {self._trees[0]['apiVersion']}, Kind={self._resource.kind}"
+
+    def _objects(self, data: bytes) -> list[msgspec.Raw]:
+        try:
+            answer = _decode(data)
+        except RecursionError:
+            raise self.failed("the answer is nested too deeply") from None
+        except (msgspec.DecodeError, ValueError) as error:
+            raise self.failed(f"the answer is no ConversionReview: {error}") from error
+        response = answer.response
+        if answer.apiVersion != self._api_version or answer.kind != "ConversionReview":
+            expected = f"{self._api_version}, Kind=ConversionReview"
+            raise self.failed(f"expected webhook response of {expected}, got {answer.apiVersion}, Kind={answer.kind}")
+        if response is None:
+            raise self.failed("no response provided")
+        if response.uid != self._uid:
+            raise self.failed(f'expected response.uid="{self._uid}", got "{response.uid}"')
+        if response.result.status != "Success":
+            status = f"response.result.status was '{response.result.status}', not 'Success'"
+            raise self.failed(response.result.message or status)
+        return response.convertedObjects or []
+
+    def _checked(self, index: int, pair: tuple[Tree, msgspec.Raw]) -> Tree:
+        original, raw = pair
+        try:
+            tree = _read(raw)
+            for fault in self._faults(original, tree):
+                raise ValueError(fault)
+            tree["metadata"] = _metadata(original["metadata"], tree["metadata"])
+        except RecursionError:
+            raise self._invalid(index, "it is nested too deeply") from None
+        except (ApiError, ValueError, TypeError) as error:
+            raise self._invalid(index, error) from error
+        conversion.shape_custom(self._resource, self._version, tree)
+        return tree
+
+    def _invalid(self, index: int, why: object) -> ConversionFailed:
+        return ConversionFailed(f"{self._named} returned invalid converted object at index {index}: {why}")
+
+    def _faults(self, original: Tree, tree: Tree) -> Iterator[str]:
+        """What tells that an object is another one."""
+        wanted, kind = self._resource.api_version(self._version), self._resource.kind
+        if tree.get("apiVersion") != wanted:
+            yield f"invalid groupVersion (expected {wanted}, received {tree.get('apiVersion')})"
+        if tree.get("kind") != kind:
+            yield f"invalid kind (expected {kind}, received {tree.get('kind')})"
+        if not isinstance(tree.get("metadata"), dict):
+            yield "missing metadata in converted object"
+        for name, shown in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+            before, after = original["metadata"].get(name, ""), tree["metadata"].get(name, "")
+            if before != after:
+                yield f"must have the same {shown}: {before} != {after}"
+        if (unfit := unfit_name(tree)) is not None:
+            yield f"field {unfit!r} has quotes, backslashes or control characters in its name"
+
+
+def _spoken(resource: Resource) -> str:
+    assert resource.custom is not None
+    conversion_ = resource.custom.definition.spec.conversion
+    offered = conversion_.webhook.conversionReviewVersions if conversion_ and conversion_.webhook else ()
+    return next((version for version in offered if version in _SPOKEN), _SPOKEN[0])
+
+
+def _read(raw: msgspec.Raw) -> Tree:
+    data = bytes(raw)
+    tree: Any = msgspec.json.decode(data)
+    if not isinstance(tree, dict):
+        raise ValueError("it is no object")
+    ORDINARY.check(tree, data, ORDINARY.limits.values)
+    return tree
+
+
+def _metadata(original: Tree, converted: Tree) -> Tree:
+    """The metadata of the original with the labels and annotations of the converted object."""
+    metadata = {name: value for name, value in original.items() if name not in ("labels", "annotations")}
+    for name, check in _OWN:
+        said = converted.get(name)
+        if said is None:
+            continue
+        if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):
+            raise ValueError(f"metadata.{name} must be a map of strings")
+        if said != original.get(name):
+            for fault in check(said, METADATA / name):
+                raise ValueError(str(fault))
+        metadata[name] = said
+    return metadata

@@ -1,0 +1,217 @@
+"""Conversion webhooks: objects of custom resources in the version that somebody speaks.
+
+Whoever asks in a version works in it from end to end: an object is converted when it is read, changed, judged and
+admitted in the asker's version, and converted to the stored version when it is written. States are converted in portions,
+once for all who want them at the same time, and kept as other encoded versions are. What only turns out to be needed in
+the middle of a computation is found out between two attempts at it (`settled`). A webhook that does not answer costs the
+requests that need it their time, and nobody else's. Left out: what it is asked (`conversion_review`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api import conversion
+from dray.api.conversion import CONVERTED, Converted, Unconverted
+from dray.api.custom import CustomObject
+from dray.api.decode import to_object
+from dray.api.resources import Resource
+from dray.api.wire import Tree
+from dray.apiserver.admission.webhook_client import CallFailed, WebhookClient
+from dray.apiserver.custom.conversion_review import Review
+from dray.apiserver.limits import LARGEST_OBJECT, Limits
+from dray.apiserver.read.kept import Kept
+from dray.apiserver.read.storage import Form, StateKey, Storage, as_bytes, decode, encode, state_key
+from dray.apiserver.read.watching import Change
+from dray.apiserver.request import Answer, Request
+from dray.store import Version
+
+T = TypeVar("T")
+Values = dict[StateKey, bytes]
+
+_TOGETHER = 100  # objects that a webhook is asked about at once,
+_BYTES = 256 << 10  # and about how many bytes: no answer takes long to read
+_LARGEST_ANSWER = 2 * LARGEST_OBJECT
+_ATTEMPTS = 64  # versions that a computation may turn out to need; more would hide a mistake
+
+
+class Conversions:
+    """Asks the webhooks of definitions."""
+
+    def __init__(self, storage: Storage, limits: Limits | None = None) -> None:
+        self._storage = storage
+        self._client = WebhookClient(storage)
+        self._seconds = (limits or Limits()).conversion_seconds
+        self._kept = Kept()
+        self._asking: dict[StateKey, asyncio.Task[Values]] = {}
+
+    async def aclose(self) -> None:
+        for task in set(self._asking.values()):
+            task.cancel()
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await self._client.aclose()
+
+    # What is read
+
+    async def answer(self, request: Request, answer: Answer) -> Answer:
+        """An answer in the version that was asked in; those in the process who ask in none take what is stored."""
+        if request.version:
+            if answer.version is not None and answer.tree is None:
+                [answer.version] = await self.states(request.resource, request.version, [answer.version])
+            if answer.versions is not None:
+                answer.versions = await self.states(request.resource, request.version, answer.versions)
+        return answer
+
+    async def changes(
+        self, request: Request, batches: AsyncGenerator[list[Change], None]
+    ) -> AsyncGenerator[list[Change], None]:
+        """The batches of a watch in the version that was asked in."""
+        async with aclosing(batches):
+            async for batch in batches:
+                told = [change.version for change in batch if change.version is not None]
+                states = iter(await self.states(request.resource, request.version, told))
+                yield [change if change.version is None else replace(change, version=next(states)) for change in batch]
+
+    async def state(self, resource: Resource, state: Version) -> Version:
+        """One state in the version that those work in who see the resource."""
+        return (await self.states(resource, resource.stored, [state]))[0]
+
+    async def states(self, resource: Resource, version: str, states: Sequence[Version]) -> list[Version]:
+        """States in one version, in their order, all within the time that a webhook has. Raises ConversionFailed."""
+        form, found = self._storage.form(resource, version), list[Version]()
+        until = asyncio.get_running_loop().time() + self._seconds
+        for portion in _portions(states):
+            values = await self._values(form, portion, until)
+            found += [_as(state, value) for state, value in zip(portion, values, strict=True)]
+        return found
+
+    async def _values(self, form: Form, states: Sequence[Version], until: float) -> list[bytes]:
+        """The bytes of some states. What others are asking for at the same time is waited for, and not asked again."""
+        keys = [state_key(form, state) for state in states]
+        found = {
+            key: value for key, state in zip(keys, states, strict=True) if (value := self._known(form, key, state))
+        }
+        missing = {key: state for key, state in zip(keys, states, strict=True) if key not in found}
+        for task in {self._asking[key] for key in missing if key in self._asking}:
+            found |= await asyncio.shield(task)
+        missing = {key: state for key, state in missing.items() if key not in found}
+        if missing:
+            task = asyncio.create_task(self._ask_for(form, missing, until))
+            task.add_done_callback(lambda done: self._asked(missing, done))
+            self._asking |= dict.fromkeys(missing, task)
+            found |= await asyncio.shield(task)
+        return [found[key] for key in keys]
+
+    def _known(self, form: Form, key: StateKey, state: Version) -> bytes | None:
+        """The bytes of a state that has the form already, or has got it before."""
+        value, custom = cast(bytes, state.value), form.resource.custom
+        is_whole = custom is not None and not custom.fills_on_read
+        return value if is_whole and value.startswith(form.head) else self._kept.get(key)
+
+    async def _ask_for(self, form: Form, missing: dict[StateKey, Version], until: float) -> Values:
+        trees = [cast(Tree, msgspec.json.decode(cast(bytes, state.value))) for state in missing.values()]
+        converted = await self._trees(form.resource, form.version, trees, until)
+        return {key: as_bytes(form, tree) for key, tree in zip(missing, converted, strict=True)}
+
+    def _asked(self, missing: dict[StateKey, Version], task: asyncio.Task[Values]) -> None:
+        for key in missing:
+            del self._asking[key]
+        if not task.cancelled() and task.exception() is None:
+            for key, value in task.result().items():
+                self._kept.put(key, value)
+
+    # What is written
+
+    async def stored(self, resource: Resource, obj: CustomObject) -> CustomObject:
+        """An object as it is stored, whatever the version that its writer works in."""
+        assert resource.custom is not None
+        tree = await self.tree(resource, resource.custom.stored, msgspec.json.decode(encode(obj)))
+        return cast(CustomObject, to_object(resource, tree))
+
+    async def tree(self, resource: Resource, version: str, tree: Tree) -> Tree:
+        """One tree in another version. Raises ConversionFailed."""
+        if tree["apiVersion"] == resource.api_version(version):
+            return tree
+        until = asyncio.get_running_loop().time() + self._seconds
+        return (await self._trees(resource, version, [tree], until))[0]
+
+    # What turns out to be needed
+
+    async def settled(self, compute: Callable[[], T]) -> T:
+        """What a computation comes to that works on private copies, and may ask for objects in other versions."""
+        with remembering():
+            for _ in range(_ATTEMPTS):
+                try:
+                    return compute()
+                except Unconverted as missing:
+                    await self.find(missing)
+        raise AssertionError("a computation asks for the same objects again and again")
+
+    async def find(self, missing: Unconverted) -> None:
+        """Convert what was missing, for the next attempt within `remembering`."""
+        known = CONVERTED.get()
+        assert known is not None
+        known[missing.key] = encode(await self.tree(missing.resource, missing.version, missing.tree))
+
+    # The call
+
+    async def _trees(self, resource: Resource, version: str, trees: list[Tree], until: float) -> list[Tree]:
+        """Trees in another version, in their order; those that have it already only get its shape."""
+        wanted = resource.api_version(version)
+        others = [tree for tree in trees if tree["apiVersion"] != wanted]
+        converted = iter(await self._ask(Review(resource, version, others), resource, until) if others else ())
+        found = []
+        for tree in trees:
+            if tree["apiVersion"] == wanted:
+                conversion.shape_custom(resource, version, tree)
+                found.append(tree)
+            else:
+                found.append(next(converted))
+        return found
+
+    async def _ask(self, review: Review, resource: Resource, until: float) -> list[Tree]:
+        assert resource.custom is not None
+        chosen = resource.custom.definition.spec.conversion
+        config = chosen.webhook.clientConfig if chosen is not None and chosen.webhook is not None else None
+        if config is None:
+            raise review.failed("the definition names no webhook")
+        left = max(0.001, until - asyncio.get_running_loop().time())
+        try:
+            data = await self._client.post(config, review.body(), min(left, self._seconds), _LARGEST_ANSWER)
+        except CallFailed as error:
+            raise review.failed(error) from error
+        return review.read(data)
+
+
+@contextmanager
+def remembering() -> Iterator[Converted]:
+    """Within this, conversions that were found once are known."""
+    known: Converted = {}
+    token = CONVERTED.set(known)
+    try:
+        yield known
+    finally:
+        CONVERTED.reset(token)
+
+
+def _as(state: Version, value: bytes) -> Version:
+    return state if value is state.value else Version(state.key, value, state.revision, state.created, decode)
+
+
+def _portions(states: Sequence[Version]) -> Iterator[list[Version]]:
+    portion: list[Version] = []
+    size = 0
+    for state in states:
+        portion.append(state)
+        size += len(state.value or b"")
+        if len(portion) >= _TOGETHER or size >= _BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
