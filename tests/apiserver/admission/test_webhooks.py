@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -321,6 +322,17 @@ async def test_conditions_that_cost_too_much_fail(plugin: Make) -> None:
     await create(plugin(matchConditions=conditions(*[dear] * 7)), pod("p"))
     error = await refusal(create(plugin(matchConditions=conditions(*[dear] * 8)), pod("p")))
     assert "running out of cost budget" in error.message
+
+
+async def test_conditions_that_take_long_do_not_hold_the_event_loop(hook: Hook, plugin: Make) -> None:
+    numbers = f"{list(range(40))}"
+    slow = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+    one = plugin(matchConditions=conditions(f"{slow} && object.metadata.name == 'asked'"))
+    began = time.thread_time()
+    await create(one, pod("asked"))
+    await create(one, pod("other"))
+    assert time.thread_time() - began < 0.2
+    assert [seen["name"] for seen in hook.requests] == ["asked"]
 
 
 async def test_conditions_are_not_asked_where_rules_do_not_match(hook: Hook, plugin: Make) -> None:
