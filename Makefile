@@ -8,7 +8,7 @@ ARGS ?=
 SIZE ?= 10000x200
 SECONDS ?= 120
 
-.PHONY: setup up test attack chaos lint format bench clean lock rpc types mutants
+.PHONY: setup up test attack chaos lint format bench clean lock rpc site types mutants
 
 $(VENV)/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
@@ -51,6 +51,9 @@ format: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev ## figures, each beside something to compare it with; never fails on a timing
 	$(BIN)/python -m bench $(ARGS)
+
+site: $(VENV)/installed-dev ## the documentation as pages for a browser, in build/site
+	$(BIN)/python tools/site/build.py build/site
 
 types: $(VENV)/installed-dev ## the wire types, anew from the schema table
 	$(BIN)/python tools/generate_types.py

@@ -72,14 +72,15 @@ def test_state_is_taken_over_and_said_to_be(shell: Shell) -> None:
 def test_named_clusters_live_side_by_side_and_go_without_a_trace(shell: Shell) -> None:
     start(shell)
     said = start(shell, "--name", "ci", "--store", "memory", "--merge-kubeconfig")
-    assert "`dray down --name ci` ends it" in said
+    assert "`dray down ci` ends it" in said
     own = shell.home / ".kube" / "config"
     assert yaml.safe_load(own.read_text())["current-context"] == "dray-ci"
     names = [line.split()[0] for line in shell.dray("list")[1].splitlines()[1:]]
     assert names == [str(shell.home / ".dray"), "ci"]
     directory = shell.home / "data" / "dray" / "ci"
     assert directory.is_dir()
-    assert shell.dray("delete", "--name", "ci")[0] == 0
+    assert shell.dray("delete", "ci", "--name", "other")[0] == 1
+    assert shell.dray("delete", "ci")[0] == 0
     assert not directory.exists()
     assert yaml.safe_load(own.read_text())["contexts"] == []
 

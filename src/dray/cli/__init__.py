@@ -14,6 +14,8 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 
+from dray.cli._examples import epilog
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit status."""
@@ -55,7 +57,17 @@ def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in names:
         importlib.import_module(f"{__name__}.{name.replace('-', '_')}").add_parser(subparsers)
+        command = subparsers.choices[name]
+        command.epilog = command.epilog or epilog(name)
+        command.formatter_class = _HelpFormatter
     return parser
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Wraps prose; leaves what has lines of its own, such as examples, as it is."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:

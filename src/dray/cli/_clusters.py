@@ -123,6 +123,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_name(parser: argparse.ArgumentParser) -> None:
+    """For commands about a cluster that is there: its name may stand alone."""
+    parser.add_argument("cluster", nargs="?", default="", metavar="NAME", help="the same as --name NAME")
+    add_options(parser)
+
+
 def directory_of(args: argparse.Namespace) -> Path:
     """The directory that `--name` or `--dir` says; ClusterError when they contradict each other."""
     if not args.name:
@@ -136,6 +142,9 @@ def directory_of(args: argparse.Namespace) -> Path:
 
 def meant(args: argparse.Namespace) -> Cluster:
     """The cluster that a command is about; ClusterError, with those that there are, when it does not exist."""
+    if args.cluster and args.name not in ("", args.cluster):
+        raise ClusterError(f"{args.cluster} and --name {args.name} are two clusters: give one of them")
+    args.name = args.name or args.cluster
     cluster = Cluster(directory_of(args))
     if not cluster.exists:
         known = ", ".join(one.name for one in clusters()) or "none"

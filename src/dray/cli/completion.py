@@ -12,14 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "completion",
-        help="print what makes a shell complete commands and options",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n"
-        '  eval "$(dray completion bash)"                           # in this shell\n'
-        "  dray completion fish > ~/.config/fish/completions/dray.fish",
-    )
+    parser = subparsers.add_parser("completion", help="print what makes a shell complete commands and options")
     parser.add_argument("shell", choices=SHELLS)
     parser.set_defaults(run=run)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("delete", help="end a cluster and delete its directory: keys, state, logs")
-    _clusters.add_options(parser)
+    _clusters.add_name(parser)
     parser.set_defaults(run=run)
 
 

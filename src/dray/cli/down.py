@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("down", help="end a running cluster; its state stays for the next `dray up`")
-    _clusters.add_options(parser)
+    _clusters.add_name(parser)
     parser.set_defaults(run=run)
 
 

@@ -24,9 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "example",
         help="write example files into a directory",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="\n".join(f"  {name:9} {what}" for name, what in EXAMPLES.items()),
-        epilog="examples:\n  dray example tour            # into ./tour\n  dray example driver ./mine",
     )
     parser.add_argument("name", choices=EXAMPLES, metavar="NAME", help=", ".join(EXAMPLES))
     parser.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="where to (./NAME)")

@@ -17,7 +17,7 @@ _ANSWER_SECONDS = 5.0
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("status", help="tell whether a cluster runs; exit status 3 when it does not")
-    _clusters.add_options(parser)
+    _clusters.add_name(parser)
     parser.set_defaults(run=run)
 
 

@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _LIMIT = 100_000
-_EXAMPLES = """examples:
-  dray what-if -f training.yaml                            does it fit now, and where
-  dray what-if -f training.yaml --how-many                 how many of it fit, and what ends it
-  dray what-if -f training.yaml --add-nodes 2 --like n1    with two more nodes like n1
-  dray what-if -f training.yaml --profile dgx-h100*4       would it fit on four of these
-  dray what-if --drain n1 --recording cluster.json.gz      where the pods of n1 would go
-"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -40,8 +33,6 @@ def add_parser(subparsers: Subparsers) -> None:
         "what-if",
         help="try a manifest, or a change of nodes, without doing it",
         description="Say whether and where the pods of a manifest fit into a cluster or a recording. Writes nothing.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "-f",

@@ -1,0 +1,68 @@
+"""Examples of every command, for its help. A test parses each of them."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "allocate": (
+        "dray allocate -f hardware.yaml -f claims.yaml --node node-1",
+        "dray allocate --scenarios scenarios.jsonl",
+    ),
+    "apiserver": (
+        "dray apiserver --dir .dray --store sqlite",
+        "dray apiserver --dir .dray --store etcd://127.0.0.1:2379 --port 7443",
+    ),
+    "bench": ("dray bench scheduling", "dray bench scheduling --nodes 5000 --pods 10000"),
+    "cel": (
+        """dray cel 'device.driver == "gpu.example.com"' --driver gpu.example.com""",
+        'dray cel \'device.attributes["gpu.example.com"].model == "a100"\' --device device.yaml',
+    ),
+    "completion": (
+        'eval "$(dray completion bash)"   # in this shell',
+        "dray completion fish > ~/.config/fish/completions/dray.fish",
+    ),
+    "controller-manager": (
+        "dray controller-manager --kubeconfig .dray/kubeconfig",
+        "dray controller-manager --controllers '*,-garbage-collector'",
+    ),
+    "delete": ("dray delete", "dray delete training"),
+    "docs": ("dray docs", "dray docs tutorials", "dray docs --path   # where its files are"),
+    "down": ("dray down", "dray down training"),
+    "driver": (
+        "dray driver example --node agent-0 --root .dray/nodes/agent-0",
+        "dray driver test -- ./my-driver --node {node} --kubelet-dir {kubelet-dir}",
+    ),
+    "example": ("dray example tour   # into ./tour", "dray example driver ./mine"),
+    "explain": ("dray explain pod training", "dray explain claim large-or-two-small -n team-a -o json"),
+    "gates": ("dray gates", "dray gates --feature-gates AllAlpha=true"),
+    "lint": ("dray lint -f manifests/", "dray lint -f pod.yaml --recording recording.json.gz --strict"),
+    "list": ("dray list", "dray list   # also those that run in other terminals"),
+    "node": (
+        "dray node --name n1 --root /tmp/n1 --kubeconfig .dray/kubeconfig",
+        "dray node --name n1 --root /tmp/n1 --runtime oci --registry '*'",
+    ),
+    "record": ("dray record -o cluster.json.gz", "dray record -o shared.json.gz --anonymous"),
+    "scheduler": (
+        "dray scheduler --kubeconfig ~/.kube/config",
+        "dray scheduler --config scheduler.yaml   # a KubeSchedulerConfiguration",
+    ),
+    "snapshot": ("dray snapshot save copy.db", "dray snapshot restore .dray --dir restored"),
+    "status": ("dray status", "dray status training"),
+    "top": ("dray top pools", "dray top devices --driver gpu.example.com --watch"),
+    "what-if": (
+        "dray what-if -f training.yaml                           # does it fit now, and where",
+        "dray what-if -f training.yaml --how-many                # how many of it fit, and what ends it",
+        "dray what-if -f training.yaml --add-nodes 2 --like n1   # with two more nodes like n1",
+        "dray what-if -f training.yaml --profile 'dgx-h100*4'    # would it fit on four of these",
+        "dray what-if --drain n1 --recording cluster.json.gz     # where the pods of n1 would go",
+    ),
+    "up": (
+        "dray up --nodes 3 --devices 4",
+        "dray up --name training --profile 'dgx-h100*4,cpu*10' --detach",
+        "dray up --agents 1   # a real node, whose containers are processes of this machine",
+    ),
+}
+
+
+def epilog(command: str) -> str:
+    """The end of a command's help."""
+    return "\n".join(["examples:", *(f"  {example}" for example in EXAMPLES.get(command, ()))])

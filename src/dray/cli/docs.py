@@ -1,0 +1,59 @@
+"""`dray docs`: the documentation, which is inside the package, in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "docs",
+        help="read the documentation",
+        description="Read the documentation in the terminal; without a page, its contents.",
+    )
+    parser.add_argument("page", nargs="?", default="index", metavar="PAGE", help="such as tutorials, driver, scheduler")
+    parser.add_argument("--path", action="store_true", help="print where the page is instead of the page")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dray.cli import suggestion
+
+    known = pages()
+    page = known.get(args.page.removesuffix(".md"))
+    if page is None:
+        print(f"dray docs: there is no page {args.page}{suggestion(args.page, sorted(known))}", file=sys.stderr)
+        return 2
+    if args.path:
+        print(page)
+        return 0
+    _show(page.read_text(encoding="utf-8"))
+    return 0
+
+
+def pages() -> dict[str, Traversable]:
+    """The pages by name."""
+    found = (files("dray") / "docs").iterdir()
+    return {page.name.removesuffix(".md"): page for page in found if page.name.endswith(".md")}
+
+
+def _show(text: str) -> None:
+    """Print a page; in a terminal, in pages."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console: Console = Console()
+    if not console.is_terminal:
+        print(text, end="")  # whoever reads it with a program wants it as it is
+        return
+    with console.pager(styles=True):
+        console.print(Markdown(text, hyperlinks=False))
