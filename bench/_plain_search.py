@@ -30,7 +30,8 @@ from dray.api.types.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from dray.cel import DeviceView, EvaluationError, compile_selector
+from dray.cel import STORED, CelError, DeviceView, EvaluationError, compile_selector
+from dray.cel.derived import compile_derived
 
 LIMIT = 32
 HINT = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
@@ -310,14 +311,10 @@ class _Plain:
             (own, ask.spec.selectors),
         ):
             for number, selector in enumerate(selectors):
-                device = DeviceView(
-                    offer.id.driver,
-                    offer.device.attributes,
-                    offer.device.capacity,
-                    offer.device.allowMultipleAllocations or False,
-                )
                 try:
-                    matches = selector.cel is not None and compile_selector(selector.cel.expression).matches(device)
+                    matches = selector.cel is not None and compile_selector(
+                        selector.cel.expression, features=STORED
+                    ).matches(_seen(offer))
                 except EvaluationError as error:
                     hint = HINT if "no such key" in str(error) else ""
                     place = f"selector #{number} on device {offer.id}"
@@ -406,15 +403,32 @@ class _Plain:
         if not covers(ask):
             return True
         attribute = constraint.matchAttribute or constraint.distinctAttribute or ""
-        lists = self.features.list_type_attributes
-        values = _values(offer, attribute, lists)
-        others = [_values(placed, attribute, lists) for other, placed in self.placed[ask.claim] if covers(other)]
+        values = self._values(ask, offer, attribute)
+        others = [self._values(other, placed, attribute) for other, placed in self.placed[ask.claim] if covers(other)]
         if constraint.matchAttribute is not None:
             return bool(values.intersection(*others))
         return bool(values) and all(values.isdisjoint(other) for other in others)
 
+    def _values(self, ask: _Ask, offer: _Offer, attribute: str) -> frozenset[object]:
+        """The values that a request sees in an attribute of a device: its own computation goes before what is published."""
+        lists = self.features.list_type_attributes
+        for derived in ask.spec.derivedAttributes if self.features.derived_attributes else ():
+            if derived.name == attribute:
+                try:
+                    found = compile_derived(derived.expression, features=STORED).values(_seen(offer))
+                except CelError as error:
+                    subject = f"derived attribute {attribute} on device {offer.id}"
+                    raise _Error(f"evaluate {subject} failed: {error}") from error
+                return frozenset([offer.id] if found.is_list and not lists else found.values)
+        return _published(offer, attribute, lists)
 
-def _values(offer: _Offer, attribute: str, lists: bool) -> frozenset[object]:
+
+def _seen(offer: _Offer) -> DeviceView:
+    device = offer.device
+    return DeviceView(offer.id.driver, device.attributes, device.capacity, device.allowMultipleAllocations or False)
+
+
+def _published(offer: _Offer, attribute: str, lists: bool) -> frozenset[object]:
     domain, _, name = attribute.partition("/")
     held = offer.device.attributes.get(attribute)
     if held is None and domain == offer.id.driver:

@@ -15,17 +15,14 @@ import msgspec
 
 from dray.allocator.bits import position, positions
 from dray.allocator.capacity import Consumption, consumption, nanos
+from dray.allocator.deriving import QUICK_COST, QUICK_LENGTH, Deriving, Value
 from dray.allocator.taints import intolerable
 from dray.allocator.work import Deferred, Work
 from dray.api.quantity import Quantity
 from dray.api.types.resource import Device, DeviceAttribute, DeviceToleration, ResourceSlice
-from dray.cel import CelError, DeviceView, Interrupt, Interrupted, NoSuchKey, Selector, compile_selector
+from dray.cel import STORED, CelError, DeviceView, Interrupt, Interrupted, NoSuchKey, Selector, compile_selector
 from dray.cel import at as until
 
-Value = tuple[str, object]
-
-QUICK_LENGTH = 256  # of a selector: to compile it takes 10 ms at most
-QUICK_COST = 4_000  # estimated, of a selector: to evaluate it takes a few milliseconds at most
 Requests = tuple[tuple[str, str], ...]
 """What a request asks of capacities, by name."""
 
@@ -72,10 +69,14 @@ class _Judging(Work):
     @property
     def is_costly(self) -> bool:
         """Whether it may take milliseconds to judge a device."""
-        return len(self._expression) > QUICK_LENGTH or compile_selector(self._expression).max_cost > QUICK_COST
+        return len(self._expression) > QUICK_LENGTH or self._selector.max_cost > QUICK_COST
+
+    @property
+    def _selector(self) -> Selector:
+        return compile_selector(self._expression, features=STORED)
 
     def run(self, interrupt: Interrupt | None) -> bool:
-        selector = compile_selector(self._expression)
+        selector = self._selector
         for at in positions(self.left):
             try:
                 self._judge(selector, at, interrupt)
@@ -121,6 +122,7 @@ class Content:
         "__weakref__",
         "_begun",
         "_defers",
+        "_derived",
         "_eligible",
         "_kept",
         "_matched_before",
@@ -139,7 +141,12 @@ class Content:
     )
 
     def __init__(
-        self, driver: str, devices: Sequence[Device], before: Content | None = None, *, defers: bool = False
+        self,
+        driver: str,
+        devices: Sequence[Device],
+        before: Content | None = None,
+        *,
+        defers: bool = False,
     ) -> None:
         """`before` is what a slice held until now: most devices are as they were, and so is what is true of them.
 
@@ -164,6 +171,7 @@ class Content:
         self._kept: list[tuple[int, int]] = []  # positions now and before of devices that are as they were
         self._matched_before: dict[tuple[str, ...], Match] = {}
         self._values: dict[tuple[str, bool], dict[Value, int]] = {}
+        self._derived: dict[tuple[str, bool], Deriving] = {}
         self._tolerated: dict[tuple[DeviceToleration, ...], int] = {}
         if before is not None and before.driver == driver:
             self._keep(before)
@@ -256,6 +264,19 @@ class Content:
         if held is None:
             return ()
         return (lists and listed(held)) or (comparable(held, device.name),)
+
+    def derived(self, expression: str, lists: bool, wanted: int, deadline: float | None = None) -> Deriving:
+        """The values that an expression has for at least these devices; raises `Interrupted` at the deadline."""
+        deriving = self._derived.get((expression, lists))
+        if deriving is None:
+            deriving = self._derived[expression, lists] = Deriving(self, expression, lists)
+        if deriving.ask(wanted):
+            may_defer = self._defers and deadline is not None
+            if deriving.is_elsewhere or (may_defer and deriving.is_costly):
+                raise Deferred(deriving)
+            if not deriving.run(None if deadline is None else until(deadline)):
+                raise Interrupted
+        return deriving
 
     def eligible(self, requests: Requests, fractional: bool) -> dict[int, Consumption]:
         """The devices, by position, that can serve a request for capacity when nobody uses them, and what it takes."""

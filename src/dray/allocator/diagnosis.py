@@ -11,7 +11,8 @@ from itertools import chain, combinations, islice
 
 from dray.allocator.bits import members, position
 from dray.allocator.capacity import from_nanos, largest
-from dray.allocator.content import Requests, Value
+from dray.allocator.content import Requests
+from dray.allocator.deriving import Value
 from dray.allocator.feasibility import Demand, Expired, Option, Standing
 from dray.allocator.foresight import Foresight, beginning
 from dray.allocator.identity import GATE_OF, RESULTS_LIMIT
@@ -114,8 +115,9 @@ class _Diagnosis:
             left = min(steps[-1].devices, free.bit_count())
             lacking = self._lacking(choice.takes, within & ~free, alternative.capacity)
             steps.append(DeviceStep(StepCode.CAPACITY, left, lacking=lacking))
+        steps += self._ignored(alternative, choice, free)
         for number in self._countable(choice.constraints):
-            step = self._agreement(number, free)
+            step = self._agreement(number, choice, free)
             if step not in steps:
                 steps.append(step)
         return steps
@@ -158,13 +160,22 @@ class _Diagnosis:
             if not (self.problem.rules[number].loose and self.problem.rules[number].distinct)
         ]
 
-    def _agreement(self, number: int, free: int) -> DeviceStep:
-        rule = self.problem.rules[number]
+    def _agreement(self, number: int, choice: Choice, free: int) -> DeviceStep:
+        rule = choice.rules[choice.constraints.index(number)]
         attribute = self.problem.plan.constraints[number].attribute
         if rule.distinct:
             return DeviceStep(StepCode.DISTINCT, sum(1 for value in rule.values if value & free), attribute)
         best = max(((value & free).bit_count() for value in rule.values), default=0)
         return DeviceStep(StepCode.MATCHING, best, attribute)
+
+    def _ignored(self, alternative: Alternative, choice: Choice, free: int) -> list[DeviceStep]:
+        """Attributes that a request computes are ignored where their gate is off; few devices publish the same."""
+        if not alternative.ignored:
+            return []
+        numbers = [n for n in choice.constraints if self.problem.plan.constraints[n].attribute in alternative.ignored]
+        for number in numbers:
+            free &= self.problem.rules[number].holders
+        return [DeviceStep(StepCode.SUPPORTED, free.bit_count(), GATE_OF["derived_attributes"])] if numbers else []
 
     def _free(self, choice: Choice) -> int:
         free = choice.devices if choice.admin else choice.devices & ~self.taken
@@ -195,8 +206,8 @@ class _Diagnosis:
             for choice in item.choices:
                 free |= self._free(choice)
         constraint = plan.constraints[number]
-        values = self.problem.layout.values(constraint.attribute)
-        offered = {value: (bits & free).bit_count() for value, bits in values.items()}
+        rule = self.problem.rules[number]
+        offered = {value: (bits & free).bit_count() for value, bits in zip(rule.names, rule.values, strict=True)}
         best = max(offered, key=lambda value: offered[value], default=None)
         most = (
             sum(1 for count in offered.values() if count)

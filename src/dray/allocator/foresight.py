@@ -51,6 +51,11 @@ def available(choice: Choice, current_claim: bool, taken: int, state: State) -> 
 Trigger = tuple[Option, tuple[int, ...]]
 
 
+def _failing(choice: Choice) -> int:
+    """The devices that may end the search with an error of an expression."""
+    return choice.errors | choice.underivable & choice.usable
+
+
 def _first_refused(rule: Rule, pin: int, matching: int) -> int:
     """The devices up to the first that a rule refuses when all are taken in order; none if it admits them all."""
     upto = 0
@@ -89,7 +94,7 @@ class Foresight:
             return False
         if state.choice != DECIDING:
             choice = self.items[state.item].choices[state.choice]
-            if choice.errors & available(choice, True, self.taken, state) & above(state.last):
+            if _failing(choice) & available(choice, True, self.taken, state) & above(state.last):
                 return True
         first = state.item + (state.choice != DECIDING)
         for number in range(first, len(self.items)):
@@ -107,16 +112,18 @@ class Foresight:
         item = self.items[number]
         for place, choice in enumerate(item.choices):
             free = available(choice, item.claim == self.items[state.item].claim, self.taken, state)
-            if choice.errors & free:
-                yield Option(place, 1, choice.errors & free, ()), state.pins
+            if _failing(choice) & free:
+                yield Option(place, 1, _failing(choice) & free, ()), state.pins
             if choice.every and choice.wanted <= RESULTS_LIMIT:
-                for rule in choice.constraints:
-                    yield from self._refusals(number, place, rule, choice.usable & free, state)
+                for rule_number, rule in zip(choice.constraints, choice.rules, strict=True):
+                    yield from self._refusals(number, place, rule_number, rule, choice.usable & free, state)
 
-    def _refusals(self, number: int, place: int, rule_number: int, usable: int, state: State) -> Iterator[Trigger]:
+    def _refusals(
+        self, number: int, place: int, rule_number: int, rule: Rule, usable: int, state: State
+    ) -> Iterator[Trigger]:
         """Ways in which a constraint can forbid one of all devices: by themselves, or after what others chose."""
         matching = self.items[number].choices[place].matching
-        rule, pin = self.problem.rules[rule_number], state.pins[rule_number]
+        pin = state.pins[rule_number]
         upto = _first_refused(rule, pin, matching)
         if upto and not upto & ~usable:
             yield Option(place, upto.bit_count(), upto, ()), state.pins

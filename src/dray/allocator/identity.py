@@ -26,6 +26,7 @@ class Features(msgspec.Struct, frozen=True):
     optional_node_operations: bool = False
     list_type_attributes: bool = False
     compatibility_groups: bool = False
+    derived_attributes: bool = False
 
     @classmethod
     def from_gates(cls, enabled: Callable[[str], bool]) -> Features:
@@ -44,4 +45,5 @@ GATE_OF = {
     "optional_node_operations": "DRAOptionalNodeOperations",
     "list_type_attributes": "DRAListTypeAttributes",
     "compatibility_groups": "DRADeviceCompatibilityGroups",
+    "derived_attributes": "DRADerivedAttributes",
 }

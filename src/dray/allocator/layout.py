@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dray.allocator.capacity import Consumption, nanos
-from dray.allocator.content import Content, Match, Requests, Value
+from dray.allocator.content import Content, Match, Requests
+from dray.allocator.deriving import Value
 from dray.allocator.identity import Features
 from dray.allocator.packing import Amounts, Packing, Takes
 from dray.api.allocations import DeviceId
@@ -27,6 +28,14 @@ class Part(NamedTuple):
 
     content: Content
     visible: int
+
+
+class Derived(NamedTuple):
+    """An attribute that is computed: the devices of each value, and those on which the expression fails."""
+
+    values: dict[Value, int]
+    errors: int
+    causes: dict[int, str]
 
 
 class PoolShape(NamedTuple):
@@ -89,6 +98,23 @@ class Layout:
                     own = ("only", (offset, value)) if kind == "only" else value
                     found[own] = found.get(own, 0) | bits << offset
         return found
+
+    def derived(self, expression: str, wanted: int, deadline: float | None = None) -> Derived:
+        """What an expression makes of these devices. Raises `Interrupted` at the deadline."""
+        values: dict[Value, int] = {}
+        errors = 0
+        causes: dict[int, str] = {}
+        for offset, part in self.parts:
+            own = wanted >> offset & part.content.everything
+            if own:
+                found = part.content.derived(expression, self.features.list_type_attributes, own, deadline)
+                errors |= (found.errors & own) << offset
+                causes |= {at + offset: text for at, text in found.causes.items()}
+                for value, bits in found.values.items():
+                    kind, _ = value
+                    named = ("only", (offset, value)) if kind == "only" else value
+                    values[named] = values.get(named, 0) | (bits & own) << offset
+        return Derived(values, errors, causes)
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
         """The devices whose taints the tolerations cover."""

@@ -40,6 +40,8 @@ class Alternative(NamedTuple):
     admin: bool
     tolerations: tuple[DeviceToleration, ...]
     capacity: Requests
+    derived: Mapping[str, str]  # attributes that are computed, with their expressions
+    ignored: frozenset[str]  # attributes that would be computed if their gate were on
     fault: Fault | None
 
 
@@ -147,8 +149,14 @@ class _Reader:
             admin=isinstance(spec, ExactDeviceRequest) and bool(spec.adminAccess),
             tolerations=spec.tolerations,
             capacity=tuple(sorted(spec.capacity.requests.items())) if spec.capacity is not None else (),
+            derived={one.name: one.expression for one in spec.derivedAttributes} if self._derives else {},
+            ignored=frozenset() if self._derives else frozenset(one.name for one in spec.derivedAttributes),
             fault=fault,
         )
+
+    @property
+    def _derives(self) -> bool:
+        return self.features.derived_attributes
 
     def _alternative_fault(self, claim: int, label: str, spec: Spec, class_: DeviceClass | None) -> Fault | None:
         for place, selector in enumerate(spec.selectors):

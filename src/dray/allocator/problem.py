@@ -7,17 +7,18 @@ devices are free, and the search itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from dray.allocator.bits import lowest, position, positions, union
 from dray.allocator.content import SelectorError
+from dray.allocator.deriving import Value
 from dray.allocator.faults import Fault, selector_fault
 from dray.allocator.identity import RESULTS_LIMIT, Features
 from dray.allocator.layout import Layout
 from dray.allocator.packing import Takes
-from dray.allocator.plan import Alternative, Constraint, Plan, Request
+from dray.allocator.plan import Alternative, Plan, Request
 from dray.api.reasons.devices import InputCode, InputProblem, PoolState
 
 _POOL_CODES = {PoolState.INCOMPLETE: InputCode.POOL_INCOMPLETE, PoolState.INVALID: InputCode.POOL_INVALID}
@@ -27,8 +28,9 @@ class Choice(NamedTuple):
     """An alternative as bit sets.
 
     `matching` pass the selectors, `usable` may in addition be used, `devices` also have the capacity, `errors` make a
-    selector fail. `constraints` are the numbers of those that cover the alternative, `firm` those of them that are not loose. With `every`, all matching devices
-    are asked for. `takes` is what it consumes.
+    selector fail. `constraints` are the numbers of those that cover the alternative, `rules` what each of them says to
+    it, and `firm` the numbers of those that are not loose. With `every`, all matching devices are asked for. `takes` is
+    what it consumes.
     """
 
     wanted: int
@@ -39,8 +41,14 @@ class Choice(NamedTuple):
     admin: bool
     every: bool
     constraints: tuple[int, ...]
-    firm: tuple[int, ...]
     takes: Takes
+    rules: tuple[Rule, ...] = ()
+    firm: tuple[int, ...] = ()
+
+    @property
+    def underivable(self) -> int:
+        """The devices for which an attribute that a constraint looks at cannot be computed."""
+        return union([rule.errors for rule in self.rules])
 
 
 class Item(NamedTuple):
@@ -55,12 +63,15 @@ class Rule(NamedTuple):
 
     Where devices have several values at once, the rule is `loose`: sets overlap, devices match that have a value in
     common with all others, and differ that have none in common with any. Only the search itself knows such rules.
+    For `errors`, the attribute cannot be computed.
     """
 
     distinct: bool
     holders: int
     values: tuple[int, ...]
     loose: bool = False
+    errors: int = 0
+    names: tuple[Value, ...] = ()  # of the values
 
     def peers(self, bit: int) -> int:
         """The devices with the same value as a device that has one."""
@@ -95,7 +106,7 @@ class Problem:
         self.layout = layout
         self.items = items
         self.rules = rules
-        self.erring = any(choice.errors for item in items for choice in item.choices)
+        self.erring = any(choice.errors or choice.underivable for item in items for choice in item.choices)
         self.refusing = any(
             choice.every and choice.constraints for item in items for choice in item.choices
         )  # asking for all under a constraint is an error where the constraint forbids it
@@ -156,7 +167,7 @@ def pose(plan: Plan, layout: Layout, features: Features, deadline: float | None 
         if fault is not None:
             return fault
         items += own
-    return Problem(plan, layout, tuple(items), reader.rules)
+    return Problem(plan, layout, *reader.ruled(items))
 
 
 def _too_many(claim: int, items: list[Item]) -> Fault | None:
@@ -167,10 +178,30 @@ def _too_many(claim: int, items: list[Item]) -> Fault | None:
     return Fault(InputProblem(InputCode.TOO_MANY_DEVICES, number=least, limit=RESULTS_LIMIT, node_only=counted), claim)
 
 
-def _rule(constraint: Constraint, layout: Layout) -> Rule:
-    values = tuple(layout.values(constraint.attribute).values())
-    holders = union(values)
-    return Rule(constraint.distinct, holders, values, sum(values) != holders)
+class _Lens(NamedTuple):
+    """How some alternatives see an attribute: for these devices, these values."""
+
+    devices: int
+    values: dict[Value, int]
+    errors: int = 0
+
+
+def _rule(distinct: bool, lenses: Sequence[_Lens], own: _Lens | None = None) -> Rule:
+    """What a constraint says to alternatives with a lens (to all, where it is None).
+
+    A device that is seen through two lenses may have different values in them. Then only numbers of values, which are
+    the same in all lenses, tell what has been chosen, as with lists.
+    """
+    everybody: dict[Value, int] = {}
+    for lens in lenses:
+        for value, bits in lens.values.items():
+            everybody[value] = everybody.get(value, 0) | bits
+    seen = [lens.devices for lens in lenses]
+    blurred = len(lenses) > 1 and sum(seen) != union(seen)
+    values = everybody if own is None or not blurred else {value: own.values.get(value, 0) for value in everybody}
+    sets = tuple(values.values())
+    errors = union([lens.errors for lens in lenses]) if own is None or not blurred else own.errors
+    return Rule(distinct, union(sets), sets, blurred or sum(sets) != union(sets), errors, tuple(values))
 
 
 class _Poser:
@@ -179,7 +210,60 @@ class _Poser:
         self.layout = layout
         self.features = features
         self.deadline = deadline
-        self.rules = tuple(_rule(constraint, layout) for constraint in plan.constraints)
+
+    def ruled(self, items: Sequence[Item]) -> tuple[tuple[Item, ...], tuple[Rule, ...]]:
+        """The items with what constraints say to their choices, and what they say to all."""
+        lenses = [self._lenses(number, items) for number in range(len(self.plan.constraints))]
+        rules = tuple(
+            _rule(constraint.distinct, [*seen.values()])
+            for constraint, seen in zip(self.plan.constraints, lenses, strict=True)
+        )
+        return tuple(
+            item._replace(
+                choices=tuple(
+                    self._ruled(choice, alternative, rules, lenses)
+                    for choice, alternative in zip(item.choices, request.alternatives, strict=True)
+                )
+            )
+            for item, request in zip(items, self.plan.requests, strict=True)
+        ), rules
+
+    def _ruled(
+        self, choice: Choice, alternative: Alternative, rules: Sequence[Rule], lenses: Sequence[Mapping[str, _Lens]]
+    ) -> Choice:
+        said = tuple(
+            rules[number]
+            if len(lenses[number]) == 1
+            else _rule(
+                constraint.distinct,
+                [*lenses[number].values()],
+                lenses[number][alternative.derived.get(constraint.attribute, "")],
+            )
+            for number in choice.constraints
+            for constraint in [self.plan.constraints[number]]
+        )
+        firm = tuple(number for number, rule in zip(choice.constraints, said, strict=True) if not rule.loose)
+        return choice._replace(rules=said, firm=firm)
+
+    def _lenses(self, number: int, items: Sequence[Item]) -> dict[str, _Lens]:
+        """How alternatives under a constraint see its attribute: by expression, empty where a driver publishes it."""
+        attribute = self.plan.constraints[number].attribute
+        devices: dict[str, int] = {}
+        for item, request in zip(items, self.plan.requests, strict=True):
+            for choice, alternative in zip(item.choices, request.alternatives, strict=True):
+                if number in choice.constraints:
+                    expression = alternative.derived.get(attribute, "")
+                    devices[expression] = devices.get(expression, 0) | choice.matching
+        if not devices.keys() - {""}:
+            return {"": _Lens(0, self.layout.values(attribute))}
+        return {expression: self._lens(attribute, expression, wanted) for expression, wanted in devices.items()}
+
+    def _lens(self, attribute: str, expression: str, devices: int) -> _Lens:
+        if not expression:
+            values = self.layout.values(attribute)
+            return _Lens(devices, {value: bits & devices for value, bits in values.items() if bits & devices})
+        derived = self.layout.derived(expression, devices, self.deadline)
+        return _Lens(devices, derived.values, derived.errors)
 
     def item(self, request: Request) -> Item | Fault:
         if request.fault is not None:
@@ -218,7 +302,6 @@ class _Poser:
             admin=alternative.admin,
             every=every,
             constraints=tuple(covered),
-            firm=tuple(number for number in covered if not self.rules[number].loose),
             takes=layout.takes(alternative.capacity),
         )
 
@@ -246,6 +329,17 @@ def cause_of(problem: Problem, item: int, choice: int, bit: int) -> Fault:
     at = position(bit)
     cause = problem.layout.match(alternative.selectors).causes[at]
     return selector_fault(request.claim, alternative.class_name, alternative.of_class, at, cause)
+
+
+def derivation_of(problem: Problem, item: int, choice: int, number: int, bit: int) -> Fault:
+    """The error that a device brings up for which the attribute of a constraint cannot be computed."""
+    request = problem.plan.requests[item]
+    alternative = request.alternatives[choice]
+    attribute = problem.plan.constraints[number].attribute
+    at = position(bit)
+    cause = problem.layout.derived(alternative.derived[attribute], bit).causes[at]
+    failed = InputProblem(InputCode.DERIVED_FAILED, request=alternative.label, subject=attribute, detail=cause)
+    return Fault(failed, request.claim, device=at)
 
 
 def refusal_of(problem: Problem, item: int, choice: int, bit: int) -> Fault:

@@ -19,7 +19,7 @@ from dray.allocator.feasibility import Expired, Grant, Witness
 from dray.allocator.foresight import DECIDING, Foresight, State, available, beginning
 from dray.allocator.identity import RESULTS_LIMIT
 from dray.allocator.packing import COUNTERS_ONLY, Usage
-from dray.allocator.problem import Choice, Problem, cause_of, refusal_of
+from dray.allocator.problem import Choice, Problem, cause_of, derivation_of, refusal_of
 
 
 class Solution(NamedTuple):
@@ -81,7 +81,6 @@ class _Walk:
     def __init__(self, problem: Problem, usage: Usage, expired: Callable[[], bool]) -> None:
         self.problem = problem
         self.items = problem.items
-        self.rules = problem.rules
         self.taken = usage.taken
         self.shareable = problem.layout.shareable
         self.foresight = Foresight(problem, usage, expired)
@@ -169,11 +168,11 @@ class _Walk:
             sets = {self.taken}
             for item in self.items:
                 for choice in item.choices:
-                    sets |= {choice.matching, choice.devices, choice.errors}
+                    sets |= {choice.matching, choice.usable, choice.devices, choice.errors}
+                    for rule in choice.rules:
+                        sets |= {rule.errors, *rule.values}
                     if choice.every and choice.constraints:
                         sets.update(members(choice.matching))  # the first one refused is named, so each is special
-            for rule in self.rules:
-                sets.update(rule.values)
             sets.update(self.room.kinds((1 << self.problem.layout.size) - 1))
             self.kinds = split((1 << self.problem.layout.size) - 1, sets)
         return next(kind for kind in self.kinds if kind & bit)
@@ -210,6 +209,8 @@ class _Walk:
             free = bit & choice.usable & available(choice, True, self.taken, taken.state)
             if not free or not self.room.fitting(COUNTERS_ONLY, bit, taken.state.spent):
                 return None
+            if bit & self._underivable(choice, taken.state, bit):
+                self._refuse_to_derive(choice, taken.state, bit)
             if not bit & self._allowed(choice, taken.state):
                 raise _Event(refusal_of(self.problem, step.state.item, step.state.choice, bit))
             if not self.room.fitting(choice.takes, bit & choice.devices, taken.state.spent):
@@ -222,29 +223,51 @@ class _Walk:
         choice = self.items[state.item].choices[state.choice]
         free = available(choice, True, self.taken, state) & above(state.last)
         fitting = self.room.fitting(choice.takes, choice.devices & free & self._allowed(choice, state), state.spent)
-        rest = fitting | choice.errors & free
+        underivable = self._underivable(choice, state, free)
+        rest = fitting | choice.errors & free | underivable
         while rest := rest & ~frame.failed:
             bit = frame.bit = lowest(rest)
             rest ^= bit
             if bit & choice.errors:
                 raise _Event(cause_of(self.problem, state.item, state.choice, bit))
+            if bit & underivable:
+                self._refuse_to_derive(choice, state, bit)
             after = self._take(frame.step, choice, bit)
             yield after if after.state.got < choice.wanted else self._next_item(after)
 
     def _allowed(self, choice: Choice, state: State) -> int:
         """The devices that the constraints let in beside those chosen already."""
         allowed = -1
-        for number in choice.constraints:
-            allowed &= self.rules[number].admitted(state.pins[number])
+        for number, rule in zip(choice.constraints, choice.rules, strict=True):
+            allowed &= rule.admitted(state.pins[number])
         return allowed
+
+    def _underivable(self, choice: Choice, state: State, free: int) -> int:
+        """The devices that come as far as a constraint whose attribute cannot be computed for them.
+
+        That they are the first to do so is for the caller to see; the constraints before must let them in.
+        """
+        if not choice.underivable:
+            return 0
+        left = self.room.fitting(COUNTERS_ONLY, choice.usable & free, state.spent)
+        found = 0
+        for number, rule in zip(choice.constraints, choice.rules, strict=True):
+            found |= left & rule.errors
+            left &= rule.admitted(state.pins[number])
+        return found
+
+    def _refuse_to_derive(self, choice: Choice, state: State, bit: int) -> None:
+        numbered = zip(choice.constraints, choice.rules, strict=True)
+        number = next(number for number, rule in numbered if rule.errors & bit)
+        raise _Event(derivation_of(self.problem, state.item, state.choice, number, bit))
 
     def _take(self, step: _Step, choice: Choice, bit: int) -> _Step:
         state = step.state
         pins = state.pins
         if choice.constraints:
             changed = list(pins)
-            for number in choice.constraints:
-                changed[number] = self.rules[number].pinned(pins[number], bit)
+            for number, rule in zip(choice.constraints, choice.rules, strict=True):
+                changed[number] = rule.pinned(pins[number], bit)
             pins = tuple(changed)
         grant = step.done[-1]
         alone = bit & ~self.shareable

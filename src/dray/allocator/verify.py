@@ -36,7 +36,8 @@ from dray.api.types.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from dray.cel import DeviceView, EvaluationError, compile_selector
+from dray.cel import STORED, DeviceView, EvaluationError, compile_selector
+from dray.cel.derived import compile_derived
 
 Spec = ExactDeviceRequest | DeviceSubRequest
 
@@ -80,7 +81,13 @@ class _Checker:
         taken: Collection[tuple[str, str, str]],
         features: Features,
     ) -> None:
-        seen = view(node, by_pool(slices), content_of, partial(Layout, features=features), features)
+        seen = view(
+            node,
+            by_pool(slices),
+            content_of,
+            partial(Layout, features=features),
+            features,
+        )
         self.node = node
         self.features = features
         self.classes = {class_.metadata.name: class_ for class_ in classes}
@@ -110,7 +117,7 @@ class _Checker:
         for entry in left:
             yield f"result for {entry.request}, which is no request"
         for number, constraint in enumerate(claim.spec.devices.constraints):
-            yield from self._constraint(number, constraint, entries)
+            yield from self._constraint(number, constraint, claim, entries)
         yield from self._config(claim, result)
         if result.nodeSelector is not None and not self._selected(result.nodeSelector):
             yield "the node selector excludes the node"
@@ -150,10 +157,20 @@ class _Checker:
             wanted = sum(
                 1
                 for offer in self.offers.values()
-                if _matches(offer, selectors) and asked.keys() <= offer.device.capacity.keys()
+                if self._matches(offer, selectors) and asked.keys() <= offer.device.capacity.keys()
             )
         if len(entries) != wanted:
             yield f"request {request.name}: {len(entries)} devices instead of {wanted}"
+
+    def _matches(self, offer: _Offer, selectors: Sequence[DeviceSelector]) -> bool:
+        seen = _seen(offer)
+        try:
+            return all(
+                selector.cel is not None and compile_selector(selector.cel.expression, features=STORED).matches(seen)
+                for selector in selectors
+            )
+        except EvaluationError:
+            return False
 
     def _spec(self, request: DeviceRequest, name: str) -> Spec | None:
         if request.exactly is not None:
@@ -173,7 +190,7 @@ class _Checker:
             yield "is taken"
         if not admin and offer.id in self.used:
             yield "is given to an earlier claim"
-        if not _matches(offer, selectors):
+        if not self._matches(offer, selectors):
             yield "does not match the selectors"
         if self.features.device_taints and intolerable(offer.device.taints, spec.tolerations):
             yield "has a taint that is not tolerated"
@@ -199,7 +216,11 @@ class _Checker:
             yield "consumes something else than its request"
 
     def _constraint(
-        self, number: int, constraint: DeviceConstraint, entries: Sequence[DeviceRequestAllocationResult]
+        self,
+        number: int,
+        constraint: DeviceConstraint,
+        claim: ResourceClaim,
+        entries: Sequence[DeviceRequestAllocationResult],
     ) -> Iterator[str]:
         named = set(constraint.requests)
         covered = [
@@ -208,7 +229,7 @@ class _Checker:
             if not named or entry.request in named or entry.request.partition("/")[0] in named
         ]
         attribute = constraint.matchAttribute or constraint.distinctAttribute or ""
-        values = [self._values(entry, attribute) for entry in covered]
+        values = [self._values(entry, attribute, self._derivation(claim, entry, attribute)) for entry in covered]
         if not all(values):
             yield f"constraint #{number}: a device has no attribute {attribute}"
         elif constraint.matchAttribute is not None and values and not frozenset.intersection(*values):
@@ -216,10 +237,23 @@ class _Checker:
         elif constraint.matchAttribute is None and sum(map(len, values)) != len(frozenset().union(*values)):
             yield f"constraint #{number}: devices agree in {attribute}"
 
-    def _values(self, entry: DeviceRequestAllocationResult, attribute: str) -> frozenset[object]:
+    def _derivation(self, claim: ResourceClaim, entry: DeviceRequestAllocationResult, attribute: str) -> str | None:
+        """The expression by which the request of an entry computes an attribute; None where it does not."""
+        name = entry.request.partition("/")[0]
+        request = next((one for one in claim.spec.devices.requests or () if one.name == name), None)
+        spec = self._spec(request, entry.request) if request is not None else None
+        if spec is None or not self.features.derived_attributes:
+            return None
+        return next((one.expression for one in spec.derivedAttributes if one.name == attribute), None)
+
+    def _values(
+        self, entry: DeviceRequestAllocationResult, attribute: str, derivation: str | None
+    ) -> frozenset[object]:
         offer = self.offers.get(DeviceId(entry.driver, entry.pool, entry.device))
         if offer is None:
             return frozenset()
+        if derivation is not None:
+            return self._derived(offer, derivation)
         domain, _, name = attribute.partition("/")
         held = offer.device.attributes.get(attribute)
         if held is None and domain == entry.driver:
@@ -228,6 +262,15 @@ class _Checker:
             return frozenset()
         several = listed(held) if self.features.list_type_attributes else ()
         return frozenset(several or [comparable(held, str(offer.id))])
+
+    def _derived(self, offer: _Offer, derivation: str) -> frozenset[object]:
+        try:
+            found = compile_derived(derivation, features=STORED).values(_seen(offer))
+        except EvaluationError:
+            return frozenset()
+        if found.is_list and not self.features.list_type_attributes:
+            return frozenset([str(offer.id)])
+        return frozenset(found.values)
 
     def _config(self, claim: ResourceClaim, result: AllocationResult) -> Iterator[str]:
         chosen = {entry.request for entry in result.devices.results}
@@ -297,13 +340,6 @@ def _overdrawn(slices: Sequence[ResourceSlice], drawn: dict[tuple[str, ...], Qua
     ]
 
 
-def _matches(offer: _Offer, selectors: Sequence[DeviceSelector]) -> bool:
+def _seen(offer: _Offer) -> DeviceView:
     device = offer.device
-    seen = DeviceView(offer.id.driver, device.attributes, device.capacity, device.allowMultipleAllocations or False)
-    try:
-        return all(
-            selector.cel is not None and compile_selector(selector.cel.expression).matches(seen)
-            for selector in selectors
-        )
-    except EvaluationError:
-        return False
+    return DeviceView(offer.id.driver, device.attributes, device.capacity, device.allowMultipleAllocations or False)

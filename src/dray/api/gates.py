@@ -39,7 +39,11 @@ class Gate:
 
 def _kept(name: str, what: str, *needs: str) -> Gate:
     """A feature of v1.37 of which the API keeps the fields, for schedulers and drivers that act on them."""
-    return Gate(name, "alpha", False, f"keep {what}", needs=("DynamicResourceAllocation", *needs))
+    return _alpha(name, f"keep {what}", *needs)
+
+
+def _alpha(name: str, meaning: str, *needs: str) -> Gate:
+    return Gate(name, "alpha", False, meaning, needs=("DynamicResourceAllocation", *needs))
 
 
 GATES: tuple[Gate, ...] = (
@@ -138,15 +142,16 @@ GATES: tuple[Gate, ...] = (
         alias="DRAWorkloadResourceClaims",
     ),
     _kept("CompositePodGroup", "groups of groups of pods (CompositePodGroup)", "GenericWorkload"),
-    _kept("DRADerivedAttributes", "attributes that a request computes (derivedAttributes)"),
-    _kept("DRADeviceCompatibilityGroups", "which devices may share counters (compatibilityGroups)"),
-    _kept("DRAListTypeAttributes", "attributes of devices that are lists (ints, bools, strings, versions)"),
-    _kept("DRANodeAllocatableResources", "what a device takes from its node (nodeAllocatableResources)"),
-    _kept("DRAOptionalNodeOperations", "which calls of a driver can be left out (skipNodeOperations)"),
-    _kept(
+    _alpha("DRADerivedAttributes", "let a request compute attributes for its constraints (derivedAttributes)"),
+    _alpha("DRADeviceCompatibilityGroups", "let devices say with whom they share counters (compatibilityGroups)"),
+    _alpha("DRAListTypeAttributes", "let attributes of devices be lists (ints, bools, strings, versions)"),
+    _alpha("DRANodeAllocatableResources", "count what devices take from their node (nodeAllocatableResources)"),
+    _alpha("DRAOptionalNodeOperations", "let drivers leave calls out (skipNodeOperations)"),
+    _alpha(
         "DRAPartitionableDevicesType",
-        "the attribute that tells partitions apart (partitionTypeAttribute, defaultPartitionTypeAttribute)",
+        "count what is left of each type of partition (partitionTypeAttribute, defaultPartitionTypeAttribute)",
         "DRAResourcePoolStatus",
+        "DRAPartitionableDevices",
     ),
     _kept("TopologyAwareWorkloadScheduling", "where the pods of a group go (schedulingConstraints)", "GenericWorkload"),
 )

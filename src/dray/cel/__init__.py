@@ -10,7 +10,7 @@ values are limited, and an evaluation can be interrupted.
 """
 
 from dray.cel.device import DeviceView
-from dray.cel.environment import Features
+from dray.cel.environment import STORED, Features
 from dray.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Interrupted, NoSuchKey
 from dray.cel.limits import MAX_COST, MAX_LENGTH, Interrupt, at
 from dray.cel.selector import Outcome, Refusal, Selector, check_selector, compile_selector
@@ -18,6 +18,7 @@ from dray.cel.selector import Outcome, Refusal, Selector, check_selector, compil
 __all__ = [
     "MAX_COST",
     "MAX_LENGTH",
+    "STORED",
     "CelError",
     "CompileError",
     "CostExceeded",

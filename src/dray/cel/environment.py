@@ -37,6 +37,8 @@ class Features:
 
 
 DEFAULT_FEATURES = Features()
+STORED = Features(consumable_capacity=True, list_attributes=True)
+"""What expressions may say that were accepted once: a gate that is turned off later makes none of them wrong."""
 
 NAMED_TYPES = (
     types.BOOL,

@@ -15,7 +15,7 @@ from dray.api.allocations import DeviceId
 from dray.api.pools import by_pool, newest, problem_of
 from dray.api.reasons.causes import Place
 from dray.api.types.resource import Device, ResourceSlice
-from dray.cel import DeviceView, EvaluationError, Interrupted, at, compile_selector
+from dray.cel import STORED, DeviceView, EvaluationError, Interrupted, at, compile_selector
 from dray.inspect.expressions import KINDS, AttributeAccess
 
 _ALIKE = 0.65  # how much of two names must agree for one to pass as a slip of the other
@@ -94,7 +94,7 @@ def matching(devices: Iterable[Published], expressions: Iterable[str], deadline:
 
     Raises Interrupted at the deadline, a reading of `time.monotonic()`.
     """
-    selectors = [compile_selector(expression) for expression in expressions]
+    selectors = [compile_selector(expression, features=STORED) for expression in expressions]
     broken = next((s.error for s in selectors if s.error is not None), None)
     if broken is not None:
         return Matching([], str(broken))

@@ -22,9 +22,10 @@ from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet
 from dray.api.types.batch import Job
 from dray.api.types.core import Pod, ReplicationController
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
-from dray.api.validation import Complaint, Context, validate_create
+from dray.api.validation import Complaint, Context, DerivedCheck, SelectorCheck, validate_create
 from dray.api.wire import Wire
-from dray.cel import check_selector
+from dray.cel import Features
+from dray.cel.checking import Asked, check
 from dray.inspect import device_rules, pod_rules
 from dray.inspect.findings import Finding
 from dray.inspect.snapshot import Snapshot
@@ -86,14 +87,24 @@ def _checked(
         object_ = decode.to_object(conversion.home(resource), stored)
     except (BadRequest, msgspec.ValidationError) as error:
         return [Finding("error", place, "", f"{subject}: {error}")], None
-    for wrong in validate_create(resource, object_, Context(gates, _selector_complaint, version)):
+    context = Context(gates, _complaints(gates), version, check_derived=_derived_complaints(gates))
+    for wrong in validate_create(resource, object_, context):
         findings.append(Finding("error", place, wrong.field, f"{subject}: {wrong.detail}"))
     return findings, object_
 
 
-def _selector_complaint(expression: str) -> Complaint | None:
-    refusal = check_selector(expression)
-    return Complaint(refusal.reason, refusal.detail) if refusal is not None else None
+def _complaints(gates: FeatureGates) -> SelectorCheck:
+    return lambda expression: _checked_expression(Asked(expression), gates)[0]
+
+
+def _derived_complaints(gates: FeatureGates) -> DerivedCheck:
+    return lambda expression: _checked_expression(Asked(expression, derived=True), gates)
+
+
+def _checked_expression(asked: Asked, gates: FeatureGates) -> tuple[Complaint | None, int]:
+    features = Features(gates.served("DRAConsumableCapacity"), gates.served("DRAListTypeAttributes"))
+    refusal, cost = check(asked, features)
+    return (Complaint(refusal.reason, refusal.detail) if refusal is not None else None), cost
 
 
 def _outdated(place: str, subject: str, resource: Resource, version: str, stored: dict[str, Any]) -> Iterator[Finding]:

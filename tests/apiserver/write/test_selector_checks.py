@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Invalid
+from dray.api.gates import FeatureGates
 from dray.api.types.resource import ResourceClaim
 from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.security.user import ADMIN
@@ -72,3 +73,52 @@ async def test_many_long_selectors_do_not_hold_the_event_loop(
     expressions = [f"{GOOD} && device.driver != '{at}'" for at in range(8)]
     await client.create(ResourceClaim, claim("c", *expressions))
     assert 0 < max(turns) < LIMIT
+
+
+def deriving(*expressions: str) -> dict[str, Any]:
+    derived = [{"name": f"x.io/a{at}", "expression": text} for at, text in enumerate(expressions)]
+    exactly = {"deviceClassName": "gpu", "derivedAttributes": derived}
+    constraints = [{"matchAttribute": one["name"]} for one in derived]
+    devices = {"requests": [{"name": "r", "exactly": exactly}], "constraints": constraints}
+    return {"metadata": {"generateName": "c-", "namespace": "default"}, "spec": {"devices": devices}}
+
+
+async def with_gates(gates: str) -> Running:
+    return await Running.open(Settings(keys=None, gates=FeatureGates.parse(gates)))
+
+
+async def test_derived_attributes_must_compile_to_values_and_cost_little_together() -> None:
+    running = await with_gates("DRADerivedAttributes=true")
+    client = InProcess(running.api, ADMIN)
+    created = await client.create(ResourceClaim, deriving("device.driver", "1 + 1", GOOD))
+    (request,) = created.spec.devices.requests or ()
+    assert request.exactly is not None
+    assert [one.name for one in request.exactly.derivedAttributes] == ["x.io/a0", "x.io/a1", "x.io/a2"]
+    costly = f"{list(range(100))}.map(a, {list(range(100))}.filter(b, string(a + b) != device.driver).size())[0]"
+    for wrong, says in (
+        (["nope"], "undeclared reference to 'nope'"),
+        (["device.capacity"], "must evaluate to a primitive scalar"),
+        (["[1, 2]"], "must evaluate to a primitive scalar (string, integer, boolean, semver), not list"),
+        ([f"{GOOD} && nope"], "undeclared reference to 'nope'"),
+        ([costly] * 8, "too complex"),
+    ):
+        with pytest.raises(Invalid) as caught:
+            await client.create(ResourceClaim, deriving(*wrong))
+        assert says in str(caught.value)
+        assert "spec.devices.requests[0].exactly.derivedAttributes" in str(caught.value)
+    await running.close()
+
+
+async def test_what_expressions_may_say_depends_on_the_gates_of_the_server() -> None:
+    lists = 'device.attributes["x.io"].models.includes("a")'
+    running = await with_gates("DRAConsumableCapacity=false,DRAFractionalCapacityRange=false")
+    client = InProcess(running.api, ADMIN)
+    for wrong in (lists, "device.allowMultipleAllocations"):
+        with pytest.raises(Invalid):
+            await client.create(ResourceClaim, claim("c", wrong))
+    await running.close()
+    running = await with_gates("DRAListTypeAttributes=true,DRADerivedAttributes=true")
+    client = InProcess(running.api, ADMIN)
+    await client.create(ResourceClaim, claim("c", lists, "device.allowMultipleAllocations"))
+    await client.create(ResourceClaim, deriving("[1, 2]"))
+    await running.close()

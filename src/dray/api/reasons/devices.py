@@ -183,6 +183,7 @@ class InputCode(StrEnum):
     CLASS_SELECTOR_RUNTIME = "class-selector-runtime"
     SELECTOR_MISSING_KEY = "selector-missing-key"
     CLASS_SELECTOR_MISSING_KEY = "class-selector-missing-key"
+    DERIVED_FAILED = "derived-failed"
     CONSTRAINT_REFUSED = "constraint-refused"
     INVALID_POOLS = "invalid-pools"
     NODE_SELECTOR_TERMS = "node-selector-terms"

@@ -128,6 +128,7 @@ TEXTS: dict[StrEnum, str] = {
     InputCode.CLASS_SELECTOR_RUNTIME: f"{_CLASS_SELECTOR}{_RUNTIME}",
     InputCode.SELECTOR_MISSING_KEY: f"{_SELECTOR}{_RUNTIME}. {_HINT}",
     InputCode.CLASS_SELECTOR_MISSING_KEY: f"{_CLASS_SELECTOR}{_RUNTIME}. {_HINT}",
+    InputCode.DERIVED_FAILED: "evaluate derived attribute {subject} on device {device} failed: {detail}",
     InputCode.CONSTRAINT_REFUSED: (
         f"{_REQUEST}: cannot add device {{device}} because a claim constraint would not be satisfied"
     ),

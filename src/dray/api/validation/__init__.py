@@ -45,13 +45,22 @@ from dray.api.validation import (
     storage,
     workloads,
 )
-from dray.api.validation.context import Complaint, Context, ExpressionUse, PolicyCheck, RuleFault, SelectorCheck
+from dray.api.validation.context import (
+    Complaint,
+    Context,
+    DerivedCheck,
+    ExpressionUse,
+    PolicyCheck,
+    RuleFault,
+    SelectorCheck,
+)
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.wire import Wire
 
 __all__ = [
     "Complaint",
     "Context",
+    "DerivedCheck",
     "ExpressionUse",
     "PolicyCheck",
     "RuleFault",

@@ -155,6 +155,9 @@ def _derived(
     """Attributes computed for a request exist for the sake of a constraint."""
     if not items:
         return
+    if len(items) > devices.LIST_MAX:
+        yield too_many(path, len(items), devices.LIST_MAX)
+        return
     used = {
         attribute
         for constraint in claim.constraints
@@ -167,11 +170,26 @@ def _derived(
             yield required(path / index / "name")
         elif item.name not in used:
             yield invalid(path / index / "name", item.name, text)
-        if not item.expression:
-            yield required(path / index / "expression")
-        else:
-            yield from at_most_bytes(item.expression, devices.SELECTOR_MAX, path / index / "expression")
     yield from unique(items, path, lambda item: item.name)
+    yield from _expressions(items, path, context)
+
+
+def _expressions(items: tuple[resource.DeviceDerivedAttribute, ...], path: Path, context: Context) -> Errors:
+    """Each expression must compile, and all of a request together must not cost too much."""
+    total = 0
+    for index, item in enumerate(items):
+        here = path / index / "expression"
+        if not item.expression:
+            yield required(here)
+            continue
+        too_long = [*at_most_bytes(item.expression, devices.SELECTOR_MAX, here)]
+        yield from too_long
+        complaint, cost = (None, 0) if too_long else context.check_derived(item.expression)
+        if complaint is not None:
+            yield from devices.complained(complaint, item.expression, here)
+        elif (total := total + cost) > devices.DERIVED_COST_MAX:
+            yield forbidden(here, "too complex, exceeds cost limit of all derived attributes together")
+            return
 
 
 def _constraint_attribute(constraint: resource.DeviceConstraint, path: Path) -> Errors:

@@ -20,6 +20,8 @@ class Complaint(NamedTuple):
 
 
 SelectorCheck = Callable[[str], Complaint | None]
+DerivedCheck = Callable[[str], tuple[Complaint | None, int]]
+"""A check of the expression of a derived attribute: what is wrong with it, and what it costs at most."""
 ExpressionUse = Literal["condition", "variable", "validation", "message", "annotation", "mutation", "json patch"]
 # An expression of a policy, what it is for, and, of a variable, its name.
 PolicyCheck = Callable[[ExpressionUse, str, str], Complaint | None]
@@ -56,6 +58,11 @@ def accept_any(expression: str) -> Complaint | None:
     return None
 
 
+def accept_derived(expression: str) -> tuple[Complaint | None, int]:
+    """Likewise, for derived attributes."""
+    return None, 0
+
+
 def accept_policies(params: bool, composed: bool) -> PolicyCheck:
     """Likewise, for the expressions of policies."""
     return lambda use, expression, name: None
@@ -69,5 +76,6 @@ class Context:
     check_selector: SelectorCheck = accept_any
     version: str = ""
     policy_expressions: PolicyExpressions = accept_policies
+    check_derived: DerivedCheck = accept_derived
     rule_faults: RuleFaults = accept_rules
     rule_errors: RuleErrors = accept_values

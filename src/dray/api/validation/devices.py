@@ -11,7 +11,7 @@ import msgspec
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_long, unsupported
 from dray.api.types import resource
-from dray.api.validation.context import Context
+from dray.api.validation.context import Complaint, Context
 from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, unique
 from dray.api.validation.paths import Path
 
@@ -20,6 +20,7 @@ POOL_MAX = 253
 IDENTIFIER_MAX = 32
 LIST_MAX = 32  # requests, constraints, configurations, selectors, results
 SELECTOR_MAX = 10 * 1024
+DERIVED_COST_MAX = 1_000_000  # of all derived attributes of a request together, estimated
 PARAMETERS_MAX = 10 * 1024
 BINDING_CONDITIONS_MAX = 4
 EFFECTS = ("NoExecute", "NoSchedule", "None")
@@ -153,8 +154,12 @@ def expression(text: str, path: Path, context: Context) -> Errors:
         yield too_long(path, SELECTOR_MAX)
         return
     complaint = context.check_selector(text)
-    if complaint is None:
-        return
+    if complaint is not None:
+        yield from complained(complaint, text, path)
+
+
+def complained(complaint: Complaint, text: str, path: Path) -> Errors:
+    """What a checker says of an expression, as the error of its field."""
     if complaint.reason == "Forbidden":
         yield forbidden(path, complaint.text)
     elif complaint.reason == "InternalError":

@@ -1,4 +1,4 @@
-"""Checks the device selectors of a write without holding up the event loop, however many and long they are.
+"""Checks the device selectors and derived attributes of a write without holding up the event loop, however many and long they are.
 
 Validation does not wait, so it is done twice where that is needed: the first time tells which selectors are not known
 yet, which are then checked in another process; the second time finds what that said. Short selectors are checked at once,
@@ -10,43 +10,65 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import FieldError, Timeout
+from dray.api.gates import FeatureGates
 from dray.api.validation import Complaint
 from dray.background import Background
 
 if TYPE_CHECKING:
-    from dray.cel.selector import Refusal
+    from dray.cel import Features
+    from dray.cel.checking import Checked
 
 AT_ONCE = 512  # characters of selectors that a write may have checked on the loop: 20 ms at the worst, typically one
 KEPT = 1024  # verdicts about short selectors: most objects are made from a few templates
 SECONDS = 30.0  # after which a write is refused that has more selectors than can be checked
 
 Validate = Callable[[], list[FieldError]]
+Asked = tuple[str, bool]
+"""An expression, and whether it is one of a derived attribute."""
+
+
+class Verdict(NamedTuple):
+    """What is wrong with an expression, and what it costs at most."""
+
+    complaint: Complaint | None = None
+    cost: int = 0
+
+
+NOT_KNOWN_YET = Verdict()
 
 
 class SelectorChecks:
-    """What is wrong with selectors."""
+    """What is wrong with selectors and derived attributes, where these gates are on."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: FeatureGates = FeatureGates()) -> None:  # noqa: B008 (frozen)
+        self._gates = gates
         self._background = Background()
-        self._kept: dict[str, Complaint | None] = {}
+        self._kept: dict[Asked, Verdict] = {}
         # Of the validation that is being done:
-        self._known: dict[str, Complaint | None] = {}
-        self._unknown: dict[str, None] = {}
+        self._known: dict[Asked, Verdict] = {}
+        self._unknown: dict[Asked, None] = {}
         self._room = AT_ONCE
 
     def check(self, expression: str) -> Complaint | None:
         """What is wrong with a selector; nothing for now where that must be found out first."""
+        return self._verdict((expression, False)).complaint
+
+    def check_derived(self, expression: str) -> tuple[Complaint | None, int]:
+        """The same for a derived attribute, with what it costs at most."""
+        return self._verdict((expression, True))
+
+    def _verdict(self, asked: Asked) -> Verdict:
         for known in (self._kept, self._known):
-            if expression in known:
-                return known[expression]
-        if len(expression) > self._room:
-            self._unknown[expression] = None
-            return None
-        self._room -= len(expression)
-        return self._keep(expression, _complaint(_check(expression)))
+            if asked in known:
+                return known[asked]
+        if len(asked[0]) > self._room:
+            self._unknown[asked] = None
+            return NOT_KNOWN_YET
+        self._room -= len(asked[0])
+        return self._keep(asked, self._check(asked))
 
     def validated(self, validate: Validate) -> list[FieldError] | None:
         """What validation finds wrong; None where it takes waiting to know (`waited_for`), which is rare."""
@@ -68,11 +90,12 @@ class SelectorChecks:
     async def close(self) -> None:
         await self._background.close()
 
-    async def _find_out(self, expressions: list[str]) -> dict[str, Complaint | None]:
-        from dray.cel.checking import SelectorChecking
+    async def _find_out(self, expressions: list[Asked]) -> dict[Asked, Verdict]:
+        from dray.cel import checking
 
-        checking = SelectorChecking(expressions)
-        job = self._background.start(checking)
+        asked = [checking.Asked(*one) for one in expressions]
+        work = checking.ExpressionChecking(asked, self._features)
+        job = self._background.start(work)
         try:
             async with asyncio.timeout(SECONDS):
                 await asyncio.shield(job.done)
@@ -81,21 +104,27 @@ class SelectorChecks:
         finally:
             if not job.done.done():
                 job.cancel()
-        refusals = checking.refusals
-        return {one: _complaint(refusals[one] if one in refusals else _check(one)) for one in expressions}
+        return {one: _verdict(work.checked[one]) if one in work.checked else self._check(one) for one in asked}
 
-    def _keep(self, expression: str, complaint: Complaint | None) -> Complaint | None:
+    @property
+    def _features(self) -> Features:
+        from dray.cel import Features
+
+        served = self._gates.served
+        return Features(served("DRAConsumableCapacity"), served("DRAListTypeAttributes"))
+
+    def _check(self, asked: Asked) -> Verdict:
+        from dray.cel import checking  # late: most servers start without a selector to check
+
+        return _verdict(checking.check(checking.Asked(*asked), self._features))
+
+    def _keep(self, asked: Asked, verdict: Verdict) -> Verdict:
         if len(self._kept) >= KEPT:
             del self._kept[next(iter(self._kept))]
-        self._kept[expression] = complaint
-        return complaint
+        self._kept[asked] = verdict
+        return verdict
 
 
-def _check(expression: str) -> Refusal | None:
-    from dray.cel.selector import check_selector  # late: most servers start without a selector to check
-
-    return check_selector(expression)
-
-
-def _complaint(refusal: Refusal | None) -> Complaint | None:
-    return Complaint(refusal.reason, refusal.detail) if refusal is not None else None
+def _verdict(checked: Checked) -> Verdict:
+    refusal = checked.refusal
+    return Verdict(Complaint(refusal.reason, refusal.detail) if refusal is not None else None, checked.cost)

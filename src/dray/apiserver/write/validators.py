@@ -18,7 +18,7 @@ class Validators:
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
-        self.selectors = SelectorChecks()
+        self.selectors = SelectorChecks(gates)
         self._contexts: dict[str, validation.Context] = {}
 
     def context(self, request: Request) -> validation.Context:
@@ -30,6 +30,7 @@ class Validators:
                 self.selectors.check,
                 version,
                 _policy_expressions,
+                check_derived=self.selectors.check_derived,
                 rule_faults=_rule_faults,
                 rule_errors=_rule_errors,
             )
