@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.api.manifests import ManifestError
-from dray.api.reasons.nodes import NodeCode
+from dray.api.reasons.nodes import NodeCode, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
+from dray.scheduler.attempt import Promise
 from dray.sim import hardware
 from dray.sim.cluster import Cluster
 
@@ -118,6 +119,33 @@ def test_what_comes_helps_those_who_wait() -> None:
     made.remove(Pod, "a", "default")
     made.settle()
     assert places(made)["unknown"] == "node-0"
+
+
+class Refusals:
+    """Counts how often pods were tried in vain."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def came(self, now: float, pod: Pod) -> None: ...
+
+    def placed(self, now: float, pod: Pod, promise: Promise) -> None: ...
+
+    def refused(self, now: float, pod: Pod, why: Unschedulable) -> None:
+        self.count += 1
+
+    def ended(self, now: float, pod: Pod) -> None: ...
+
+
+def test_of_many_that_ask_for_the_same_only_those_are_tried_that_something_is_left_for() -> None:
+    made = cluster(2)
+    for number in range(20):
+        made.submit(pod(f"{number:02}", 2), at=float(number), runs=1000)
+    made.advance(100)
+    seen = Refusals()
+    made.observers.append(seen)
+    made.run()
+    assert (made.now, seen.count) == (10_001, 0)
 
 
 def test_a_node_takes_its_pods_along() -> None:

@@ -50,12 +50,14 @@ class Fits:
 
     One answer is one object: whoever asks the same again before it changes gets the same. Iterates over the names of
     the nodes that fit. `nodes`, `failing` and `undecided` are bit sets over node numbers: those that fit, those where
-    the input is wrong (ask `Index.allocate` for the error), and those for which there was not enough time.
+    the input is wrong (ask `Index.allocate` for the error), and those for which there was not enough time. `question` is
+    the same for claims that ask for the same.
     """
 
     def __init__(
         self,
         inventory: Inventory,
+        question: Question,
         nodes: int,
         failing: int,
         undecided: int,
@@ -63,6 +65,7 @@ class Fits:
     ) -> None:
         self._inventory = inventory
         self._score = score
+        self.question = question
         self.nodes = nodes
         self.failing = failing
         self.undecided = undecided
@@ -83,7 +86,7 @@ class Fits:
     def without(self, number: int) -> Fits:
         """The same answer but for one node, which does not fit."""
         rest = self.nodes & ~(1 << number)
-        return Fits(self._inventory, rest, self.failing, self.undecided, self._score)
+        return Fits(self._inventory, self.question, rest, self.failing, self.undecided, self._score)
 
     def names(self, nodes: int) -> Iterator[str]:
         """The names of the nodes in a bit set."""
@@ -113,7 +116,8 @@ class _Group:
 class _Entry:
     """All that is known about one plan. On nodes that are `apart`, its claims do not meet and are looked at one by one."""
 
-    def __init__(self, plan: Plan, position: int) -> None:
+    def __init__(self, question: Question, plan: Plan, position: int) -> None:
+        self.question = question
         self.plan = plan
         self.position = position  # in the log of changes
         self.fitting = 0
@@ -314,7 +318,7 @@ class Index:
         def score(number: int) -> int:
             return sum(own._score(number) for own in each) if entry.apart >> number & 1 else entry.score(number)
 
-        entry.answer = Fits(self._inventory, fitting, failing, undecided, score)
+        entry.answer = Fits(self._inventory, entry.question, fitting, failing, undecided, score)
         return entry.answer
 
     def _refresh(self, entry: _Entry, parts: Sequence[_Entry], asked: int, deadline: float | None) -> None:
@@ -393,7 +397,7 @@ class Index:
         entry = self._entries.pop(key, None)
         if entry is None:
             asked = plan([claim.spec.devices for claim in claims], self._classes.get, self.features)
-            entry = _Entry(asked, self._forgotten + len(self._inventory.log))
+            entry = _Entry(key, asked, self._forgotten + len(self._inventory.log))
             if len(self._entries) >= PLANS_KEPT:
                 del self._entries[next(iter(self._entries))]
         self._entries[key] = entry

@@ -7,7 +7,7 @@ out: the rules (`dray.verdicts`), devices that are promised (`devices`), words (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ from dray.scheduler.scores import (
     best,
 )
 from dray.verdicts.demand import Candidate
-from dray.verdicts.devices import DeviceVerdict
+from dray.verdicts.devices import DeviceVerdict, Search
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeInfo, NodeTable, Sample
 from dray.verdicts.rules import Judgement, Rules
@@ -57,6 +57,15 @@ class Attempt:
     @property
     def pod(self) -> Pod:
         return self.candidate.pod
+
+    @property
+    def alike(self) -> Hashable:
+        """Equal for pods that were refused and that the same devices help; None where the pod asked for none.
+
+        They ask for the same on the same nodes, and none of those fitted. Where some did, and other rules were in the
+        way, only pods with the very same answer are alike.
+        """
+        return tuple([_likeness(search) for search in self.devices.searches]) or None
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -216,6 +225,12 @@ class Placement:
         chosen = self._table.sample(nodes, self.start, most)
         self.start = chosen.positions[min(len(chosen), COMPARED) - 1] + 1
         return chosen
+
+
+def _likeness(search: Search) -> Hashable:
+    fits, asked = search.fits, search.asked
+    is_plain = not (fits.nodes | fits.failing | fits.undecided) & asked
+    return asked, fits.question if is_plain else fits
 
 
 def _has_alternatives(attempt: Attempt) -> bool:

@@ -10,13 +10,11 @@ import asyncio
 import time
 from functools import partial
 
-from dray.allocator import Fits
 from dray.api.reasons.nodes import SchedulingRule, Unschedulable
 from dray.api.types.core import Pod
-from dray.scheduler.attempt import Attempt
 from dray.scheduler.devices import Devices
 from dray.scheduler.parts import SchedulerParts
-from dray.scheduler.queue import Place, SchedulingQueue, Waiting
+from dray.scheduler.queue import Place, SchedulingQueue
 
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 LOOK_SECONDS = 0.01  # for one look
@@ -106,17 +104,14 @@ class Hints:
 def wake_helped(queue: SchedulingQueue, devices: Devices) -> bool:
     """Wake pods to which nodes can give more than when they were refused, while they can; the others go on waiting.
 
-    Of thousands that wait, many were refused by the same answer: they ask for the same, are asked about once, and woken
-    one after the other. Answers whether there was time to look at all of them.
+    Of thousands that wait, many ask for the same (`Attempt.alike`): they are asked about once, and woken one after the
+    other. Answers whether there was time to look at all of them.
     """
-    alike: dict[tuple[tuple[Fits, int], ...], tuple[Attempt, list[Waiting]]] = {}
-    for waiting in queue.refused_by(DEVICE_RULES):
-        if (attempt := waiting.attempt) is not None and attempt.devices.searches:
-            key = tuple((search.fits, search.asked) for search in attempt.devices.searches)
-            alike.setdefault(key, (attempt, []))[1].append(waiting)
     ends = time.monotonic() + LOOK_SECONDS
-    for attempt, pods in alike.values():
-        queue.activate_in_turn(pods, partial(devices.is_news, attempt))
+    for pods in queue.alike():
+        first = next(iter(pods), None)  # none where a group before took them along
+        if first is not None and (attempt := first.attempt) is not None:
+            queue.activate_in_turn(pods, partial(devices.is_news, attempt))
         if devices.index.defers and time.monotonic() > ends:
             return False
     return True

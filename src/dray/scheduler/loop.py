@@ -157,7 +157,7 @@ class SchedulingLoop:
         if refused.is_late:
             self._queue.retry(waiting, attempt.seconds * PAUSE_FOR_THOUGHT, refused.rules)
         else:
-            self._queue.refuse(waiting, refused.rules)
+            self._queue.refuse(waiting, refused.rules, attempt.alike)
         self._teller.waits(pod, refused.why)
         claim = self._devices.expendable(attempt)
         if claim is not None:  # PostFilter; preemption would come here too

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -40,6 +40,7 @@ class Waiting:
     place: Place = Place.ACTIVE
     attempts: int = 0
     refused_by: frozenset[str] = frozenset()  # plugins whose verdict must change for the pod to fit
+    alike: Hashable = None  # equal for pods that the same devices help; None where devices alone do not help
     attempt: Attempt | None = None  # its last attempt, or the one that is not over
     since: float = 0.0  # when it entered its place
     ready: float = 0.0  # when its backoff ends
@@ -87,11 +88,13 @@ class SchedulingQueue:
 
     now: Callable[[], float]
     on_change: Callable[[], None] = lambda: None  # a pod can be tried, or will be sooner than was known
+    flush_after: float = FLUSH_AFTER
     _pods: dict[str, Waiting] = field(default_factory=dict)
     _active: list[tuple[int, float, int, Waiting]] = field(default_factory=list)
     _backoff: list[tuple[float, int, Waiting]] = field(default_factory=list)
     # The unschedulable ones by the plugins that refused them, each group in the order of its refusals.
     _refused: dict[frozenset[str], dict[str, Waiting]] = field(default_factory=dict)
+    _alike: dict[Hashable, dict[str, Waiting]] = field(default_factory=dict)  # those of them that devices help
     _gated: dict[str, Waiting] = field(default_factory=dict)
     _tickets: Iterator[int] = field(default_factory=itertools.count)
 
@@ -122,7 +125,7 @@ class SchedulingQueue:
 
     def copy(self) -> SchedulingQueue:
         """A queue of its own with the same pods in the same places, for whoever only wants to try something."""
-        twin = SchedulingQueue(self.now)
+        twin = SchedulingQueue(self.now, flush_after=self.flush_after)
         order = sorted(self._pods.values(), key=lambda waiting: waiting.ticket)
         for waiting in order:
             twin._pods[waiting.key] = again = replace(waiting, ticket=-1, line=None, place=Place.TRYING)
@@ -159,9 +162,9 @@ class SchedulingQueue:
                 return waiting
         return None
 
-    def refuse(self, waiting: Waiting, plugins: Iterable[str]) -> None:
+    def refuse(self, waiting: Waiting, plugins: Iterable[str], alike: Hashable = None) -> None:
         """No node fits for now: wait for an event that changes the verdict of these plugins."""
-        waiting.refused_by = frozenset(plugins)
+        waiting.refused_by, waiting.alike = frozenset(plugins), alike
         if self._pods.get(waiting.key) is waiting:
             self._enter(waiting, Place.UNSCHEDULABLE)
 
@@ -185,6 +188,10 @@ class SchedulingQueue:
         """The unschedulable pods that one of the plugins refused."""
         groups = [group.values() for by, group in self._refused.items() if plugins is None or by & plugins]
         return [*itertools.chain(*groups)]
+
+    def alike(self) -> list[Collection[Waiting]]:
+        """The unschedulable pods that devices help, those together that the same devices help."""
+        return [group.values() for group in self._alike.values()]
 
     def activate(self, helped: Iterable[Waiting]) -> None:
         """Something happened that may help these unschedulable pods: try them again, at once."""
@@ -212,7 +219,7 @@ class SchedulingQueue:
         """When a pod becomes active by time alone."""
         times = [self._backoff[0][0]] if self._backoff else []
         if (refused := self._longest_refused()) is not None:
-            times.append(refused.since + FLUSH_AFTER)
+            times.append(refused.since + self.flush_after)
         return min(times, default=None)
 
     def _wake(self) -> None:
@@ -221,7 +228,7 @@ class SchedulingQueue:
             _, ticket, waiting = heapq.heappop(self._backoff)
             if waiting.ticket == ticket:
                 self._enter(waiting, Place.ACTIVE)
-        while (refused := self._longest_refused()) is not None and refused.since + FLUSH_AFTER <= now:
+        while (refused := self._longest_refused()) is not None and refused.since + self.flush_after <= now:
             self._enter(refused, Place.ACTIVE)
 
     def _longest_refused(self) -> Waiting | None:
@@ -244,11 +251,19 @@ class SchedulingQueue:
             del group[waiting.key]
             if not group:
                 del self._refused[waiting.refused_by]
+            if waiting.alike is not None:
+                self._leave_alike(waiting)
         elif waiting.place is Place.GATED:
             del self._gated[waiting.key]
         waiting.ticket = -1
         if waiting.place is Place.ACTIVE:
             self.judged(waiting)  # it will not be tried
+
+    def _leave_alike(self, waiting: Waiting) -> None:
+        group = self._alike[waiting.alike]
+        del group[waiting.key]
+        if not group:
+            del self._alike[waiting.alike]
 
     def _enter(self, waiting: Waiting, place: Place) -> None:
         self._leave(waiting)
@@ -264,6 +279,8 @@ class SchedulingQueue:
             self.on_change()  # whoever sleeps until the next pod is due sleeps too long now
         elif place is Place.UNSCHEDULABLE:
             self._refused.setdefault(waiting.refused_by, {})[waiting.key] = waiting
+            if waiting.alike is not None:
+                self._alike.setdefault(waiting.alike, {})[waiting.key] = waiting
         else:
             self._gated[waiting.key] = waiting
 

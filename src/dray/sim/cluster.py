@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -71,7 +72,7 @@ class Cluster:
         self._profiles = (configuration or Configuration()).profiles
         self._sharing = Sharing.of(self.gates)
         self.picture = Picture(self.gates)
-        self._queue = SchedulingQueue(lambda: self.now)
+        self._queue = SchedulingQueue(lambda: self.now, flush_after=math.inf)  # here no event is missed
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._made = 0  # objects that got a uid here
@@ -273,7 +274,8 @@ class Cluster:
 
     def _refuse(self, waiting: Waiting, decision: Decision) -> None:
         assert isinstance(decision, Refused)
-        self._queue.refuse(waiting, decision.rules)
+        assert waiting.attempt is not None  # the decision is its result
+        self._queue.refuse(waiting, decision.rules, waiting.attempt.alike)
         self._why[waiting.key] = decision.why
         for observer in self.observers:
             observer.refused(self.now, waiting.pod, decision.why)
