@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from dray.api.types.resource import ResourceClaim, ResourceSlice
-from dray.controllers.poolstatus.computation import answer, complete_status, count
+from dray.controllers.poolstatus.computation import PoolCount, answer, complete_status, count
 
 DRIVER = "gpu.example.com"
 PROFILE = f"{DRIVER}/profile"
@@ -68,11 +68,51 @@ def test_whoever_asks_says_what_tells_partitions_apart_where_no_slice_does() -> 
     assert problem.startswith("PartitionTypeMissing: device small-0 has no attribute example.com/other")
 
 
+def typed(*devices: dict[str, Any]) -> PoolCount:
+    return count([COUNTERS, slice_("b", devices=[*devices], partitionTypeAttribute=PROFILE)], [])
+
+
+def test_partitions_of_one_type_that_take_different_amounts_are_a_mistake() -> None:
+    found = typed(partition("a", "half", 4), partition("b", "half", 5))
+    assert found.problem is not None
+    assert found.problem.startswith("PartitionCostMismatch: devices of partition type half")
+    assert (found.summaries.partitions, found.total, found.available) == ((), 2, 2)
+
+
+def test_partitions_of_one_type_may_stand_on_several_devices_and_places() -> None:
+    sets = [{"name": name, "counters": {f"slice-{at}": {"value": "1"} for at in range(2)}} for name in ("x", "y")]
+    devices = [
+        {
+            "name": f"{name}-{at}",
+            "attributes": {"profile": {"string": "1g"}},
+            "consumesCounters": [{"counterSet": name, "counters": {f"slice-{at}": {"value": "1"}}}],
+        }
+        for name in ("x", "y")
+        for at in range(2)
+    ]
+    slices = [slice_("a", sharedCounters=sets), slice_("b", devices=devices, partitionTypeAttribute=PROFILE)]
+    found = count(slices, [claim("x-1")])
+    assert found.problem is None
+    assert found.summaries.partitions == ({"attribute": PROFILE, "type": "1g", "total": 4, "allocatable": 3},)
+
+
+def test_what_tells_partitions_apart_must_be_a_string_and_counters_must_be_there() -> None:
+    numbered = {**partition("a", None, 1), "attributes": {"profile": {"int": 1}}}
+    assert (typed(numbered).problem or "").startswith("PartitionTypeMissing: device a has no attribute")
+    plain = count([slice_("b", of=1, devices=[{"name": "a"}], partitionTypeAttribute=PROFILE)], [])
+    assert (plain.problem or "").startswith("PartitionTypeMissing: ")
+
+
 def test_no_more_types_are_listed_than_the_api_takes() -> None:
     many = [partition(f"d{at}", f"type-{at:02}", 0) for at in range(40)]
     found = count([COUNTERS, slice_("b", devices=many, partitionTypeAttribute=PROFILE)], [])
-    assert len(found.summaries.partitions) == 32
-    assert found.problem == "PartitionSummaryOverCap: 40 types of partitions, 32 are listed"
+    assert (found.summaries.partitions, found.total) == ((), 40)
+    assert found.problem == "PartitionSummaryOverCap: 40 types of partitions, 32 can be listed"
+    capacity = {f"c{at:02}": {"value": "1"} for at in range(33)}
+    wide = {"name": "w", "allowMultipleAllocations": True, "capacity": capacity}
+    shared = count([slice_("a", of=1, devices=[wide])], [])
+    assert shared.summaries.shareable is None
+    assert shared.problem == "ShareableSummaryOverCap: 33 capacities, 32 can be listed"
 
 
 def test_shares_are_added_up() -> None:

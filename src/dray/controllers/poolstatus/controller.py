@@ -11,6 +11,7 @@ import logging
 import time
 
 import msgspec
+from msgspec.structs import replace
 
 from dray.api.allocations import taken_by_claim
 from dray.api.errors import ApiError, Conflict, Invalid, NotFound
@@ -54,6 +55,7 @@ class PoolStatusController:
         self._slices = context.informers.informer(ResourceSlice)
         self._claims = context.informers.informer(ResourceClaim)
         self._rules = context.informers.informer(DeviceTaintRule) if context.gates.enabled("DRADeviceTaints") else None
+        self._partition_types = context.gates.served("DRAPartitionableDevicesType")
         self._requests = context.informers.informer(ResourcePoolStatusRequest)
         self._slices.add_index(_BY_DRIVER, lambda one: [one.spec.driver])
         self._claims.add_index(_BY_POOL, _pools_held)
@@ -124,7 +126,7 @@ class PoolStatusController:
                 self._claims_of,
                 spec.poolName,
                 spec.limit or DEFAULT_LIMIT,
-                spec.defaultPartitionTypeAttribute,
+                spec.defaultPartitionTypeAttribute if self._partition_types else None,
             )
         except Exception as error:  # whatever it is, whoever asked must learn of it
             ERRORS.inc()
@@ -133,9 +135,10 @@ class PoolStatusController:
         return complete_status(found, now)
 
     def _slices_of(self, driver: str) -> list[ResourceSlice]:
-        """The slices of a driver, with the taints that rules add."""
+        """The slices of a driver, with the taints that rules add; without types of partitions where their gate is off."""
         rules = self._rules.list() if self._rules is not None else []
-        return [with_rules(one, rules) for one in self._slices.by_index(_BY_DRIVER, driver)]
+        slices = [with_rules(one, rules) for one in self._slices.by_index(_BY_DRIVER, driver)]
+        return slices if self._partition_types else [_without_types(one) for one in slices]
 
     def _claims_of(self, driver: str, pool: str) -> list[ResourceClaim]:
         return self._claims.by_index(_BY_POOL, f"{driver}/{pool}")
@@ -154,6 +157,12 @@ class PoolStatusController:
 
 def _is_answered(request: ResourcePoolStatusRequest) -> bool:
     return request.status is not None and request.status.observationTime is not None
+
+
+def _without_types(slice_: ResourceSlice) -> ResourceSlice:
+    if slice_.spec.partitionTypeAttribute is None:
+        return slice_
+    return replace(slice_, spec=replace(slice_.spec, partitionTypeAttribute=None))
 
 
 def _seconds_left(request: ResourcePoolStatusRequest, now: float) -> float | None:

@@ -7,13 +7,13 @@ counters that are left. Pure. Left out: how many devices there are (`computation
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from dray.api.allocations import DeviceId, Share, consumed
 from dray.api.pools import CountersLeft
 from dray.api.quantity import ZERO, Quantity
-from dray.api.types.resource import Device, DeviceAttribute, ResourceSlice
+from dray.api.types.resource import Device, ResourceSlice
 
 MOST_ENTRIES = 32  # that a summary lists, as the API has it
 
@@ -26,38 +26,41 @@ class Summaries(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
+class _Unsummarized(Exception):
+    """Why there is no summary; begins with a word for programs."""
+
+
 def summarize(
     slices: Sequence[ResourceSlice], used: Collection[str], shares: Iterable[Share], default: str | None
 ) -> Summaries:
-    """Summarize a pool of which these devices are in use, whole or in part; `default` tells partitions apart."""
-    partitions, problems = _partitions(slices, used, default)
-    shareable = _shareable(slices, used, shares)
-    if len(partitions) > MOST_ENTRIES:
-        problems.append(f"PartitionSummaryOverCap: {len(partitions)} types of partitions, {MOST_ENTRIES} are listed")
-    if shareable is not None and len(shareable["capacity"]) > MOST_ENTRIES:
-        capacities = shareable["capacity"]
-        problems.append(f"ShareableSummaryOverCap: {len(capacities)} capacities, {MOST_ENTRIES} are listed")
-        shareable["capacity"] = capacities[:MOST_ENTRIES]
-    return Summaries(tuple(partitions[:MOST_ENTRIES]), shareable, tuple(problems))
+    """Summarize a pool of which these devices are in use, whole or in part; `default` tells partitions apart.
+
+    A summary that cannot be told in full is left out, and `problems` says why.
+    """
+    partitions: tuple[dict[str, Any], ...] = ()
+    shareable: dict[str, Any] | None = None
+    problems: list[str] = []
+    try:
+        partitions = _partitions(slices, used, default)
+    except _Unsummarized as problem:
+        problems.append(str(problem))
+    try:
+        shareable = _shareable(slices, used, shares)
+    except _Unsummarized as problem:
+        problems.append(str(problem))
+    return Summaries(partitions, shareable, tuple(problems))
 
 
 def _partitions(
     slices: Sequence[ResourceSlice], used: Collection[str], default: str | None
-) -> tuple[list[dict[str, Any]], list[str]]:
-    if any(one.spec.partitionTypeAttribute for one in slices):
-        default = None
-    groups: dict[tuple[str, str], list[Device]] = {}
-    problems: list[str] = []
-    for one in slices:
-        attribute = one.spec.partitionTypeAttribute or default
-        for device in one.spec.devices if attribute else ():
-            if device.consumesCounters and attribute:
-                value = _value(device.attributes, attribute, one.spec.driver)
-                if value is None:
-                    problems.append(f"PartitionTypeMissing: device {device.name} has no attribute {attribute}")
-                else:
-                    groups.setdefault((attribute, value), []).append(device)
-    summaries = [
+) -> tuple[dict[str, Any], ...]:
+    groups = _by_type(slices, default)
+    for (_, type_), devices in groups.items():
+        if len({_cost(device) for device in devices}) > 1:
+            raise _Unsummarized(f"PartitionCostMismatch: devices of partition type {type_} consume different amounts")
+    if len(groups) > MOST_ENTRIES:
+        raise _Unsummarized(f"PartitionSummaryOverCap: {len(groups)} types of partitions, {MOST_ENTRIES} can be listed")
+    return tuple(
         {
             "attribute": attribute,
             "type": type_,
@@ -65,17 +68,37 @@ def _partitions(
             "allocatable": _allocatable(devices, used, CountersLeft.of(slices, used)),
         }
         for (attribute, type_), devices in sorted(groups.items())
-    ]
-    return summaries, problems
+    )
 
 
-def _value(attributes: Mapping[str, DeviceAttribute], name: str, driver: str) -> str | None:
-    domain, _, id_ = name.rpartition("/")
-    held = attributes.get(name) or (attributes.get(id_) if domain in ("", driver) else None)
-    if held is None:
-        return None
-    found = next((v for v in (held.string, held.int, held.bool, held.version) if v is not None), None)
-    return None if found is None else str(found).lower() if isinstance(found, bool) else str(found)
+def _by_type(slices: Sequence[ResourceSlice], default: str | None) -> dict[tuple[str, str], list[Device]]:
+    """The partitions by the attribute that tells them apart and its value."""
+    if any(one.spec.partitionTypeAttribute for one in slices):
+        default = None
+    groups: dict[tuple[str, str], list[Device]] = {}
+    is_counted = any(one.spec.sharedCounters for one in slices)
+    for one in slices:
+        attribute = one.spec.partitionTypeAttribute or default
+        if attribute and one.spec.devices and not is_counted:
+            raise _Unsummarized(f"PartitionTypeMissing: {attribute} tells partitions apart, but there are no counters")
+        for device in one.spec.devices if attribute else ():
+            if device.consumesCounters and attribute:
+                groups.setdefault((attribute, _type(device, attribute, one.spec.driver)), []).append(device)
+    return groups
+
+
+def _type(device: Device, attribute: str, driver: str) -> str:
+    domain, _, id_ = attribute.rpartition("/")
+    held = device.attributes.get(attribute) or (device.attributes.get(id_) if domain in ("", driver) else None)
+    if held is None or held.string is None:
+        raise _Unsummarized(f"PartitionTypeMissing: device {device.name} has no attribute {attribute} that is a string")
+    return held.string
+
+
+def _cost(device: Device) -> tuple[Quantity, ...]:
+    """What a partition takes, wherever it takes it: partitions of one type stand on different devices and places."""
+    amounts = (Quantity.parse(c.value) for drawn in device.consumesCounters for c in drawn.counters.values())
+    return tuple(sorted(amounts))
 
 
 def _allocatable(devices: Iterable[Device], used: Collection[str], left: CountersLeft) -> int:
@@ -98,6 +121,8 @@ def _shareable(
         for name, much in amounts.items():
             if id_[:2] == pool[:2] and id_.device in devices and name in devices[id_.device].capacity:
                 taken[name] = taken.get(name, ZERO) + much
+    if len(total) > MOST_ENTRIES:
+        raise _Unsummarized(f"ShareableSummaryOverCap: {len(total)} capacities, {MOST_ENTRIES} can be listed")
     partial = sum(1 for name in devices if name in used)
     return {
         "fullyAvailableDevices": len(devices) - partial,
@@ -107,7 +132,7 @@ def _shareable(
                 "name": name,
                 "total": str(total[name]),
                 "consumed": str(taken.get(name, ZERO)),
-                "available": str(total[name] - taken.get(name, ZERO)),
+                "available": str(max(ZERO, total[name] - taken.get(name, ZERO))),
             }
             for name in sorted(total)
         ],
