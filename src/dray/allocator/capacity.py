@@ -100,6 +100,30 @@ def largest(capacity: DeviceCapacity) -> Quantity | None:
     return max(map(Quantity.parse, policy.validValues), default=None)
 
 
+def largest_within(capacity: DeviceCapacity, left: Quantity) -> Quantity:
+    """The most that one request can have where so much is left; nothing where the policy allows no such amount."""
+    policy = capacity.requestPolicy
+    if policy is None:
+        return left
+    if policy.validRange is None:
+        return max(
+            (value for value in map(Quantity.parse, policy.validValues) if value <= left), default=_nothing(left)
+        )
+    valid = policy.validRange
+    most = min(left, Quantity.parse(valid.max)) if valid.max is not None else left
+    least = Quantity.parse(valid.min or "0")
+    if most < least:
+        return _nothing(left)
+    if valid.step is None:
+        return most
+    step = nanos(Quantity.parse(valid.step))
+    return from_nanos(nanos(least) + (nanos(most) - nanos(least)) // step * step)
+
+
+def _nothing(left: Quantity) -> Quantity:
+    return left - left
+
+
 def _outside(amount: Quantity, valid: CapacityRequestPolicyRange, fractional: bool) -> bool:
     if valid.max is not None and amount > Quantity.parse(valid.max):
         return True

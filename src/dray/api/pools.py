@@ -113,6 +113,10 @@ class CountersLeft:
                     left._draw(device)
         return left
 
+    def left(self, counter_set: str, counter: str) -> Quantity:
+        """What is left of a counter; nothing of one that is not published, or overdrawn."""
+        return max(ZERO, self._left.get((counter_set, counter), ZERO))
+
     def fits(self, device: Device) -> bool:
         """Whether a device can draw what it needs."""
         return all(

@@ -231,18 +231,32 @@ def _pools(rows: Sequence[Any], wide: bool) -> Table:
     return drawn
 
 
-_COLOURS = {"free": "green", "allocated": "red", "tainted": "yellow", "unusable": "magenta"}
+_COLOURS = {
+    "free": "green",
+    "allocated": "red",
+    "shared": "yellow",
+    "share": "red",
+    "blocked": "yellow",
+    "tainted": "yellow",
+    "unusable": "magenta",
+}
 
 
 def _devices(rows: Sequence[Any], wide: bool) -> Table:
     from rich.text import Text
 
+    from dray.cli._device_tree import lines
+
+    found = [*lines(rows)]
+    fits = ("STILL FITS",) if any(line.fits for line in found) else ()
     more = ("CAPACITY", "ATTRIBUTES") if wide else ()
-    drawn = _blank("DRIVER", "POOL", "DEVICE", "NODE", "STATE", "CLAIM", "USED BY", *more)
-    for row in rows:
-        extra = (_pairs(row.capacity), _pairs(row.attributes)) if wide else ()
-        state = Text(row.state, style=_COLOURS[row.state])
-        drawn.add_row(row.driver, row.pool, row.device, row.node, state, row.claim, _few(row.used_by), *extra)
+    drawn = _blank("DRIVER", "POOL", "DEVICE", "NODE", "STATE", "CLAIM", "USED BY", *fits, *more)
+    for line in found:
+        row, is_device = line.row, line.state in _COLOURS and line.state != "share"
+        state = bar(line.used) if line.used is not None else Text(line.state, style=_COLOURS[line.state])
+        extra: tuple[str, ...] = (line.fits,) if fits else ()
+        extra += ((_pairs(row.capacity), _pairs(row.attributes)) if is_device else ("", "")) if wide else ()
+        drawn.add_row(row.driver, row.pool, line.name, row.node, state, line.claim, _few(line.used_by), *extra)
     return drawn
 
 

@@ -10,11 +10,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dray.api.allocations import DeviceId
+from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.pools import PoolName
 from dray.api.types.resource import PoolStatus, ResourceClaim, ResourcePoolStatusRequest
 from dray.controllers.poolstatus.computation import count
 from dray.inspect.asking import asks_of
 from dray.inspect.hardware import Hardware
+from dray.inspect.partial_use import WHOLE, PartialUse, PoolUse
 from dray.inspect.snapshot import Snapshot
 
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
@@ -42,11 +44,12 @@ class DeviceRow(msgspec.Struct, frozen=True):
     pool: str
     device: str
     node: str
-    state: str  # free, allocated, tainted, unusable
+    state: str  # free, allocated, shared, blocked (its counters are used up), tainted, unusable
     claim: str
     used_by: tuple[str, ...]
     attributes: dict[str, str]
     capacity: dict[str, str]
+    partial: PartialUse = WHOLE
 
 
 class ClaimRow(msgspec.Struct, frozen=True):
@@ -62,9 +65,7 @@ class ClaimRow(msgspec.Struct, frozen=True):
 
 def pool_rows(snapshot: Snapshot, driver: str = "") -> list[PoolRow]:
     """Pools, counted from slices and claims."""
-    by_pool: dict[tuple[str, str], list[ResourceClaim]] = {}
-    for device, claim in snapshot.holders.items():
-        by_pool.setdefault((device.driver, device.pool), []).append(claim)
+    by_pool = _claims_by_pool(snapshot)
     rows = []
     for key, slices in Hardware(snapshot.slices).pools.items():
         if driver in ("", key[0]):
@@ -84,6 +85,15 @@ def pool_rows(snapshot: Snapshot, driver: str = "") -> list[PoolRow]:
                 )
             )
     return rows
+
+
+def _claims_by_pool(snapshot: Snapshot) -> dict[tuple[str, str], list[ResourceClaim]]:
+    """The claims that hold devices of each pool, whole or in part."""
+    found: dict[tuple[str, str], list[ResourceClaim]] = {}
+    for claim in snapshot.all(ResourceClaim):
+        for pool in dict.fromkeys((device.driver, device.pool) for device in taken_by_claim(claim).touched):
+            found.setdefault(pool, []).append(claim)
+    return found
 
 
 def answered_rows(requests: Iterable[ResourcePoolStatusRequest]) -> list[PoolRow]:
@@ -110,17 +120,22 @@ def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
     """Every published device, and who has it."""
     hardware = Hardware(snapshot.slices)
     rows: dict[DeviceId, DeviceRow] = {}
+    claims = _claims_by_pool(snapshot)
+    uses = {pool: PoolUse(slices, claims.get(pool, ())) for pool, slices in hardware.pools.items()}
     for one in hardware.devices:
         if driver not in ("", one.id.driver):
             continue
         claim = snapshot.holders.get(one.id)
         state = "free"
+        partial = uses[PoolName(one.id.driver, one.id.pool)].of(one.id, one.device)
         if claim is not None:
-            state = "allocated"
+            state = "shared" if partial.shares else "allocated"
         elif (one.id.driver, one.id.pool) in hardware.problems:
             state = "unusable"
         elif any(taint.effect in _KEEPS_OUT for taint in one.device.taints):
             state = "tainted"
+        elif partial.blocked:
+            state = "blocked"
         rows[one.id] = DeviceRow(
             *one.id,
             node=one.node,
@@ -129,6 +144,7 @@ def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
             used_by=_consumers(claim) if claim else (),
             attributes={n: str(v) for named in one.view.attributes.values() for n, v in named.items()},
             capacity={n: str(v) for named in one.view.capacity.values() for n, v in named.items()},
+            partial=partial,
         )
     return [*rows.values()]
 

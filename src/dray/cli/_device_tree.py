@@ -1,0 +1,90 @@
+"""Devices as lines of a table, with partitions below what they are partitions of, and shares below their device.
+
+What partitions draw on is a counter set, which stands for one piece of hardware: it gets a line of its own, which tells how
+much of it is in use and what still fits. Left out: colours, and devices that are whole, which are lines as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dray.inspect.occupancy import DeviceRow
+    from dray.inspect.partial_use import CounterRow
+
+_FITTING_NAMED = 3
+
+
+class Line(NamedTuple):
+    """A device, a counter set (`used` is how much of it), or a share. `fits` tells how large a claim still fits."""
+
+    name: str
+    row: DeviceRow
+    state: str
+    claim: str = ""
+    used_by: tuple[str, ...] = ()
+    fits: str = ""
+    used: float | None = None
+
+
+def lines(rows: Sequence[DeviceRow]) -> Iterator[Line]:
+    """All devices in order; a counter set comes where its first partition does."""
+    by_set: dict[tuple[str, str, str], list[DeviceRow]] = {}
+    for row in rows:
+        by_set.setdefault((row.driver, row.pool, _set_of(row)), []).append(row)
+    for row in rows:
+        set_ = _set_of(row)
+        if not set_:
+            yield from _device(row, "")
+        elif members := by_set.pop((row.driver, row.pool, set_), []):
+            yield _counter_set(set_, members)
+            for place, member in enumerate(members):
+                yield from _device(member, "└ " if place == len(members) - 1 else "├ ")
+
+
+def _set_of(row: DeviceRow) -> str:
+    """The counter set below which a device stands: the first that it draws on."""
+    return row.partial.counters[0].counter_set if row.partial.counters else ""
+
+
+def _counter_set(name: str, members: Sequence[DeviceRow]) -> Line:
+    counters = {(one.counter_set, one.counter): one for row in members for one in row.partial.counters}
+    own = [one for (set_, _), one in counters.items() if set_ == name]
+    used = max((_used(one) for one in own), default=0.0)
+    fitting = sorted((row for row in members if row.state == "free"), key=_weight, reverse=True)
+    sizes = list(dict.fromkeys(_weight(row) for row in fitting))
+    named = [next(row.device for row in fitting if _weight(row) == size) for size in sizes[:_FITTING_NAMED]]
+    return Line(name, members[0], "counters", fits=", ".join(named) or "nothing", used=used)
+
+
+def _device(row: DeviceRow, branch: str) -> Iterator[Line]:
+    """The device, and below it what claims have of it."""
+    shares, is_shareable = row.partial.shares, bool(row.partial.left)
+    fits = _amounts(row.partial.fits) or "nothing" if is_shareable and row.state in ("free", "shared") else ""
+    claim = f"{len(shares)} shares" if len(shares) > 1 else row.claim
+    yield Line(f"{branch}{row.device}", row, row.state, claim, row.used_by if len(shares) < 2 else (), fits)
+    below = ("" if not branch else "  " if branch.startswith("└") else "│ ") + "  "
+    for share in shares:
+        yield Line(f"{below}{_amounts(share.consumed)}", row, "share", share.claim, share.used_by)
+
+
+def _amounts(amounts: dict[str, str]) -> str:
+    return ", ".join(f"{much} {name}" for name, much in amounts.items())
+
+
+def _used(counter: CounterRow) -> float:
+    total = _number(counter.total)
+    return 1 - _number(counter.left) / total if total else 0.0
+
+
+def _weight(row: DeviceRow) -> float:
+    """How much of its counters a partition would take."""
+    return sum(_number(one.drawn) / (_number(one.total) or 1) for one in row.partial.counters)
+
+
+def _number(text: str) -> float:
+    from dray.api.quantity import Quantity
+
+    quantity = Quantity.parse(text)
+    return float(quantity.unscaled * 10.0**quantity.scale)

@@ -1,0 +1,34 @@
+"""Lines of devices: partitions below their counter set, shares below their device, and what still fits."""
+
+from __future__ import annotations
+
+from dray.cli._device_tree import lines
+from dray.cli.top import table
+from dray.inspect.occupancy import device_rows
+from dray.inspect.snapshot import Snapshot
+from tests.inspect.objects import gpus, held, shared
+from tests.inspect.test_partial_use import PARTITIONED, nic
+
+
+def test_partitions_stand_below_what_they_draw_on() -> None:
+    found = [*lines(device_rows(Snapshot.of(*PARTITIONED, held("x", "half-0"))))]
+    assert [line.name for line in found] == ["gpu-0", "├ whole", "├ half-0", "└ half-1"]
+    assert (found[0].used, found[0].fits) == (0.5, "half-1")
+    assert [line.claim for line in found] == ["", "", "default/x", ""]
+
+
+def test_shares_stand_below_their_device() -> None:
+    objects = (gpus("n1", [nic()]), shared("a", "nic", bandwidth="6G"), shared("b", "nic", bandwidth="1G"))
+    found = [*lines(device_rows(Snapshot.of(*objects)))]
+    assert [(line.name.strip(), line.claim, line.fits) for line in found] == [
+        ("nic", "2 shares", "3G bandwidth"),
+        ("6G bandwidth", "default/a", ""),
+        ("1G bandwidth", "default/b", ""),
+    ]
+
+
+def test_a_table_of_whole_devices_has_no_column_for_what_still_fits() -> None:
+    plain = table("devices", device_rows(Snapshot.of(gpus("n1"))), wide=False)
+    partitioned = table("devices", device_rows(Snapshot.of(*PARTITIONED)), wide=True)
+    assert "STILL FITS" not in [column.header for column in plain.columns]
+    assert "STILL FITS" in [column.header for column in partitioned.columns]
