@@ -63,6 +63,7 @@ class Running:
             storage,
             settings.keys,
             conversions=conversions,
+            find_kind=self.definitions.of_kind,
             gates=settings.gates,
             token_file=settings.token_file,
             disabled_plugins=settings.disabled_plugins,

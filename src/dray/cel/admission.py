@@ -2,13 +2,15 @@
 
 An expression is about a write: `object` and `oldObject`, of which one may be null, `request`, the `namespaceObject`,
 `params` if the policy has a kind of them, the policy's own `variables`, each of which sees those before it, and, where
-permitted, the `authorizer`. Objects are of no declared type: whatever is wrong with a field shows when it is read.
+permitted, the `authorizer`. Objects are of no declared type: whatever is wrong with a field shows when it is read. An
+expression that changes an object makes a part of it (`Object{spec: Object.spec{...}}`) or operations on it
+(`JSONPatch{op: ...}`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
@@ -19,11 +21,12 @@ from dray.cel.declarations import Environment, collect
 from dray.cel.environment import LIBRARIES, NAMED_TYPES
 from dray.cel.errors import CostExceeded, EvaluationError, NoSuchKey
 from dray.cel.expression import Expression, Result
+from dray.cel.library import jsonpatch
 from dray.cel.limits import Interrupt
 from dray.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Kind, Type, list_of, map_of, type_of
 from dray.cel.values import LazyMap, Value
 
-Use = Literal["condition", "variable", "validation", "message", "annotation"]
+Use = Literal["condition", "variable", "validation", "message", "annotation", "mutation", "json patch"]
 Read = Callable[[str], Value]  # the value of a variable by its name
 Fields = Mapping[str, Mapping[str, Type]]  # of structs, by their names
 
@@ -34,6 +37,8 @@ _CACHE_SIZE = 1024
 _PLAIN = frozenset({Kind.BOOL, Kind.BYTES, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.NULL, Kind.STRING})
 _KEPT = _PLAIN | {Kind.TIMESTAMP, Kind.UINT, Kind.LIST, Kind.MAP}
 _TEXTS = list_of(STRING)
+OBJECT = Type(Kind.STRUCT, "Object")  # what a mutation lays over the object
+PATCH = Type(Kind.STRUCT, "JSONPatch")  # one operation
 _LABELS = map_of(STRING, STRING)
 
 
@@ -100,6 +105,7 @@ class _Rule:
     returns: tuple[Type, ...] = ()
     authorizer: bool = True
     variables: bool = True
+    makes: bool = False  # objects and patches
 
 
 _RULES: Mapping[Use, _Rule] = {
@@ -108,6 +114,8 @@ _RULES: Mapping[Use, _Rule] = {
     "validation": _Rule((BOOL,)),
     "message": _Rule((STRING,), authorizer=False),
     "annotation": _Rule((STRING, NULL)),
+    "mutation": _Rule((OBJECT,), makes=True),
+    "json patch": _Rule((list_of(PATCH),), makes=True),
 }
 
 
@@ -142,14 +150,19 @@ def environment(
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _environment(params: bool, authorizer: bool, declared: Declared | None) -> Environment:
-    return environment(DYN, DYN if params else None, authorizer, declared)
+def _environment(params: bool, authorizer: bool, declared: Declared | None, makes: bool) -> Environment:
+    plain = environment(DYN, DYN if params else None, authorizer, declared)
+    if not makes:
+        return plain
+    functions = {**plain.functions, **collect([jsonpatch.FUNCTIONS])}
+    fields = {**plain.fields, PATCH.name: {"op": STRING, "path": STRING, "from": STRING, "value": DYN}}
+    return replace(plain, functions=functions, fields=fields, made=frozenset({PATCH.name}), dynamic=OBJECT.name)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _compiled(text: str, params: bool, use: Use, declared: Declared | None) -> Expression:
     rule = _RULES[use]
-    return Expression(text, _environment(params, rule.authorizer, declared), rule.returns)
+    return Expression(text, _environment(params, rule.authorizer, declared, rule.makes), rule.returns)
 
 
 class Compiler:

@@ -90,11 +90,21 @@ class MapNode(Node):
 
 
 @dataclass(eq=False, slots=True)
+class Initializer:
+    """One `field: value` of a struct; `offset` is that of the colon."""
+
+    offset: int
+    field: str
+    value: Node
+    optional: bool
+
+
+@dataclass(eq=False, slots=True)
 class Struct(Node):
-    """`Name{field: value}`; no message types exist here, so that checking always fails."""
+    """`Name{field: value, ?field: value}`."""
 
     name: str
-    values: list[Node]
+    fields: list[Initializer]
 
 
 @dataclass(eq=False, slots=True)
@@ -128,6 +138,10 @@ def duplicate(node: Node) -> Node:
                 Entry(entry.offset, duplicate(entry.key), duplicate(entry.value), entry.optional)
                 for entry in again.entries
             ]
+        case Struct():
+            again.fields = [
+                Initializer(one.offset, one.field, duplicate(one.value), one.optional) for one in again.fields
+            ]
         case Comprehension():
             for part in ("range", "init", "condition", "step", "result"):
                 setattr(again, part, duplicate(getattr(again, part)))
@@ -146,7 +160,7 @@ def children(node: Node) -> list[Node]:
         case MapNode():
             return [part for entry in node.entries for part in (entry.key, entry.value)]
         case Struct():
-            return node.values
+            return [one.value for one in node.fields]
         case Comprehension():
             return [node.range, node.init, node.condition, node.step, node.result]
     return []

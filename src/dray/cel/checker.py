@@ -133,6 +133,8 @@ class _Checker:
         return optional_of(result) if optional or operand.is_optional else result
 
     def _struct_field(self, node: Node, struct: Type, field: str) -> Type:
+        if self._environment.is_dynamic(struct.name):
+            return types.DYN
         fields = self._environment.fields.get(struct.name)
         if fields is None:
             return self._complain(node, f"unexpected failed resolution of '{struct.name}'")
@@ -251,12 +253,25 @@ class _Checker:
         return map_of(key, value)
 
     def _struct(self, node: Struct) -> Type:
-        for value in node.values:
-            value.type = types.ERROR
         name = node.name.removeprefix(".")
+        if name in self._environment.made or self._environment.is_dynamic(name):
+            return self._made(node, Type(Kind.STRUCT, name))
+        for one in node.fields:
+            one.value.type = types.ERROR
         if name in self._environment.types:
             return self._complain(node, f"'{name}' is not a message type")
         return self._complain(node, f"undeclared reference to '{node.name}' (in container '')")
+
+    def _made(self, node: Struct, struct: Type) -> Type:
+        node.name = struct.name
+        for one in node.fields:
+            found = self._unwrapped(one.value, self.check(one.value), one.optional)
+            wanted = self._struct_field(one.value, struct, one.field)
+            if wanted.kind is not Kind.ERROR and not self._bindings.unify([wanted], [found]):
+                shown = self._bindings.settle(found)
+                complaint = f"expected type of field '{one.field}' is '{wanted}' but provided type is '{shown}'"
+                self._complain(one.offset, complaint)
+        return struct
 
     # Loops
 

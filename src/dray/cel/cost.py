@@ -72,7 +72,7 @@ class _Estimator:
             case MapNode():
                 return self._map(node)
             case Struct():
-                return sum(map(self.cost, node.values), _STRUCT_COST)
+                return sum((self.cost(one.value) for one in node.fields), _STRUCT_COST)
             case Comprehension():
                 return self._bind(node) if _is_bind(node) else self._loop(node)
         return NOTHING

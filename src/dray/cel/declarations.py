@@ -132,12 +132,22 @@ def _param_names(declared: Type) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an expression may refer to: functions, variables, the types that have a name, fields of structs."""
+    """What an expression may refer to: functions, variables, the types that have a name, fields of structs.
+
+    `made` names the structs that an expression can make. `dynamic` names a struct that it can make with any fields, and
+    so can all whose names lead down from it: with `Object` also `Object.spec`.
+    """
 
     functions: Mapping[str, Function]
     variables: Mapping[str, Type]
     types: Mapping[str, Type]
     fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    made: frozenset[str] = frozenset()
+    dynamic: str = ""
+
+    def is_dynamic(self, name: str) -> bool:
+        """Whether a struct of this name can have any fields."""
+        return bool(self.dynamic) and (name == self.dynamic or name.startswith(f"{self.dynamic}."))
 
 
 def collect(libraries: Iterable[Iterable[Function]]) -> dict[str, Function]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dray.api.names import CEL_RESERVED
 from dray.cel import literals
-from dray.cel.ast import Call, Entry, Ident, ListNode, Literal, MapNode, Node, Select, Struct
+from dray.cel.ast import Call, Entry, Ident, Initializer, ListNode, Literal, MapNode, Node, Select, Struct
 from dray.cel.errors import Problem, Problems
 from dray.cel.lexer import Token, tokenize
 from dray.cel.literals import LiteralError
@@ -254,17 +254,17 @@ class _Parser:
         while self._accept("."):
             name += "." + self._expect("IDENTIFIER").text
         brace = self._expect("{")
-        values: list[Node] = []
+        fields: list[Initializer] = []
         while self._token.kind != "}":
-            self._accept("?")
-            if not self._accept("ESC_IDENTIFIER"):
-                self._expect("IDENTIFIER")
-            self._expect(":")
-            values.append(self._expr())
+            optional = self._accept("?") is not None
+            escaped = self._accept("ESC_IDENTIFIER")
+            field = escaped.text[1:-1] if escaped else self._expect("IDENTIFIER").text
+            colon = self._expect(":")
+            fields.append(Initializer(colon.offset, field, self._expr(), optional))
             if not self._accept(","):
                 break
         self._expect("}")
-        return Struct(brace.offset, name, values, height=_height(values))
+        return Struct(brace.offset, name, fields, height=_height([one.value for one in fields]))
 
     def _list(self, bracket: Token) -> Node:
         elements: list[Node] = []

@@ -6,7 +6,7 @@ failure to do so is an error of the expression.
 
 from __future__ import annotations
 
-from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select
+from dray.cel.ast import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct
 from dray.cel.declarations import Environment
 from dray.cel.errors import INTERNAL, CompileError, EvaluationError
 from dray.cel.library.conversions import CONVERSIONS
@@ -25,6 +25,7 @@ from dray.cel.steps import (
     Loop,
     MakeList,
     MakeMap,
+    MakeStruct,
     Membership,
     NotStrictlyFalse,
     Qualifier,
@@ -62,6 +63,9 @@ class _Planner:
                 return self._list(node)
             case MapNode():
                 return self._map(node)
+            case Struct():
+                fields = [(one.field, self.plan(one.value), one.optional) for one in node.fields]
+                return MakeStruct(node.checked_type, fields)
             case Comprehension():
                 return self._loop(node)
         raise AssertionError(f"not an expression: {node}")

@@ -16,7 +16,8 @@ from dray.cel.declarations import Run
 from dray.cel.errors import CostExceeded, EvaluationError, Interrupted, NoSuchKey, NoSuchOverload
 from dray.cel.library.operators import contains, unequal
 from dray.cel.limits import Interrupt
-from dray.cel.values import MAPS, NONE, Optional, Uint, Value, equal, keys, map_key, show, type_name
+from dray.cel.types import Type
+from dray.cel.values import MAPS, NONE, Made, Optional, Uint, Value, equal, keys, map_key, show, type_name
 
 _CHECK_FREQUENCY = 100  # how many rounds of a loop pass between two questions whether to go on
 _FATAL = (CostExceeded, Interrupted)
@@ -444,6 +445,35 @@ class MakeMap:
             if key.__class__.__hash__ is None:
                 return EvaluationError(f"unsupported key type: {type_name(key)}")
             result[map_key(key)] = value
+        return result
+
+
+@dataclass(slots=True)
+class MakeStruct:
+    """An object of a type of its own; a field is its name, its value, and whether that is optional."""
+
+    type: Type
+    fields: Sequence[tuple[str, Step, bool]]
+
+    def run(self, scope: Scope) -> Value:
+        result = self._fields(scope)
+        scope.meter.spend(40)
+        return result
+
+    def _fields(self, scope: Scope) -> Value:
+        result = Made(self.type)
+        for name, step, optional in self.fields:
+            value = step.run(scope)
+            if isinstance(value, EvaluationError):
+                return value
+            if optional:
+                if not isinstance(value, Optional):
+                    complaint = f"cannot initialize optional entry '{name}' from non-optional value"
+                    return EvaluationError(f"{complaint} {show(value)}")
+                if not value.present:
+                    continue
+                value = value.value
+            result[name] = value
         return result
 
 

@@ -125,6 +125,16 @@ class LazyMap(dict[str, Value]):
         return value
 
 
+class Made(dict[str, Value]):
+    """An object that an expression has made: its fields, and the type that it was made as."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type_: Type) -> None:
+        super().__init__()
+        self.type = type_
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """May somebody do this? A verb on a resource, or, if `path` is set, on a URL that is no resource.
@@ -207,7 +217,7 @@ _TYPES: dict[type, Type] = {
 
 NUMBERS = frozenset({int, Uint, float})
 _PLAIN = frozenset({str, int, bool, float, Uint, bytes, type(None), Quantity, Semver, Timestamp, Duration})
-MAPS = frozenset({dict, DomainMap, LazyMap})
+MAPS = frozenset({dict, DomainMap, LazyMap, Made})
 ORDERED = frozenset({bool, int, Uint, float, str, bytes, Timestamp, Duration})
 SIZED = frozenset({str, bytes, list, dict, DomainMap, LazyMap})
 # These refuse to be compared with anything else, where CEL's own types are just unequal to it.
@@ -216,12 +226,12 @@ RIGID = frozenset({Quantity, Semver, Url, Format, IPv4Address, IPv6Address, IPv4
 
 def type_of(value: Value) -> Type:
     """The runtime type; elements of lists and maps are not looked at."""
-    return _TYPES[value.__class__]
+    return value.type if isinstance(value, Made) else _TYPES[value.__class__]
 
 
 def type_name(value: Value) -> str:
     """The runtime type's name."""
-    return _TYPES[value.__class__].name
+    return type_of(value).name
 
 
 def equal(left: Value, right: Value) -> bool:
@@ -232,6 +242,8 @@ def equal(left: Value, right: Value) -> bool:
             return left == right
         if kind is list:
             return _equal_lists(left, right)  # type: ignore[arg-type]  # the class was just checked
+        if isinstance(left, Made) and isinstance(right, Made):
+            return left.type == right.type and _equal_maps(left, right)  # type: ignore[arg-type]  # keys are texts
         if kind in MAPS:
             return _equal_maps(left, right)  # type: ignore[arg-type]  # the class was just checked
         if kind is Optional:
@@ -241,6 +253,8 @@ def equal(left: Value, right: Value) -> bool:
         return left == right
     if kind in NUMBERS:
         return other in NUMBERS and left == right
+    if Made in (kind, other):
+        return False
     if kind in MAPS and other in MAPS:
         return _equal_maps(left, right)  # type: ignore[arg-type]  # the class was just checked
     if kind in RIGID and right is not None:

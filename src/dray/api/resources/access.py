@@ -113,7 +113,6 @@ ROWS: tuple[Resource, ...] = (
         admissionregistration.MutatingAdmissionPolicy,
         namespaced=False,
         categories=_EXTENSION,
-        inert=True,
     ),
     Resource(
         ADMISSION,
@@ -122,7 +121,6 @@ ROWS: tuple[Resource, ...] = (
         admissionregistration.MutatingAdmissionPolicyBinding,
         namespaced=False,
         categories=_EXTENSION,
-        inert=True,
     ),
     Resource(
         "certificates.k8s.io",

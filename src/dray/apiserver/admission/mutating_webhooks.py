@@ -2,7 +2,7 @@
 
 Webhooks are called one after the other, by the name of their configuration and in its order; each sees what those before
 it made. One that asks for it (`reinvocationPolicy: IfNeeded`) is called once more if another changed the object after
-it. What a webhook changes is checked and defaulted like what a client writes. Left out: subresources that have no tree.
+it, and so are policies. What a webhook changes is checked and defaulted like what a client writes. Left out: subresources that have no tree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from dray.api import conversion, decode, defaults
 from dray.api.errors import ApiError
 from dray.api.gates import FeatureGates
 from dray.api.types.admissionregistration import MutatingWebhook, MutatingWebhookConfiguration
@@ -22,6 +21,8 @@ from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.matching import shown
+from dray.apiserver.admission.mutating import finished, put, seen
+from dray.apiserver.admission.mutating_policies import MutatingPolicies
 from dray.apiserver.admission.webhook_client import ReviewAnswer
 from dray.apiserver.admission.webhooks import Call, Webhooks
 from dray.apiserver.read.reader import Reader
@@ -37,8 +38,14 @@ class MutatingWebhooks(Admission):
     configured_by = (MutatingWebhookConfiguration,)
 
     def __init__(
-        self, reader: Reader, authorizer: Union, gates: FeatureGates, attempts: Attempts | None = None
+        self,
+        reader: Reader,
+        authorizer: Union,
+        gates: FeatureGates,
+        attempts: Attempts | None = None,
+        policies: MutatingPolicies | None = None,
     ) -> None:
+        self._policies = policies  # which have acted before, and some of which want to act again
         self._webhooks = Webhooks(MutatingWebhookConfiguration, reader, authorizer, attempts)
         self._gates = gates
 
@@ -48,6 +55,7 @@ class MutatingWebhooks(Admission):
         return self._ask_all(request, request.tree)
 
     async def _ask_all(self, request: AdmissionRequest, tree: Tree) -> None:
+        before = msgspec.json.decode(msgspec.json.encode(tree))
         again: list[str] = []  # webhooks that want another look
         changed_since: set[str] = set()
         for call in await self._calls(request, tree):
@@ -56,46 +64,37 @@ class MutatingWebhooks(Admission):
                 continue
             changed_since.update(again)
             again += _wanting(call)
+        if self._policies is not None and tree != before and await self._policies.reinvoke(request, tree):
+            changed_since.update(again)
         for call in await self._calls(request, tree) if changed_since else ():
             if call.webhook.name in changed_since:
                 await self._ask(call, request, tree)
 
     async def _calls(self, request: AdmissionRequest, tree: Tree) -> list[Call]:
-        seen = _seen(request, tree)
-        return await self._webhooks.concerned(self._webhooks.about(seen), seen)
+        about = seen(request, tree)
+        return await self._webhooks.concerned(self._webhooks.about(about), about)
 
     async def _ask(self, call: Call, request: AdmissionRequest, tree: Tree) -> bool:
         """Whether the webhook has changed the tree."""
-        seen = _seen(request, tree)
-        answer = await self._webhooks.ask(call, seen)
-        request.warnings[:] = seen.warnings
+        about = seen(request, tree)
+        answer = await self._webhooks.ask(call, about)
+        request.warnings[:] = about.warnings
         if answer is None or not answer.patch:
             return False
         try:
-            patched = await self._webhooks.attempts.settled(lambda _: self._patched(request, call, answer, seen))
+            patched = await self._webhooks.attempts.settled(lambda _: self._patched(request, call, answer, about))
         except (ApiError, binascii.Error, msgspec.DecodeError, ValueError) as error:
             self._webhooks.failed(call.webhook, f"its patch cannot be applied: {error}", request)
             return False
-        if patched == tree:
-            return False
-        metadata = tree["metadata"]  # which others hold on to
-        metadata.clear()
-        metadata.update(patched.pop("metadata"))
-        tree.clear()
-        tree.update({"metadata": metadata, **patched})
-        return True
+        return put(tree, patched)
 
-    def _patched(self, request: AdmissionRequest, call: Call, answer: ReviewAnswer, seen: AdmissionRequest) -> Tree:
+    def _patched(self, request: AdmissionRequest, call: Call, answer: ReviewAnswer, about: AdmissionRequest) -> Tree:
         if answer.patchType != "JSONPatch":
             raise ValueError(f"patchType must be JSONPatch, not {answer.patchType!r}")
         patch: Any = msgspec.json.decode(base64.b64decode(answer.patch or "", validate=True))
-        resource, version = request.resource, call.version
-        assert seen.object is not None
-        patched = json_patch(shown(resource, version, seen.object), patch)
-        decode.check(resource, version, patched)
-        stored = conversion.to_stored(resource, version, patched, request.old)
-        defaults.apply_defaults(resource, stored, self._gates)
-        return stored
+        assert about.object is not None
+        patched = json_patch(shown(request.resource, call.version, about.object), patch)
+        return finished(request, call.version, patched, self._gates)
 
     async def aclose(self) -> None:
         await self._webhooks.aclose()
@@ -105,10 +104,3 @@ def _wanting(call: Call) -> list[str]:
     webhook = call.webhook
     wants = isinstance(webhook, MutatingWebhook) and webhook.reinvocationPolicy == "IfNeeded"
     return [webhook.name] if wants else []
-
-
-def _seen(request: AdmissionRequest, tree: Tree) -> AdmissionRequest:
-    """The request with the object that its tree stands for now."""
-    copy = msgspec.json.decode(msgspec.json.encode(tree))
-    typed = decode.to_object(conversion.home(request.resource), copy)
-    return msgspec.structs.replace(request, object=typed)

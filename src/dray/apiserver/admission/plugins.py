@@ -15,10 +15,12 @@ from dray.apiserver.admission.admin_access import AdminAccess
 from dray.apiserver.admission.attempts import Attempts
 from dray.apiserver.admission.claim_status import ClaimStatusRights
 from dray.apiserver.admission.limit_ranges import LimitRanger
+from dray.apiserver.admission.mutating_policies import MutatingPolicies
 from dray.apiserver.admission.mutating_webhooks import MutatingWebhooks
 from dray.apiserver.admission.namespaces import NamespaceDefaults, NamespaceLifecycle
 from dray.apiserver.admission.node_restriction import NodeRestriction, NodeSlices
 from dray.apiserver.admission.policies import ValidatingPolicies
+from dray.apiserver.admission.policy_params import FindKind
 from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.quota import Quota
@@ -42,6 +44,7 @@ def default_chain(
     rbac: Rbac,
     *,
     conversions: Conversions | None = None,
+    find_kind: FindKind | None = None,
     gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
     root_ca: str = "",
     disabled: Iterable[str] = (),
@@ -49,6 +52,8 @@ def default_chain(
 ) -> Chain:
     """All plugins but the disabled ones. Raises ValueError for a name that is unknown or cannot be disabled."""
     attempts = Attempts(conversions)
+    mutating = MutatingPolicies(reader, authorizer, gates, attempts, find_kind)
+    acting = None if mutating.name in (disabled := tuple(disabled)) else mutating
     plugins: list[Plugin] = [
         NamespaceLifecycle(reader),
         LimitRanger(reader),
@@ -57,13 +62,14 @@ def default_chain(
         DefaultTolerationSeconds(),
         DefaultStorageClass(reader),
         SigningRequester(),
-        MutatingWebhooks(reader, authorizer, gates, attempts),
+        mutating,
+        MutatingWebhooks(reader, authorizer, gates, attempts, acting),
         NodeRestriction(reader),
         NodeSlices(authorizer),
         RoleEscalation(authorizer, rbac),
         AdminAccess(reader),
         *([ClaimStatusRights(authorizer)] if gates.served("DRAResourceClaimGranularStatusAuthorization") else []),
-        ValidatingPolicies(reader, authorizer, attempts),
+        ValidatingPolicies(reader, authorizer, attempts, find_kind),
         PoolStatusLimit(reader, pool_status),
         ValidatingWebhooks(reader, authorizer, attempts),
         NamespaceDefaults(reader, root_ca),

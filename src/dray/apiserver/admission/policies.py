@@ -13,13 +13,14 @@ from dray.api.resources import BY_TYPE, RESOURCES
 from dray.api.types.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from dray.apiserver.admission import Admission, AdmissionRequest, Waiting
 from dray.apiserver.admission.attempts import Attempts, Known, Missing
+from dray.apiserver.admission.mutating_policies import EXEMPT
 from dray.apiserver.read.reader import Reader, many
 from dray.apiserver.security.authorization import Union
 
 if TYPE_CHECKING:
     from dray.apiserver.admission.policy_enforcement import Enforcement
+    from dray.apiserver.admission.policy_params import FindKind
 
-_EXEMPT = (ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding)
 _POLICIES, _BINDINGS = BY_TYPE[ValidatingAdmissionPolicy], BY_TYPE[ValidatingAdmissionPolicyBinding]
 
 
@@ -28,14 +29,21 @@ class ValidatingPolicies(Admission):
 
     name = "ValidatingAdmissionPolicy"
     configured_by = (ValidatingAdmissionPolicyBinding,)
-    types = (CustomObject, *(resource.type for resource in RESOURCES if resource.type not in _EXEMPT))
+    types = (CustomObject, *(resource.type for resource in RESOURCES if resource.type not in EXEMPT))
 
-    def __init__(self, reader: Reader, authorizer: Union, attempts: Attempts | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        authorizer: Union,
+        attempts: Attempts | None = None,
+        find_kind: FindKind | None = None,
+    ) -> None:
         self._reader = reader
         self._authorizer = authorizer
         self._seen = (-1, -1)
         self._enforcement: Enforcement | None = None
         self._attempts = attempts or Attempts()
+        self._find_kind = find_kind
 
     def validate(self, request: AdmissionRequest) -> Waiting:
         bindings = self._reader.revision(_BINDINGS)
@@ -70,4 +78,4 @@ class ValidatingPolicies(Admission):
         from dray.apiserver.admission.policy_enforcement import Enforcement
 
         policies = many(self._reader, ValidatingAdmissionPolicy)
-        return Enforcement(policies, bindings, self._reader, self._authorizer)
+        return Enforcement(policies, bindings, self._reader, self._authorizer, self._find_kind)

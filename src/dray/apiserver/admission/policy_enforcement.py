@@ -10,17 +10,15 @@ from typing import NamedTuple
 
 from dray.api.errors import ApiError, Forbidden, TooLarge, Unauthorized
 from dray.api.types.admissionregistration import (
-    MatchResources,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-from dray.api.wire import Wire
-from dray.apiserver.admission import AdmissionRequest, Operation
+from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.attempts import Elsewhere, Known
 from dray.apiserver.admission.conditions import VALUES, TooSlow, quickly
-from dray.apiserver.admission.matching import matched_version, rule_matches, selected
+from dray.apiserver.admission.policy_bindings import Bound, BoundPolicies, matched
 from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, Refusal, Verdict
-from dray.apiserver.admission.policy_params import Params, ParamsError, ParamSource
+from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
 from dray.apiserver.admission.policy_view import View
 from dray.apiserver.admission.webhooks import Unprocessable
 from dray.apiserver.read.reader import Reader
@@ -35,17 +33,9 @@ _DENIALS: Mapping[str, type[ApiError]] = {
 }
 
 Binding = ValidatingAdmissionPolicyBinding
-Sort = tuple[type[Wire], Operation, str, str]  # what rules distinguish requests by, but for the object's name
 
 
 Asked = tuple[str, str, int]  # policy, binding, and which of its parameters
-
-
-class Bound(NamedTuple):
-    """A policy and what binds it."""
-
-    policy: Policy
-    bindings: tuple[Binding, ...]
 
 
 class Denial(NamedTuple):
@@ -65,39 +55,27 @@ class Enforcement:
         bindings: Iterable[Binding],
         reader: Reader,
         authorizer: Union,
+        find_kind: FindKind | None = None,
     ) -> None:
+        self._find_kind = find_kind
         self._reader = reader
         self._authorizer = authorizer
-        by_policy: dict[str, list[Binding]] = {}
-        for binding in bindings:
-            by_policy.setdefault(binding.spec.policyName, []).append(binding)
-        self._bound = [
-            Bound(Policy(policy), tuple(by_policy[policy.metadata.name]))
-            for policy in policies
-            if policy.metadata.name in by_policy
-        ]
-        self._concerned: dict[Sort, tuple[Bound, ...]] = {}
+        self._bound = BoundPolicies(policies, bindings, Policy)
 
     def check(self, request: AdmissionRequest, known: Known) -> None:
         """Warn about the request, or refuse it by raising an ApiError; raises Elsewhere for a verdict that takes long."""
         views: dict[str, View] = {}
-        denials = [denial for bound in self._about(request) for denial in self._denials(bound, request, views, known)]
+        denials = [
+            denial for bound in self._bound.about(request) for denial in self._denials(bound, request, views, known)
+        ]
         if denials:
             raise _denied(request, denials[0])
 
-    def _about(self, request: AdmissionRequest) -> tuple[Bound, ...]:
-        """The policies that may be about a request; most are about few of all sorts, which are remembered."""
-        sort = request.resource.type, request.operation, request.subresource, request.version
-        found = self._concerned.get(sort)
-        if found is None:
-            found = self._concerned[sort] = tuple(bound for bound in self._bound if _may_concern(bound, request))
-        return found
-
     def _denials(
-        self, bound: Bound, request: AdmissionRequest, views: dict[str, View], known: Known
+        self, bound: Bound[Policy, Binding], request: AdmissionRequest, views: dict[str, View], known: Known
     ) -> Iterator[Denial]:
         policy = bound.policy
-        version = _matched(policy.spec.matchConstraints, request, self._reader)
+        version = matched(policy.spec.matchConstraints, request, self._reader)
         if version is None:
             return
         view = views.get(version)
@@ -105,7 +83,7 @@ class Enforcement:
             view = views[version] = View(request, version, self._reader, self._authorizer)
         kind = policy.spec.paramKind
         try:
-            source = ParamSource(kind, self._reader) if kind is not None else None
+            source = ParamSource(kind, self._reader, self._find_kind) if kind is not None else None
         except ParamsError as error:
             failure = policy.failure(f"failed to configure policy: {error}")
             yield from (Denial(policy.name, "", refusal) for refusal in failure)
@@ -123,7 +101,7 @@ class Enforcement:
         known: Known,
     ) -> Iterator[Denial]:
         name, match = binding.metadata.name, binding.spec.matchResources
-        if match is not None and _matched(match, request, self._reader) is None:
+        if match is not None and matched(match, request, self._reader) is None:
             return
         try:
             params = source.find(binding.spec.paramRef, request.namespace) if source is not None else [None]
@@ -151,23 +129,6 @@ def _judged(policy: Policy, view: View, params: Params, asked: Asked) -> Verdict
         return policy.judge(read, quickly())
     except TooSlow:
         raise Elsewhere(asked, PolicyJudging(policy.source, {name: read(name) for name in VALUES})) from None
-
-
-def _may_concern(bound: Bound, request: AdmissionRequest) -> bool:
-    match = bound.policy.spec.matchConstraints
-    rules = match.resourceRules if match is not None else ()
-    return any(rule_matches(rule, request, version) for version in request.resource.versions for rule in rules)
-
-
-def _matched(match: MatchResources | None, request: AdmissionRequest, reader: Reader) -> str | None:
-    """The version in which a policy or binding sees a request, if it is about it."""
-    if match is None or not selected(match, request, reader):
-        return None
-    if matched_version(match.excludeResourceRules, match.matchPolicy, request) is not None:
-        return None
-    if not match.resourceRules:
-        return request.version or request.resource.stored
-    return matched_version(match.resourceRules, match.matchPolicy, request)
 
 
 def _denied(request: AdmissionRequest, denial: Denial) -> ApiError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dray.api.resources import BY_KIND, Resource
@@ -12,6 +13,7 @@ from dray.apiserver.admission.matching import shown
 from dray.apiserver.read.reader import Reader
 
 Params = dict[str, Any] | None
+FindKind = Callable[[str, str], Resource | None]  # (group, kind) of a custom resource
 
 
 class ParamsError(Exception):
@@ -21,9 +23,9 @@ class ParamsError(Exception):
 class ParamSource:
     """Finds objects of one kind. Raises ParamsError for a kind that this server does not store."""
 
-    def __init__(self, kind: ParamKind, reader: Reader) -> None:
+    def __init__(self, kind: ParamKind, reader: Reader, find_kind: FindKind | None = None) -> None:
         group, _, version = kind.apiVersion.rpartition("/")
-        resource = BY_KIND.get((group, kind.kind))
+        resource = BY_KIND.get((group, kind.kind)) or (find_kind(group, kind.kind) if find_kind is not None else None)
         if resource is None or version not in resource.versions or "get" not in resource.verbs:
             written = f"{kind.apiVersion}, Kind={kind.kind}"
             raise ParamsError(f"failed to find resource referenced by paramKind: '{written}'")

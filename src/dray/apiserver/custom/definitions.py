@@ -50,6 +50,10 @@ class Definitions:
     def find(self, group: str, plural: str) -> Resource | None:
         return self._by_name.get(f"{plural}.{group}")
 
+    def of_kind(self, group: str, kind: str) -> Resource | None:
+        """The resource of a kind."""
+        return next((one for one in self._by_name.values() if (one.group, one.kind) == (group, kind)), None)
+
     def plurals(self, group: str, version: str) -> Mapping[str, Resource] | None:
         """What is served in one version of a group, by plural name."""
         return self._by_version.get((group, version))

@@ -14,6 +14,7 @@ from typing import Any
 from dray.api.gates import FeatureGates
 from dray.apiserver.admission import Chain
 from dray.apiserver.admission.plugins import default_chain
+from dray.apiserver.admission.policy_params import FindKind
 from dray.apiserver.admission.pool_status import RequestLimits
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.read.reader import Reader
@@ -43,6 +44,7 @@ def assemble(
     keys: Keys | None,
     *,
     conversions: Conversions | None = None,
+    find_kind: FindKind | None = None,
     gates: FeatureGates = FeatureGates(),  # noqa: B008 (frozen)
     token_file: Path | str | None = None,
     disabled_plugins: Iterable[str] = (),
@@ -61,6 +63,7 @@ def assemble(
         authorizer,
         rbac,
         conversions=conversions,
+        find_kind=find_kind,
         gates=gates,
         root_ca=keys.authority.decode() if keys else "",
         disabled=disabled_plugins,

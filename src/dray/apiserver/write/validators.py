@@ -45,8 +45,6 @@ def _policy_expressions(params: bool, composed: bool) -> validation.PolicyCheck:
     compiler = Compiler(params=params, composed=composed)
 
     def check(use: validation.ExpressionUse, expression: str, name: str) -> validation.Complaint | None:
-        if use == "mutation" or use == "json patch":
-            return None  # not evaluated
         error = compiler.compile(use, expression, name).error
         if error is None:
             return None

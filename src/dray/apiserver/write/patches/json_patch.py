@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dray.api.errors import TooLarge
-from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected
+from dray.apiserver.write.patches.rejection import BadPatch, PatchRejected, TestFailed
 from dray.apiserver.write.patches.tree import LISTS, Object, Tree, kind, same
 
 MAX_OPERATIONS = 10_000  # as in Kubernetes
@@ -106,7 +106,7 @@ class _Document:
         except PatchRejected:
             found = None  # a missing member equals null here, as in the library that Kubernetes uses
         if not same(found, value):
-            raise PatchRejected(f"test of {'/'.join(pointer)!r} failed")
+            raise TestFailed(f"test of {'/'.join(pointer)!r} failed")
 
     def _become(self, value: Tree) -> None:
         self.root = value

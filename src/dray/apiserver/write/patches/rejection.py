@@ -22,6 +22,12 @@ class PatchRejected(ApiError):
         self.cause = cause
 
 
+class TestFailed(PatchRejected):
+    """A value that the patch asks for first is another."""
+
+    __test__ = False  # no test, whatever its name
+
+
 class BadPatch(BadRequest):
     """The body is not a patch."""
 

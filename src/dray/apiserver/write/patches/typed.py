@@ -265,6 +265,17 @@ def problems(shape: Shape, value: Tree, path: str = "") -> Iterator[str]:
             yield from problems(_part_shape(shape, element), child, here)
 
 
+def atomics(shape: Shape, value: Tree, path: str = "") -> Iterator[str]:
+    """The lists and objects in an applied tree that are replaced as a whole, by their paths."""
+    if not divided(shape, value):
+        if isinstance(value, (dict, *LISTS)):
+            yield path
+        return
+    for index, (element, child) in enumerate(parts(shape, value)):
+        here = f"{path}.{element[2:]}" if shape.kind in _OBJECTS else f"{path}[{index}]"
+        yield from atomics(_part_shape(shape, element), child, here)
+
+
 def _is_open(shape: Shape) -> bool:
     return schema.message(shape.message).open
 

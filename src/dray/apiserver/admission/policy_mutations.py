@@ -1,0 +1,174 @@
+"""A compiled mutating policy: what its expressions make of a request, as a patch that is plain data.
+
+A mutation makes either a part of an object, whose types must be named after the fields they stand in, or operations of a
+JSON patch. A mutation that takes more than 10 ms is evaluated in another process, as validating policies are. Left out:
+what becomes of the object (`mutating_policies`).
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dray.api.times import timestamp
+from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutation
+from dray.apiserver.admission.attempts import Elsewhere, Known
+from dray.apiserver.admission.conditions import SECONDS, VALUES, Conditions, TooSlow, evaluate, quickly
+from dray.cel.admission import BUDGET, OBJECT, Compiler, Evaluation, OutOfBudget, Read, Use
+from dray.cel.limits import Interrupt, at
+from dray.cel.values import NANOS, Duration, Made, Timestamp, Value, format_seconds, type_name
+
+_TEXT_FIELDS = ("op", "path", "from")
+_UNWRITABLE = "evaluated to a type that could not marshal to JSON"
+
+
+class MutationFailed(Exception):
+    """A mutation has no value, or none that can be used, and why."""
+
+
+class Patch(NamedTuple):
+    """What a mutation wants: a part to lay over the object, or operations."""
+
+    applied: dict[str, Any] | None = None
+    operations: list[dict[str, Any]] | None = None
+
+
+class MutatingPolicy:
+    """A policy whose expressions are compiled."""
+
+    def __init__(self, policy: MutatingAdmissionPolicy) -> None:
+        self.source = policy
+        self.asks_authorizer = b"authorizer" in msgspec.json.encode(policy.spec)  # what users may do is known here only
+        spec = self.spec = policy.spec
+        self.name = policy.metadata.name
+        self.ignores_failures = spec.failurePolicy == "Ignore"
+        self.is_asked_again = spec.reinvocationPolicy == "IfNeeded"
+        compiler = Compiler(params=spec.paramKind is not None, composed=bool(spec.variables))
+        self.conditions = Conditions(spec.matchConditions, compiler)
+        for variable in spec.variables:
+            compiler.compile("variable", variable.expression, variable.name)
+        self._variables = compiler.variables
+        self._mutations = [compiler.compile(*_expression(mutation)) for mutation in spec.mutations]
+
+    def patch(self, number: int, read: Read, known: Known) -> Patch:
+        """What a mutation wants, found out quickly or in another process. Raises MutationFailed and Elsewhere."""
+        asked = id(self), number
+        verdict = known.get(asked)
+        if verdict is None:
+            if self.asks_authorizer:
+                return self.evaluated(number, read, at(time.monotonic() + SECONDS))
+            try:
+                return self.evaluated(number, read, quickly())
+            except TooSlow:
+                values = {name: read(name) for name in VALUES}
+                raise Elsewhere(asked, MutationJudging(self.source, number, values)) from None
+        if isinstance(verdict, str):
+            raise MutationFailed(verdict)
+        return Patch(*verdict)
+
+    def evaluated(self, number: int, read: Read, interrupt: Interrupt) -> Patch:
+        """Raises MutationFailed, and what the interrupt raises."""
+        evaluation = Evaluation(read, self._variables, BUDGET, interrupt)
+        try:
+            value, error = evaluate(evaluation, self._mutations[number])
+        except OutOfBudget as exceeded:
+            raise MutationFailed(str(exceeded)) from exceeded
+        if error is not None:
+            raise MutationFailed(error)
+        if isinstance(value, Made):
+            _check_names(value, OBJECT.name)
+            return Patch(applied=as_json(value))
+        assert isinstance(value, list)  # the compiler has checked what the expression comes to
+        return Patch(operations=[_operation(one) for one in value])
+
+
+class MutationJudging:
+    """A mutation that another process evaluates, from the values that a policy can see."""
+
+    def __init__(self, policy: MutatingAdmissionPolicy, number: int, values: dict[str, Value]) -> None:
+        self._policy = policy
+        self._number = number
+        self._values = values
+        self.verdict: tuple[Any, ...] | str | None = None  # a text: why there is none
+
+    def run(self, interrupt: Interrupt) -> bool:
+        """It has its own limit, in seconds of the processor, and is not made in parts."""
+        ends = time.thread_time() + SECONDS
+        policy = MutatingPolicy(self._policy)
+        try:
+            found = policy.evaluated(self._number, self._values.__getitem__, lambda: time.thread_time() > ends)
+            self.verdict = tuple(found)
+        except MutationFailed as error:
+            self.verdict = str(error)
+        return True
+
+    def found(self) -> tuple[Any, ...] | str | None:
+        return self.verdict
+
+    def accept(self, found: tuple[Any, ...] | str | None) -> None:
+        self.verdict = found
+
+
+def _expression(mutation: Mutation) -> tuple[Use, str]:
+    """What a mutation is, and its text."""
+    if mutation.applyConfiguration is not None:
+        return "mutation", mutation.applyConfiguration.expression.strip()
+    return "json patch", mutation.jsonPatch.expression.strip() if mutation.jsonPatch is not None else ""
+
+
+def _operation(value: Value) -> dict[str, Any]:
+    assert isinstance(value, Made)
+    for name in _TEXT_FIELDS:
+        if name in value and not isinstance(value[name], str):
+            raise MutationFailed(f"unexpected type {type_name(value[name])} for JSONPatchType '{name}' field")
+    if isinstance(made := value.get("value"), Made):
+        _check_names(made, made.type.name)
+    return {"op": "", "path": "", **{name: as_json(part) for name, part in value.items()}}
+
+
+def _check_names(value: Value, name: str) -> None:
+    """Types are named after the path that leads to them; another name means that a part stands in the wrong place."""
+    for fault in _misplaced(value, name):
+        raise MutationFailed(f"type mismatch: {fault}")
+
+
+def _misplaced(value: Value, name: str) -> Iterator[str]:
+    if isinstance(value, Made):
+        if value.type.name != name:
+            expected = f'expected "{name}", which matches field name path from root Object type'
+            yield f'unexpected type name "{value.type.name}", {expected}'
+        for field, part in value.items():
+            yield from _misplaced(part, f"{name}.{field}")
+    elif isinstance(value, (list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _misplaced(part, name)
+
+
+def as_json(value: Value) -> Any:
+    """A value as JSON has it. Raises MutationFailed for what JSON has not."""
+    match value:
+        case None | bool() | str() | float():
+            return value
+        case int():
+            return int(value)  # without the sign of CEL's type
+        case dict():
+            return {_key(key): as_json(part) for key, part in value.items()}
+        case list():
+            return [as_json(part) for part in value]
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Timestamp():
+            return timestamp(value.nanos / NANOS)
+        case Duration():
+            return f"{format_seconds(value)}s"
+    raise MutationFailed(f"{_UNWRITABLE}: {type_name(value)}")
+
+
+def _key(key: Value) -> str:
+    if not isinstance(key, str):
+        raise MutationFailed(f"{_UNWRITABLE}: a map whose keys are no strings")
+    return key
