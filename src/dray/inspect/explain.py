@@ -13,6 +13,7 @@ from dray.api import podclaims
 from dray.api.reasons import cause_wording
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.suggestions import Suggestion
 from dray.api.reasons.wording import say
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
@@ -25,6 +26,7 @@ from dray.inspect.placement import Deadlines, judge_devices
 from dray.inspect.pods import CauseFinding, PodCase, missing_class
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
+from dray.inspect.suggesting.offers import suggestions
 
 
 class NotThere(LookupError):
@@ -42,7 +44,9 @@ def explain_pod(
     if pod is None:
         _must_read(snapshot, Pod)
         raise _absent("pod", name, namespace, snapshot.all(Pod))
-    return _explanation("pod", namespace, name, PodCase(snapshot, pod, deadlines).finding(), snapshot)
+    found = PodCase(snapshot, pod, deadlines).finding()
+    help_ = suggestions(snapshot, pod, found.cause, found.nodes, deadlines) if found.waits else ()
+    return _explanation("pod", namespace, name, found, snapshot, help_)
 
 
 def explain_claim(
@@ -71,13 +75,21 @@ def explain_request(snapshot: Snapshot, name: str) -> Explanation:
     return Explanation(kind="request", name=name, waits=waits, cause=cause)
 
 
-def _explanation(kind: str, namespace: str, name: str, found: CauseFinding, snapshot: Snapshot) -> Explanation:
+def _explanation(
+    kind: str,
+    namespace: str,
+    name: str,
+    found: CauseFinding,
+    snapshot: Snapshot,
+    help_: tuple[Suggestion, ...] = (),
+) -> Explanation:
     return Explanation(
         kind=kind,
         namespace=namespace,
         name=name,
         waits=found.waits,
         cause=found.cause,
+        help=help_,
         nodes=found.nodes,
         holders=found.holders,
         unread=tuple(snapshot.blind_spots()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from dray.api.reasons.causes import Place
 from dray.cel.ast import Call, Comprehension, Ident, Literal, Node, Select, children
 from dray.cel.errors import Problems
 from dray.cel.lexer import tokenize
@@ -34,6 +35,10 @@ class AttributeAccess(NamedTuple):
     domain: str
     name: str
     guarded: bool
+
+    @property
+    def place(self) -> Place:
+        return Place(self.kind, self.domain, self.name)
 
     @property
     def label(self) -> str:

@@ -10,29 +10,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
 from dray.api import podclaims
 from dray.api.binding_conditions import BindingState, DeviceBinding, device_binding
 from dray.api.claim_access import Knowledge, PodClaims, claims_of, classes_of
 from dray.api.extended_resources import ExtendedResources, is_special, needs_of, special_claim
 from dray.api.podclaims import Sharing
-from dray.api.quantity import Quantity
 from dray.api.reasons import wording
 from dray.api.reasons.causes import Cause, CauseCode
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.nodes import NodeReason, NodeVerdict
-from dray.api.resources import BY_TYPE
-from dray.api.types.core import Node, Pod, ResourceQuota
-from dray.api.types.meta import ObjectMeta
+from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
-from dray.api.usage import ZERO, names_for, usage_of
 from dray.client import Object
 from dray.inspect.explanation import Holder
 from dray.inspect.hardware import alike
 from dray.inspect.on_node import PlacedPod, latest_event
 from dray.inspect.placement import Deadlines, judge
+from dray.inspect.quotas import quota_cause
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
 from dray.verdicts.demand import demand_of
@@ -81,6 +76,18 @@ class PodCase:
             claims.left_over = next(own, None)
             return self._placement(claims)
         return CauseFinding(self._unusable(claims))
+
+    def places(self) -> list[str]:
+        """The nodes on which the scheduler would put the pod as things are; none where anything is in the way."""
+        if self.pod.spec.nodeName or self.pod.spec.schedulingGates or self._missing_members() is not None:
+            return []
+        claims = claims_of(self.pod, self.group, self._claim, self.known)
+        if not isinstance(claims, PodClaims):
+            return []
+        if any(device_binding(claim).state is not BindingState.READY for claim in claims.allocated):
+            return []
+        verdicts = judge(self.snapshot, self.pod, claims, self.deadlines.nodes)
+        return [] if any(map(_stops, verdicts)) else [verdict.node for verdict in verdicts if verdict.fits]
 
     def _claim(self, name: str) -> ResourceClaim | None:
         return self.snapshot.get(ResourceClaim, name, self.namespace)
@@ -238,29 +245,6 @@ class PodCase:
         if len(members) >= gang.minCount:
             return None
         return Cause(CauseCode.GANG_INCOMPLETE, group=self.group_name, found=len(members), of=gang.minCount)
-
-
-def quota_cause(snapshot: Snapshot, namespace: str, object_: ResourceClaim | Pod) -> Cause | None:
-    """The quota of a namespace that does not admit an object, if there is one."""
-    resource = BY_TYPE[type(object_)]
-    wanted = usage_of(resource, replace(object_, metadata=ObjectMeta(name="new", namespace=namespace)))
-    for quota in snapshot.all(ResourceQuota):
-        if quota.metadata.namespace != namespace:
-            continue
-        for name in names_for(resource, quota.spec.hard):
-            need, used = wanted.get(name, ZERO), Quantity.parse(quota.status.used.get(name, "0"))
-            hard = Quantity.parse(quota.spec.hard[name])
-            if need.sign > 0 and used + need > hard:
-                return Cause(
-                    CauseCode.QUOTA,
-                    subject=quota.metadata.name,
-                    claim=resource.kind.removeprefix("Resource").lower(),
-                    request=name,
-                    limit=str(hard),
-                    used=str(used),
-                    wanted=str(need),
-                )
-    return None
 
 
 def _not_ready(found: DeviceBinding) -> Cause:

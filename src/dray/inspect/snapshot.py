@@ -31,8 +31,16 @@ from dray.client import Client, Object
 
 T = TypeVar("T", bound=Object)
 
-CLUSTER_WIDE: tuple[type[Any], ...] = (Node, ResourceSlice, DeviceClass, DeviceTaintRule, ResourceClaim, Pod)
-IN_NAMESPACE: tuple[type[Any], ...] = (ResourceClaimTemplate, PodGroup, ResourceQuota, Event)
+CLUSTER_WIDE: tuple[type[Any], ...] = (
+    Node,
+    ResourceSlice,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    Pod,
+)
+IN_NAMESPACE: tuple[type[Any], ...] = (PodGroup, ResourceQuota, Event)
 
 
 @dataclass

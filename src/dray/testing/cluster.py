@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import tempfile
 import threading
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
+from dray.api.conversion import to_stored
 from dray.api.resources import RESOURCES, Resource
 from dray.api.wire import Tree
 from dray.cli import _clusters, _kubeconfig, _parts, parser_of
@@ -93,11 +95,21 @@ class Cluster:
         page = self._call(self._ask().list(type_of(_resource(plural)), namespace))
         return [msgspec.to_builtins(one) for one in page.items]
 
-    def delete(self, plural: str, name: str, namespace: str = "default") -> None:
+    def patch(self, plural: str, name: str, patch: Tree, namespace: str = "default", subresource: str = "") -> None:
+        """Change an object by a JSON merge patch."""
         from dray.client.interface import type_of
 
         resource = _resource(plural)
-        self._call(self._ask().delete(type_of(resource), name, namespace if resource.namespaced else ""))
+        where = namespace if resource.namespaced else ""
+        self._call(self._ask().patch(type_of(resource), name, patch, where, subresource=subresource))
+
+    def delete(self, plural: str, name: str, namespace: str = "default", grace: int | None = None) -> None:
+        """Delete an object; `grace` are the seconds that a pod may take, 0 for none."""
+        from dray.client.interface import type_of
+
+        resource = _resource(plural)
+        where = namespace if resource.namespaced else ""
+        self._call(self._ask().delete(type_of(resource), name, where, grace=grace))
 
     def wait(
         self,
@@ -167,6 +179,7 @@ class Cluster:
         from dray.client.interface import type_of
 
         resource = _resource_of(tree)
+        tree = to_stored(resource, str(tree["apiVersion"]).rpartition("/")[2], copy.deepcopy(tree))
         where = tree.get("metadata", {}).get("namespace") or namespace if resource.namespaced else ""
         try:
             await self._ask().create(type_of(resource), tree, namespace=where)

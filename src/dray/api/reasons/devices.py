@@ -151,6 +151,17 @@ class Reasons(msgspec.Struct, frozen=True):
         """The first request that could not be served even if nobody else wanted devices."""
         return next((request for request in self.requests if not request.enough), None)
 
+    def most_for(self, claim: str, alternative: str) -> int:
+        """How many devices are left for a way to serve a request of a claim, given without its namespace."""
+        found = (
+            one.available
+            for request in self.requests
+            if request.claim.rpartition("/")[2] == claim
+            for one in request.alternatives
+            if one.name == alternative
+        )
+        return next(found, 0)
+
     def explains(self, conflict: RequestConflict) -> bool:
         """Whether a conflict is no more than a request that lacks devices by itself."""
         lacking = {(request.claim, request.request) for request in self.requests if not request.enough}

@@ -1,0 +1,203 @@
+"""Changes of objects, as suggestions carry them: made from typed objects, and applied to a snapshot.
+
+Applying plays the part of the controllers as far as scheduling depends on them: a pod that goes lets go of its claims, one
+that a controller owns comes again, and templates make claims where quotas let them. Pure. Left out: which changes help
+(`suggesting`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api import podclaims
+from dray.api.gates import FeatureGates
+from dray.api.manifests import object_of
+from dray.api.reasons.suggestions import Change, ChangeVerb
+from dray.api.types.core import Pod, PodResourceClaimStatus, PodStatus
+from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
+from dray.api.types.scheduling import PodGroup
+from dray.api.wire import Tree
+from dray.apiserver.write.patches.merge_patch import merge_patch
+from dray.client import Object
+from dray.controllers.generated import claim_for, claim_name
+from dray.inspect.quotas import quota_cause
+from dray.inspect.snapshot import Snapshot
+
+Edit = Callable[[Tree], None]
+_KEPT = ("name", "namespace", "labels", "annotations")  # of metadata, when an object is made again
+
+
+# Making changes
+
+
+def tree_of(object_: Object) -> Tree:
+    """The object as a tree of one's own."""
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(object_))
+    return tree
+
+
+def manifest_of(object_: Object) -> Tree:
+    """The object as somebody would write it: without what the cluster adds."""
+    tree = tree_of(object_)
+    tree.pop("status", None)
+    tree["metadata"] = {key: value for key, value in tree["metadata"].items() if key in _KEPT}
+    return tree
+
+
+def created(tree: Tree) -> Change:
+    meta = tree["metadata"]
+    return Change(
+        ChangeVerb.CREATE, tree["apiVersion"], tree["kind"], meta["name"], meta.get("namespace", ""), body=tree
+    )
+
+
+def replaced(object_: Object, edit: Edit) -> Change:
+    """The object deleted and made again with an edit."""
+    tree = manifest_of(object_)
+    edit(tree)
+    return replace(created(tree), verb=ChangeVerb.REPLACE)
+
+
+def patched(object_: Object, body: Tree) -> Change:
+    meta = object_.metadata
+    return Change(ChangeVerb.PATCH, object_.apiVersion, object_.kind, meta.name, meta.namespace, body=body)
+
+
+def deleted(object_: Object) -> Change:
+    meta = object_.metadata
+    return Change(ChangeVerb.DELETE, object_.apiVersion, object_.kind, meta.name, meta.namespace)
+
+
+def is_controlled(object_: Object) -> bool:
+    """Whether somebody makes the object again when it goes."""
+    return any(owner.controller for owner in object_.metadata.ownerReferences)
+
+
+# Applying them
+
+
+def applied(snapshot: Snapshot, changes: Iterable[Change]) -> Snapshot:
+    """The snapshot as it would be after some changes."""
+    trial = _Trial(snapshot)
+    for change in changes:
+        trial.apply(change)
+    return trial.outcome()
+
+
+class _Trial:
+    """A snapshot that is being changed."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._objects: dict[type[Any], list[Any]] = {type_: [*all_] for type_, all_ in snapshot.objects.items()}
+
+    def apply(self, change: Change) -> None:
+        old = self._find(change)
+        match change.verb:
+            case ChangeVerb.CREATE:
+                self._put(None, _made(change.body))
+            case ChangeVerb.REPLACE if old is not None:
+                self._drop(old)
+                self._put(None, _made(change.body))
+            case ChangeVerb.PATCH if old is not None:
+                self._put(old, msgspec.convert(merge_patch(tree_of(old), change.body), type(old)))
+            case ChangeVerb.DELETE if old is not None:
+                self._drop(old)
+                if isinstance(old, Pod) and is_controlled(old):
+                    self._put(None, _pristine(old))
+
+    def outcome(self) -> Snapshot:
+        after = self._seen()
+        for pod in after.all(Pod):
+            if not pod.spec.nodeName and not podclaims.is_finished(pod):
+                self._make_claims(after, pod)
+        return self._seen()
+
+    def _seen(self) -> Snapshot:
+        objects = {type_: tuple(found) for type_, found in self._objects.items()}
+        return Snapshot(objects, self._snapshot.unreadable, self._snapshot.unserved)
+
+    def _find(self, change: Change) -> Any:
+        for found in self._objects.values():
+            for one in found:
+                if (one.kind, one.metadata.name, one.metadata.namespace) == (
+                    change.kind,
+                    change.name,
+                    change.namespace,
+                ):
+                    return one
+        return None
+
+    def _put(self, old: Any, new: Any) -> None:
+        kept = self._objects.setdefault(type(new), [])
+        if old is None:
+            kept.append(new)
+        else:
+            kept[kept.index(old)] = new
+
+    def _drop(self, old: Any) -> None:
+        self._objects[type(old)].remove(old)
+        if isinstance(old, Pod):
+            for claim in [*self._objects.get(ResourceClaim, ())]:
+                self._let_go(claim, old.metadata.uid)
+
+    def _let_go(self, claim: ResourceClaim, uid: str) -> None:
+        """A pod is gone: so are its claims, and its reservations of others'."""
+        if podclaims.is_controlled_by(claim, uid):
+            self._objects[ResourceClaim].remove(claim)
+            return
+        left = tuple(reference for reference in claim.status.reservedFor if reference.uid != uid)
+        if left == claim.status.reservedFor:
+            return
+        if not left and claim.metadata.deletionTimestamp is not None:
+            self._objects[ResourceClaim].remove(claim)
+            return
+        status = replace(claim.status, reservedFor=left) if left else ResourceClaimStatus()
+        self._put(claim, replace(claim, status=status))
+
+    # -- the claims of templates
+
+    def _make_claims(self, snapshot: Snapshot, pod: Pod) -> None:
+        name = podclaims.group_name(pod)
+        group = snapshot.get(PodGroup, name, pod.metadata.namespace) if name else None
+        made = [*self._claims_for(snapshot, pod, group)]
+        if made:
+            statuses = (*pod.status.resourceClaimStatuses, *made)
+            self._put(pod, replace(pod, status=replace(pod.status, resourceClaimStatuses=statuses)))
+
+    def _claims_for(self, snapshot: Snapshot, pod: Pod, group: PodGroup | None) -> Iterable[PodResourceClaimStatus]:
+        for entry in pod.spec.resourceClaims:
+            use = podclaims.use_of(pod, entry, group)
+            shared = podclaims.group_entry(entry, group)
+            template = snapshot.get(
+                ResourceClaimTemplate, (shared or entry).resourceClaimTemplateName or "", pod.metadata.namespace
+            )
+            if use.claim is not None or not use.needed or template is None:
+                continue
+            owner: Pod | PodGroup = group if use.by_group and group is not None else pod
+            claim = self._generated(owner, shared.name if shared is not None else entry.name, template)
+            if quota_cause(snapshot, pod.metadata.namespace, claim) is None:
+                if all(one.metadata.name != claim.metadata.name for one in self._objects.get(ResourceClaim, ())):
+                    self._put(None, claim)
+                yield PodResourceClaimStatus(name=entry.name, resourceClaimName=claim.metadata.name)
+
+    def _generated(self, owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
+        claim = claim_for(owner, entry, template, claim_name(owner, entry))
+        return replace(claim, metadata=replace(claim.metadata, uid=f"trial-{claim.metadata.name}"))
+
+
+def _made(body: Tree) -> Any:
+    made: Any = object_of(copy.deepcopy(body), FeatureGates())
+    meta = made.metadata
+    return replace(made, metadata=replace(meta, uid=f"trial-{meta.namespace}-{meta.name}"))
+
+
+def _pristine(pod: Pod) -> Pod:
+    """A pod as its controller makes it again."""
+    meta = replace(pod.metadata, uid=f"{pod.metadata.uid}-again", deletionTimestamp=None)
+    return replace(pod, metadata=meta, spec=replace(pod.spec, nodeName=""), status=PodStatus())

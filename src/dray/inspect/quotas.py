@@ -1,0 +1,37 @@
+"""The quota that does not admit an object: the cause where a claim or a pod cannot be made."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dray.api.quantity import Quantity
+from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.resources import BY_TYPE
+from dray.api.types.core import Pod, ResourceQuota
+from dray.api.types.meta import ObjectMeta
+from dray.api.types.resource import ResourceClaim
+from dray.api.usage import ZERO, names_for, usage_of
+from dray.inspect.snapshot import Snapshot
+
+
+def quota_cause(snapshot: Snapshot, namespace: str, object_: ResourceClaim | Pod) -> Cause | None:
+    """The quota of a namespace that does not admit an object, if there is one."""
+    resource = BY_TYPE[type(object_)]
+    wanted = usage_of(resource, replace(object_, metadata=ObjectMeta(name="new", namespace=namespace)))
+    for quota in snapshot.all(ResourceQuota):
+        if quota.metadata.namespace != namespace:
+            continue
+        for name in names_for(resource, quota.spec.hard):
+            need, used = wanted.get(name, ZERO), Quantity.parse(quota.status.used.get(name, "0"))
+            hard = Quantity.parse(quota.spec.hard[name])
+            if need.sign > 0 and used + need > hard:
+                return Cause(
+                    CauseCode.QUOTA,
+                    subject=quota.metadata.name,
+                    claim=resource.kind.removeprefix("Resource").lower(),
+                    request=name,
+                    limit=str(hard),
+                    used=str(used),
+                    wanted=str(need),
+                )
+    return None

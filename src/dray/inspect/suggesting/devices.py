@@ -1,0 +1,166 @@
+"""Suggestions for the devices of a cluster: more of them, those of other pods, taints and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.podclaims import is_reserved_for
+from dray.api.pools import PoolName
+from dray.api.reasons.causes import Cause
+from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.types.core import Pod
+from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.api.wire import Tree
+from dray.inspect.asking import Ask, Census, asks_of
+from dray.inspect.changes import deleted, is_controlled, patched, tree_of
+from dray.inspect.expressions import conjuncts, in_words
+from dray.inspect.hardware import Published
+from dray.inspect.shortage import rules_with, taint_text
+from dray.inspect.suggesting.subject import Subject
+
+_TOGETHER = 3  # pods that a suggestion ends at most
+_NODES = 8  # nodes that are looked at for more devices
+_DEVICES_A_SLICE = 128
+
+
+# More devices
+
+
+def more(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """More devices like those that would do, beside them: as few as can help, the nearest node first."""
+    census = census_of(subject, cause)
+    if census is None:
+        return
+    needed = max(cause.asked.needed if cause.asked is not None else cause.of, 1)
+    by_node: dict[str, list[Published]] = {}
+    for one in census.tolerated or census.selected:
+        by_node.setdefault(one.node, []).append(one)
+    free = {one.id for one in census.free}
+    nodes = [name for name in by_node if name in {verdict.node for verdict in subject.nodes}]
+    ordered = sorted(nodes, key=lambda name: (-sum(one.id in free for one in by_node[name]), name))
+    for node in ordered[:_NODES]:
+        like = by_node[node]
+        lacking = needed - sum(one.id in free for one in like)
+        for number in range(max(1, min(lacking, needed)), needed + 1):
+            yield from _added(subject, census.ask, like[0], node, number)
+
+
+def census_of(subject: Subject, cause: Cause) -> Census | None:
+    """The devices of the request that a cause speaks of, or of the first request of its claim."""
+    claims = {c.metadata.name: c for c in subject.pending()}
+    asked = cause.asked
+    claim = claims.get(asked.claim if asked is not None else cause.claim)
+    if claim is None:
+        return None
+    asks = asks_of(claim, subject.snapshot.classes)
+    ask = asks.get(asked.request) if asked is not None else next(iter(asks.values()), None)
+    return Census(ask, subject.hardware, subject.snapshot.taken) if ask is not None else None
+
+
+def _added(subject: Subject, ask: Ask, like: Published, node: str, number: int) -> Iterator[Suggestion]:
+    for piece in subject.snapshot.all(ResourceSlice):
+        names = {device.name for device in piece.spec.devices}
+        is_home = (piece.spec.driver, piece.spec.pool.name) == like.id[:2] and like.id.device in names
+        if not is_home or len(names) + number > _DEVICES_A_SLICE:
+            continue
+        devices: list[Tree] = tree_of(piece)["spec"]["devices"]
+        model = next(device for device in devices if device["name"] == like.id.device)
+        clone = {key: value for key, value in model.items() if key != "taints"}
+        free_names = (f"{like.id.device}-more-{n}" for n in range(1, len(names) + number + 1))
+        new = [name for name in free_names if name not in names][:number]
+        body = {"spec": {"devices": [*devices, *({**clone, "name": name} for name in new)]}}
+        thing = _thing(ask, number)
+        yield Suggestion(SuggestionCode.MORE_DEVICES, thing, node=node, number=number, changes=(patched(piece, body),))
+
+
+def _thing(ask: Ask, number: int) -> str:
+    wanted = ", ".join(in_words(part) for expression in ask.selectors for part in conjuncts(expression))
+    noun = "device" if number == 1 else "devices"
+    return f"{ask.class_name} {noun} with {wanted}" if wanted else f"{ask.class_name} {noun}"
+
+
+# Devices of others
+
+
+def end_pods(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """The end of pods that hold devices, on one node, as few as can help; never one that would come again."""
+    for node, pods in _holders(subject).items():
+        for number in range(1, min(_TOGETHER, len(pods)) + 1):
+            for some in combinations(pods, number):
+                yield ending(some, node)
+
+
+def ending(pods: Iterable[Pod], node: str) -> Suggestion:
+    """The end of some pods of a node."""
+    ended = [*pods]
+    names = tuple(f"pod {pod.metadata.name}" for pod in ended)
+    where = f" on {node}" if node else ""
+    return Suggestion(SuggestionCode.END_PODS, names=names, node=where, changes=tuple(map(deleted, ended)))
+
+
+def _holders(subject: Subject) -> dict[str, list[Pod]]:
+    """By node, the pods that hold devices and would not come again, those with the fewest devices first."""
+    found: dict[str, dict[str, tuple[int, Pod]]] = {}
+    for claim in subject.snapshot.all(ResourceClaim):
+        held = len(taken_by_claim(claim).touched)
+        users = [pod for pod in subject.snapshot.all(Pod) if is_reserved_for(claim, pod.metadata.uid)] if held else []
+        if len(users) == 1 and not is_controlled(users[0]) and users[0].metadata.uid != subject.pod.metadata.uid:
+            pods = found.setdefault(users[0].spec.nodeName, {})
+            before = pods.get(users[0].metadata.uid, (0, users[0]))[0]
+            pods[users[0].metadata.uid] = before + held, users[0]
+    return {
+        node: [pod for _, pod in sorted(pods.values(), key=lambda item: (item[0], item[1].metadata.name))]
+        for node, pods in found.items()
+    }
+
+
+# Taints and pools
+
+
+def untaint(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """Rules that go, or slices whose devices are published without their taints."""
+    census = census_of(subject, cause)
+    if census is None:
+        return
+    rules = [
+        rule
+        for name in rules_with(census.taints(), subject.snapshot)
+        if (rule := subject.snapshot.get(DeviceTaintRule, name)) is not None
+    ]
+    if rules:
+        names = tuple(rule.metadata.name for rule in rules)
+        yield Suggestion(SuggestionCode.REMOVE_RULE, names=names, changes=tuple(map(deleted, rules)))
+    tainted = {one.id for one in census.tainted}
+    for piece in subject.snapshot.all(ResourceSlice):
+        yield from _without_taints(piece, tainted)
+
+
+def _without_taints(piece: ResourceSlice, tainted: set[DeviceId]) -> Iterator[Suggestion]:
+    spec = piece.spec
+    own = [d for d in spec.devices if d.taints and DeviceId(spec.driver, spec.pool.name, d.name) in tainted]
+    if own:
+        names = {device.name for device in own}
+        devices: list[Tree] = tree_of(piece)["spec"]["devices"]
+        for device in devices:
+            if device["name"] in names:
+                device.pop("taints", None)
+        texts = tuple(dict.fromkeys(taint_text(taint) for device in own for taint in device.taints))
+        change = patched(piece, {"spec": {"devices": devices}})
+        yield Suggestion(SuggestionCode.REMOVE_TAINT, spec.pool.name, names=texts, changes=(change,))
+
+
+def pool_again(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """The pool as its slices are, with their right number and each device once."""
+    pieces = subject.hardware.pools.get(PoolName(cause.driver, cause.subject), [])
+    published = {piece.metadata.name: piece for piece in subject.snapshot.all(ResourceSlice)}
+    seen: set[str] = set()
+    changes = []
+    for piece in pieces:
+        devices: list[Tree] = tree_of(published[piece.metadata.name])["spec"].get("devices", [])
+        kept = [device for device in devices if device["name"] not in seen]
+        seen |= {device["name"] for device in kept}
+        spec = {"devices": kept, "pool": {"resourceSliceCount": len(pieces)}}
+        changes.append(patched(published[piece.metadata.name], {"spec": spec}))
+    yield Suggestion(SuggestionCode.POOL_AGAIN, cause.subject, number=len(pieces), changes=tuple(changes))

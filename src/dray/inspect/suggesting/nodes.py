@@ -1,0 +1,196 @@
+"""Suggestions for what has nothing to do with devices: room, labels, taints and neighbours of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+from dray.api.podclaims import holds_devices
+from dray.api.reasons.causes import Cause
+from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
+from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.types.core import Node, Pod
+from dray.api.wire import Tree
+from dray.inspect.changes import is_controlled, patched, tree_of
+from dray.inspect.pods import DEFAULT_SCHEDULER
+from dray.inspect.suggesting.devices import ending
+from dray.inspect.suggesting.subject import Subject
+from dray.verdicts.demand import demand_of
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODES = 8  # that are looked at
+_TOGETHER = 2  # pods that are ended for room
+
+
+def node_rules(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """What would make a node take the pod, of the nodes with its devices if it has some."""
+    verdicts = [v for v in subject.nodes if v.rules and (not cause.names or v.node in cause.names)]
+    for verdict in sorted(verdicts, key=lambda v: len(v.rules))[:_NODES]:
+        for reason in verdict.rules:
+            yield from _for_reason(subject, verdict, reason)
+
+
+def _for_reason(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
+    node = subject.snapshot.get(Node, verdict.node)
+    if node is None:
+        return
+    match reason.code:
+        case NodeCode.UNSCHEDULABLE:
+            change = patched(node, {"spec": {"unschedulable": None}})
+            yield Suggestion(SuggestionCode.UNCORDON, node=verdict.node, changes=(change,))
+        case NodeCode.TAINT:
+            yield from _taint(subject, node, reason)
+        case NodeCode.NODE_AFFINITY:
+            yield from _affinity(subject, node)
+        case NodeCode.PORTS:
+            yield from _ports(subject)
+            yield from _room(subject, node, 1)
+        case NodeCode.TOO_MANY_PODS:
+            yield from _room(subject, node, 1)
+        case NodeCode.INSUFFICIENT:
+            yield from _less(subject, verdict, reason)
+            yield from _room(subject, node, _TOGETHER)
+        case NodeCode.POD_AFFINITY | NodeCode.POD_ANTI_AFFINITY:
+            kind = "podAffinity" if reason.code is NodeCode.POD_AFFINITY else "podAntiAffinity"
+            changes = subject.again(lambda spec: _without_required(spec, kind))
+            yield Suggestion(SuggestionCode.NO_POD_AFFINITY, subject.name, kind, changes=changes)
+        case NodeCode.EXISTING_ANTI_AFFINITY:
+            yield from _room(subject, node, 1)
+        case NodeCode.SPREAD | NodeCode.SPREAD_LABEL:
+            yield from _spread(subject)
+        case _:
+            return
+
+
+def _taint(subject: Subject, node: Node, reason: NodeReason) -> Iterator[Suggestion]:
+    taint = next((t for t in node.spec.taints if (t.key, t.value) == (reason.subject, reason.value)), None)
+    if taint is None:
+        return
+    text = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+    added: Tree = {"key": taint.key, "effect": taint.effect, "operator": "Exists"}
+    if taint.value:
+        added |= {"operator": "Equal", "value": taint.value}
+    tolerations = [*tree_of(subject.pod)["spec"].get("tolerations", ()), added]
+    change = patched(subject.pod, {"spec": {"tolerations": tolerations}})
+    name = node.metadata.name
+    yield Suggestion(SuggestionCode.TOLERATE_NODE, subject.name, names=(text,), node=name, changes=(change,))
+    left = [t for t in tree_of(node)["spec"].get("taints", ()) if (t["key"], t["effect"]) != (taint.key, taint.effect)]
+    change = patched(node, {"spec": {"taints": left or None}})
+    yield Suggestion(SuggestionCode.REMOVE_NODE_TAINT, names=(text,), node=name, changes=(change,))
+
+
+def _affinity(subject: Subject, node: Node) -> Iterator[Suggestion]:
+    """Labels that the node lacks, or a pod that does not ask for them."""
+    wanted = subject.pod.spec.nodeSelector
+    lacking = {key: value for key, value in wanted.items() if node.metadata.labels.get(key) != value}
+    own = {key: value for key, value in lacking.items() if not key.startswith("kubernetes.io/")}
+    if own and own == lacking:
+        change = patched(node, {"metadata": {"labels": own}})
+        text = ", ".join(f"{key}={value}" for key, value in own.items())
+        yield Suggestion(SuggestionCode.LABEL_NODE, new=text, node=node.metadata.name, changes=(change,))
+    if lacking:
+        changes = subject.again(lambda spec: _without_labels(spec, lacking))
+        text = ", ".join(f"nodeSelector {key}={value}" for key, value in lacking.items())
+        yield Suggestion(SuggestionCode.NO_NODE_SELECTOR, subject.name, text, changes=changes)
+    changes = subject.again(lambda spec: _without_required(spec, "nodeAffinity"))
+    yield Suggestion(SuggestionCode.NO_NODE_SELECTOR, subject.name, "the required nodeAffinity", changes=changes)
+
+
+def _without_labels(spec: Tree, lacking: dict[str, str]) -> None:
+    spec["nodeSelector"] = {key: value for key, value in spec["nodeSelector"].items() if key not in lacking}
+
+
+def _without_required(spec: Tree, kind: str) -> None:
+    spec.get("affinity", {}).get(kind, {}).pop(_REQUIRED, None)
+
+
+def _ports(subject: Subject) -> Iterator[Suggestion]:
+    ports = sorted(port for _, _, port in demand_of(subject.pod).ports)
+
+    def change(spec: Tree) -> None:
+        for container in spec["containers"]:
+            for port in container.get("ports", ()):
+                port.pop("hostPort", None)
+
+    text = ", ".join(map(str, ports))
+    yield Suggestion(SuggestionCode.NO_HOST_PORT, subject.name, text, changes=subject.again(change))
+
+
+def _less(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
+    """What the node has left of a resource instead of what the pod asks for."""
+    left, name = reason.found or 0, reason.subject
+    if left <= 0 or len(subject.pod.spec.containers) != 1:
+        return
+    text = f"{left}m" if name == "cpu" else str(left)
+
+    def change(spec: Tree) -> None:
+        for kind in ("requests", "limits"):
+            amounts: dict[str, Any] = spec["containers"][0].get("resources", {}).get(kind, {})
+            if name in amounts:
+                amounts[name] = text
+
+    code = SuggestionCode.ASK_LESS
+    yield Suggestion(code, subject.name, name, text, node=verdict.node, changes=subject.again(change))
+
+
+def _room(subject: Subject, node: Node, most: int) -> Iterator[Suggestion]:
+    """The end of pods of the node that would not come again, the smallest first."""
+    there = [
+        pod
+        for pod in subject.snapshot.all(Pod)
+        if pod.spec.nodeName == node.metadata.name and holds_devices(pod) and not is_controlled(pod)
+    ]
+    ordered = sorted(there, key=lambda pod: (sorted(demand_of(pod).amounts.items()), pod.metadata.name))
+    for number in range(1, most + 1):
+        for some in combinations(ordered, number):
+            yield ending(some, node.metadata.name)
+
+
+def _spread(subject: Subject) -> Iterator[Suggestion]:
+    for one in subject.pod.spec.topologySpreadConstraints:
+        key = one.topologyKey
+
+        def change(spec: Tree, key: str = key) -> None:
+            for constraint in spec["topologySpreadConstraints"]:
+                if constraint["topologyKey"] == key:
+                    constraint["whenUnsatisfiable"] = "ScheduleAnyway"
+
+        yield Suggestion(SuggestionCode.SPREAD_LOOSELY, subject.name, key, changes=subject.again(change))
+
+
+# What holds the pod itself
+
+
+def gated(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    change = patched(subject.pod, {"spec": {"schedulingGates": None}})
+    yield Suggestion(SuggestionCode.REMOVE_GATES, subject.name, names=cause.names, changes=(change,))
+
+
+def no_scheduler(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """A scheduler that is known to run, since it has looked at other pods."""
+    if cause.subject == DEFAULT_SCHEDULER:
+        return
+    running = {pod.spec.schedulerName for pod in subject.snapshot.all(Pod) if _was_tried(pod)}
+    for name in sorted(running - {cause.subject}, key=lambda name: (name != DEFAULT_SCHEDULER, name)):
+        changes = subject.again(partial(_with_scheduler, name=name))
+        yield Suggestion(SuggestionCode.USE_SCHEDULER, subject.name, cause.subject, name, changes=changes)
+
+
+def _with_scheduler(spec: Tree, name: str) -> None:
+    spec["schedulerName"] = name
+
+
+def _was_tried(pod: Pod) -> bool:
+    return any(condition.type == "PodScheduled" for condition in pod.status.conditions)
+
+
+def by_scheduler(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """The pod without a node that somebody wrote into it."""
+    yield Suggestion(SuggestionCode.NO_NODE_NAME, subject.name, changes=subject.again(lambda spec: None))
+
+
+def pod_again(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """The pod made again, away from a node that is gone."""
+    yield Suggestion(SuggestionCode.POD_AGAIN, subject.name, changes=subject.again(lambda spec: None))

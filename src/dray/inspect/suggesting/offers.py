@@ -1,0 +1,105 @@
+"""From a cause to what would help: which module offers changes, and which of them pass a trial.
+
+A trial applies the changes to the snapshot and asks whether the pod has a place then. It stands for the scheduler, whose
+rules and search it runs; so what passes here happens there, unless somebody else is faster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.nodes import NodeVerdict
+from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.cel import Interrupted
+from dray.inspect.changes import applied
+from dray.inspect.placement import Deadlines
+from dray.inspect.pods import PodCase
+from dray.inspect.snapshot import Snapshot
+from dray.inspect.suggesting import devices, names, nodes, requests
+from dray.inspect.suggesting.subject import Subject, causes_in
+
+MOST = 3  # suggestions that are told
+_TRIALS = 40  # changes that are tried
+_NEEDED = frozenset({Node, Pod, ResourceClaim, ResourceSlice, DeviceClass})  # without them a trial knows too little
+
+Offer = Callable[[Subject, Cause], Iterator[Suggestion]]
+
+OFFERS: Mapping[CauseCode, Sequence[Offer]] = {
+    CauseCode.CLAIM_MISSING: (names.claim_missing,),
+    CauseCode.TEMPLATE_MISSING: (names.template_missing,),
+    CauseCode.CLASS_MISSING: (names.class_missing,),
+    CauseCode.GROUP_MISSING: (names.group_missing,),
+    CauseCode.GROUP_CLAIM_MISSING: (names.group_claim_missing,),
+    CauseCode.RESOURCE_UNKNOWN: (names.resource_unknown,),
+    CauseCode.QUOTA: (names.quota,),
+    CauseCode.CLAIM_DELETING: (names.claim_deleting,),
+    CauseCode.CLAIM_FULL: (names.own_claim,),
+    CauseCode.CLAIM_FOREIGN: (names.claim_foreign,),
+    CauseCode.CLAIM_ELSEWHERE: (nodes.node_rules, names.own_claim),
+    CauseCode.CLAIM_OUT_OF_REACH: (names.own_claim,),
+    CauseCode.SELECTOR_FAILS: (requests.selector_fails,),
+    CauseCode.ATTRIBUTE_UNKNOWN: (requests.selector,),
+    CauseCode.NO_MATCH: (requests.selector,),
+    CauseCode.CLASS_MATCHES_NOTHING: (requests.class_matches_nothing,),
+    CauseCode.TOO_FEW_DEVICES: (requests.fewer, devices.more),
+    CauseCode.ALL_TAKEN: (devices.more, devices.end_pods, requests.not_all, requests.fewer),
+    CauseCode.FRAGMENTED: (devices.more, devices.end_pods, requests.fewer),
+    CauseCode.CAPACITY_TOO_LARGE: (requests.less_capacity,),
+    CauseCode.CAPACITY_EXHAUSTED: (requests.less_capacity, devices.end_pods, devices.more),
+    CauseCode.COUNTERS_EXHAUSTED: (devices.end_pods,),
+    CauseCode.TAINTED: (requests.tolerate, devices.untaint),
+    CauseCode.POOL_INCOMPLETE: (devices.pool_again,),
+    CauseCode.POOL_INVALID: (devices.pool_again,),
+    CauseCode.CONSTRAINT: (devices.more, requests.constraint),
+    CauseCode.CONSTRAINT_ATTRIBUTE: (requests.constraint,),
+    CauseCode.CONSTRAINT_ALL: (requests.constraint,),
+    CauseCode.CONFLICT: (requests.other_pod, devices.end_pods),
+    CauseCode.TOO_MANY_DEVICES: (requests.too_many,),
+    CauseCode.NODE_RULES: (nodes.node_rules,),
+    CauseCode.SCHEDULING_GATED: (nodes.gated,),
+    CauseCode.GANG_INCOMPLETE: (names.gang_incomplete,),
+    CauseCode.NO_SCHEDULER: (nodes.no_scheduler,),
+    CauseCode.CLAIM_NOT_ALLOCATED: (nodes.by_scheduler,),
+    CauseCode.NODE_MISSING: (nodes.pod_again,),
+    CauseCode.NODE_DEAD: (nodes.pod_again,),
+}
+
+
+def suggestions(
+    snapshot: Snapshot, pod: Pod, cause: Cause, verdicts: tuple[NodeVerdict, ...], deadlines: Deadlines
+) -> tuple[Suggestion, ...]:
+    """What would help a pod that waits, each tried; nothing where it cannot be known in time."""
+    if snapshot.unreadable & _NEEDED:
+        return ()
+    subject = Subject(snapshot, pod, verdicts, deadlines.cluster)
+    found: dict[SuggestionCode, Suggestion] = {}
+    try:
+        for number, offer in enumerate(_offers(subject, cause)):
+            if len(found) == MOST or number == _TRIALS or _is_over(deadlines):
+                break
+            if offer.code not in found and offer.changes and helps(subject, offer, deadlines):
+                found[offer.code] = offer
+    except Interrupted:
+        pass
+    return tuple(found.values())
+
+
+def _offers(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """Changes in the order in which they are tried: each kind of them for one alternative after the other."""
+    return chain.from_iterable(offer(subject, one) for one in causes_in(cause) for offer in OFFERS.get(one.code, ()))
+
+
+def helps(subject: Subject, offer: Suggestion, deadlines: Deadlines) -> bool:
+    """Whether the pod has a place once the changes are made."""
+    after = applied(subject.snapshot, offer.changes)
+    pod = after.get(Pod, subject.name, subject.namespace)
+    return pod is not None and bool(PodCase(after, pod, Deadlines(deadlines.cluster, deadlines.cluster)).places())
+
+
+def _is_over(deadlines: Deadlines) -> bool:
+    return deadlines.cluster is not None and time.monotonic() >= deadlines.cluster

@@ -1,0 +1,247 @@
+"""Suggestions for what a claim asks for: selectors, numbers, tolerations, constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dray.api.reasons.cause_wording import asked as in_words_of
+from dray.api.reasons.cause_wording import place
+from dray.api.reasons.causes import Asked, Cause, SelectorCode
+from dray.api.reasons.suggestions import Change, Suggestion, SuggestionCode
+from dray.api.types.resource import DeviceTaint
+from dray.api.wire import Tree
+from dray.inspect.asking import Census
+from dray.inspect.changes import patched, tree_of
+from dray.inspect.expressions import accesses, in_words
+from dray.inspect.selectors import missing_name
+from dray.inspect.shortage import taint_text
+from dray.inspect.suggesting.rewriting import guarded, redriven, renamed, revalued
+from dray.inspect.suggesting.subject import Subject
+
+MOST_DEVICES = 32
+
+
+# Selectors
+
+
+def selector(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """Another name or another value in the selector that matches nothing."""
+    ask = subject.ask(cause.asked)
+    if ask is None or cause.asked is None or cause.selector is None:
+        return
+    number = int(cause.limit)
+    old = ask.selectors[number]
+    where = in_words_of(cause.asked)
+    fault = cause.selector
+    if fault.code is SelectorCode.NAME_MISSING:
+        if fault.place is not None and fault.meant is not None:
+            text = renamed(old, fault.place, fault.meant)
+            told = place(fault.meant, fault.place)
+            changes = _with_selector(subject, cause.asked, old, text)
+            yield Suggestion(SuggestionCode.SELECTOR_NAME, where, fault.place.name, told, changes=changes)
+        return
+    census = Census(ask, subject.hardware, subject.snapshot.taken)
+    for text, before, after in revalued(old, census.after(number)):
+        changes = _with_selector(subject, cause.asked, old, text)
+        yield Suggestion(SuggestionCode.SELECTOR_VALUE, where, in_words(before), in_words(after), changes=changes)
+
+
+def _with_selector(subject: Subject, asked: Asked, old: str, new: str) -> tuple[Change, ...]:
+    if old == new:
+        return ()
+    return subject.request_again(asked, lambda request: _put_selector(request, old, new))
+
+
+def _put_selector(tree: Tree, old: str, new: str) -> None:
+    for one in tree.get("selectors", ()):
+        if one["cel"]["expression"] == old:
+            one["cel"]["expression"] = new
+
+
+def selector_fails(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """The right name in the selector that fails, or a guard around it, in the claim or in the class."""
+    asks = [ask for claim in subject.pending() for ask in subject.asks(claim)]
+    for ask in asks:
+        for old in ask.selectors:
+            for code, told, text in _mended(subject, old):
+                changes = _with_selector(subject, ask.asked(0), old, text)
+                yield Suggestion(code, in_words_of(ask.asked(0)), *told, changes=changes)
+        yield from _class_mended(subject, ask.class_name)
+
+
+def _mended(subject: Subject, old: str) -> Iterator[tuple[SuggestionCode, tuple[str, str], str]]:
+    fault = missing_name(old, subject.hardware)
+    if fault is not None and fault.place is not None and fault.meant is not None:
+        told = fault.place.name, place(fault.meant, fault.place)
+        yield SuggestionCode.SELECTOR_NAME, told, renamed(old, fault.place, fault.meant)
+    for access in accesses(old):
+        if not access.guarded:
+            text = guarded(old, access.place)
+            yield SuggestionCode.SELECTOR_GUARD, (in_words(old), text), text
+
+
+def _class_mended(subject: Subject, name: str) -> Iterator[Suggestion]:
+    class_ = subject.snapshot.classes.get(name)
+    for one in class_.spec.selectors if class_ is not None else ():
+        for _, _, text in _mended(subject, one.cel.expression if one.cel is not None else ""):
+            yield _class_selector(subject, name, one.cel.expression if one.cel is not None else "", text)
+
+
+def class_matches_nothing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """Another name of a driver, an attribute or a value in the class."""
+    class_ = subject.snapshot.classes.get(cause.subject)
+    drivers = sorted({one.id.driver for one in subject.hardware.usable})
+    for one in class_.spec.selectors if class_ is not None else ():
+        old = one.cel.expression if one.cel is not None else ""
+        texts = [*redriven(old, drivers), *(text for _, _, text in _mended(subject, old))]
+        texts += [text for text, _, _ in revalued(old, subject.hardware.usable)]
+        for text in texts:
+            yield _class_selector(subject, cause.subject, old, text)
+
+
+def _class_selector(subject: Subject, name: str, old: str, new: str) -> Suggestion:
+    class_ = subject.snapshot.classes[name]
+    spec = tree_of(class_)["spec"]
+    _put_selector(spec, old, new)
+    change = patched(class_, {"spec": {"selectors": spec["selectors"]}})
+    return Suggestion(SuggestionCode.CLASS_SELECTOR, name, old, new, changes=(change,) if old != new else ())
+
+
+# Numbers
+
+
+def fewer(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """As many devices as one node can give."""
+    asked = cause.asked
+    if asked is None or cause.every or subject.ask(asked) is None:
+        return
+    best = max((v.devices.most_for(asked.claim, asked.request) for v in subject.nodes if v.devices), default=0)
+    yield from _asking_for(subject, asked, min(best, asked.needed - 1))
+
+
+def _asking_for(subject: Subject, asked: Asked, number: int) -> Iterator[Suggestion]:
+    if number > 0:
+
+        def change(request: Tree) -> None:
+            request["allocationMode"], request["count"] = "ExactCount", number
+
+        changes = subject.request_again(asked, change)
+        where = in_words_of(asked)
+        code = SuggestionCode.FEWER_DEVICES
+        yield Suggestion(code, where, str(asked.needed), str(number), changes=changes)
+
+
+def not_all(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """Those that are free instead of all devices of a node."""
+    if cause.asked is not None and cause.every and cause.found:
+
+        def change(request: Tree) -> None:
+            request["allocationMode"], request["count"] = "ExactCount", cause.found
+
+        changes = subject.request_again(cause.asked, change)
+        yield Suggestion(SuggestionCode.NOT_ALL, in_words_of(cause.asked), new=str(cause.found), changes=changes)
+
+
+def too_many(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """As many devices as a claim may have, taken from its largest request."""
+    claim = subject.claim(cause.claim)
+    asks = subject.asks(claim) if claim is not None else []
+    exact = [ask for ask in asks if ask.spec.allocationMode == "ExactCount"]
+    largest = max(exact, key=lambda ask: ask.spec.count, default=None)
+    if largest is not None:
+        over = sum(ask.spec.count for ask in exact) - MOST_DEVICES
+        yield from _asking_for(subject, largest.asked(largest.spec.count), largest.spec.count - over)
+
+
+def less_capacity(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """As much of a capacity as the nearest device can give."""
+    asked = cause.asked
+    amounts = [amount for amount in cause.lacking if not amount.counter_set]
+    if asked is None or not amounts or len(amounts) != len(cause.lacking):
+        return
+
+    def change(request: Tree) -> None:
+        for amount in amounts:
+            request.setdefault("capacity", {}).setdefault("requests", {})[amount.name] = amount.left
+
+    changes = subject.request_again(asked, change)
+    old, new = (", ".join(getattr(amount, field) for amount in amounts) for field in ("name", "left"))
+    yield Suggestion(SuggestionCode.LESS_CAPACITY, in_words_of(asked), old, new, changes=changes)
+
+
+# Tolerations
+
+
+def tolerate(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """Tolerations for the taints that keep the request away: for each alone, then for all."""
+    ask, asked = subject.ask(cause.asked), cause.asked
+    if ask is None or asked is None:
+        return
+    taints = Census(ask, subject.hardware, subject.snapshot.taken).taints()
+    for some in ([[taint] for taint in taints] if len(taints) > 1 else []) + [taints]:
+        yield _tolerating(subject, asked, some)
+
+
+def _tolerating(subject: Subject, asked: Asked, taints: list[DeviceTaint]) -> Suggestion:
+    def change(request: Tree) -> None:
+        request["tolerations"] = [*request.get("tolerations", ()), *map(_toleration, taints)]
+
+    changes = subject.request_again(asked, change)
+    names = tuple(map(taint_text, taints))
+    return Suggestion(SuggestionCode.TOLERATE_DEVICE, in_words_of(asked), names=names, changes=changes)
+
+
+def _toleration(taint: DeviceTaint) -> Tree:
+    tree: Tree = {"key": taint.key, "effect": taint.effect}
+    return tree | ({"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"})
+
+
+# Constraints
+
+
+def constraint(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """The right attribute, or no constraint on it."""
+    attribute = cause.subject
+    if cause.meant:
+
+        def rename(spec: Tree) -> None:
+            for one in spec["devices"].get("constraints", ()):
+                for kind in ("matchAttribute", "distinctAttribute"):
+                    if one.get(kind) == attribute:
+                        one[kind] = cause.meant
+
+        changes = subject.claim_again(cause.claim, rename)
+        yield Suggestion(SuggestionCode.CONSTRAINT_NAME, cause.claim, attribute, cause.meant, changes=changes)
+    claim = subject.claim(cause.claim)
+    for one in claim.spec.devices.constraints if claim is not None else ():
+        name = one.matchAttribute or one.distinctAttribute or ""
+        if name == attribute or not attribute:
+            changes = subject.claim_again(cause.claim, partial(_without, attribute=name))
+            yield Suggestion(SuggestionCode.NO_CONSTRAINT, cause.claim, name, changes=changes)
+
+
+def _without(spec: Tree, attribute: str) -> None:
+    kept = [
+        one
+        for one in spec["devices"].get("constraints", ())
+        if attribute not in (one.get("matchAttribute"), one.get("distinctAttribute"))
+    ]
+    spec["devices"]["constraints"] = kept
+
+
+def other_pod(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """One of several claims that compete left to another pod."""
+    if len(cause.names) < 2 or not cause.claim:
+        return
+
+    def leave_out(spec: Tree) -> None:
+        left = [entry for entry in spec["resourceClaims"] if entry.get("resourceClaimName") == cause.claim]
+        names = {entry["name"] for entry in left}
+        spec["resourceClaims"] = [entry for entry in spec["resourceClaims"] if entry["name"] not in names]
+        for container in spec["containers"]:
+            used = container.get("resources", {}).get("claims", ())
+            if used:
+                container["resources"]["claims"] = [one for one in used if one["name"] not in names]
+
+    yield Suggestion(SuggestionCode.SPLIT, subject.name, cause.claim, changes=subject.again(leave_out))

@@ -1,0 +1,85 @@
+"""Selectors written anew: with another name, another value, or a guard. Text in, text out.
+
+A rewritten selector is only a guess; whether it helps is found out by trying it. Left out: expressions whose names or
+values are computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dray.api.reasons.causes import Place
+from dray.cel.lexer import tokenize
+from dray.inspect.expressions import accesses, conjuncts
+from dray.inspect.hardware import Published, alike
+from dray.inspect.selectors import value_at
+
+_LITERALS = ("STRING", "NUM_INT", "NUM_FLOAT", "NUM_UINT", "true", "false")
+_VALUES = 6  # that are tried for one literal
+
+
+def renamed(expression: str, old: Place, new: Place) -> str:
+    """The expression with another name for an attribute; as it was, where the name is not written plainly."""
+    before, domain, name = old.kind, re.escape(old.domain), re.escape(old.name)
+    dotted = re.compile(rf"device\.{before}\[([\"']){domain}\1\](\.\??){name}\b")
+    indexed = re.compile(rf"device\.{before}\[([\"']){domain}\1\](\[\??)([\"']){name}\3\]")
+    text = dotted.sub(lambda found: f'device.{new.kind}["{new.domain}"]{found[2]}{new.name}', expression)
+    return indexed.sub(lambda found: f'device.{new.kind}["{new.domain}"]{found[2]}"{new.name}"]', text)
+
+
+def guarded(expression: str, place: Place) -> str:
+    """The expression for devices that have an attribute; the others do not match."""
+    return f'has(device.{place.kind}["{place.domain}"].{place.name}) && ({expression})'
+
+
+def revalued(expression: str, devices: Sequence[Published]) -> Iterator[tuple[str, str, str]]:
+    """The expression with one literal replaced by what devices have there: the whole, the old part, the new part."""
+    for part in conjuncts(expression):
+        used = accesses(part)
+        if len(used) != 1:
+            continue
+        place = Place(*used[0][:3])
+        values = [value for one in devices if (value := value_at(one, place)) is not None]
+        for text in _with_values(part, place, values):
+            yield expression.replace(part, text, 1), part, text
+
+
+def redriven(expression: str, drivers: Sequence[str]) -> Iterator[str]:
+    """The expression with the name of a driver that is alike in place of one that does not exist."""
+    for token in tokenize(expression)[0]:
+        if token.kind == "STRING":
+            old = token.text[1:-1]
+            for driver in drivers:
+                if driver != old and _is_slip(old, driver):
+                    yield _put(expression, token.offset, token.text, f'"{driver}"')
+
+
+def _is_slip(name: str, other: str) -> bool:
+    """Whether two names are alike without the labels that both end with, which say nothing about that."""
+    mine, its = name.split("."), other.split(".")
+    while len(mine) > 1 and len(its) > 1 and mine[-1] == its[-1]:
+        mine, its = mine[:-1], its[:-1]
+    return bool(alike(".".join(mine), [".".join(its)]))
+
+
+def _with_values(part: str, place: Place, values: Sequence[str]) -> Iterator[str]:
+    for token in tokenize(part)[0]:
+        if token.kind not in _LITERALS or token.text[1:-1] in (place.domain, place.name):
+            continue
+        old = token.text[1:-1] if token.kind == "STRING" else token.text
+        for value in _likely(old, values):
+            text = f'"{value}"' if token.kind == "STRING" else value.lower() if value in ("True", "False") else value
+            yield _put(part, token.offset, token.text, text)
+
+
+def _likely(old: str, values: Sequence[str]) -> list[str]:
+    """What devices have, what is alike first, then what most of them have."""
+    common = sorted(set(values), key=lambda value: (-values.count(value), value))
+    first = alike(old, common)
+    ordered = [first, *common] if first else common
+    return [value for value in dict.fromkeys(ordered) if value != old][:_VALUES]
+
+
+def _put(text: str, offset: int, old: str, new: str) -> str:
+    return text[:offset] + new + text[offset + len(old) :]

@@ -1,0 +1,125 @@
+"""A pod that waits and how it, its claims and its templates can be changed.
+
+Most of a pod and all of a claim's spec is immutable, so a change is a new object of the same name. A pod that a controller
+owns is not changed here: its owner would make it again as it was. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dray.api import podclaims
+from dray.api.extended_resources import IN_MEMORY, ExtendedResources, needs_of, special_claim
+from dray.api.reasons.causes import Asked, Cause
+from dray.api.reasons.nodes import NodeVerdict
+from dray.api.reasons.suggestions import Change
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
+from dray.api.types.scheduling import PodGroup
+from dray.api.wire import Tree
+from dray.inspect.asking import Ask, asks_of
+from dray.inspect.changes import deleted, is_controlled, replaced
+from dray.inspect.hardware import Hardware
+from dray.inspect.snapshot import Snapshot
+from dray.verdicts.demand import demand_of
+
+SpecEdit = Callable[[Tree], None]
+
+
+class Subject:
+    """A pod that waits, and why."""
+
+    def __init__(self, snapshot: Snapshot, pod: Pod, nodes: tuple[NodeVerdict, ...], deadline: float | None) -> None:
+        self.snapshot = snapshot
+        self.pod = pod
+        self.nodes = nodes
+        self.namespace = pod.metadata.namespace
+        self.hardware = Hardware(snapshot.slices, deadline)
+        name = podclaims.group_name(pod)
+        self.group = snapshot.get(PodGroup, name, self.namespace) if name else None
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    # The pod
+
+    def again(self, edit: SpecEdit) -> tuple[Change, ...]:
+        """The pod made again with another spec, free of its node; nothing where a controller owns it."""
+        if is_controlled(self.pod):
+            return ()
+
+        def change(tree: Tree) -> None:
+            tree["spec"].pop("nodeName", None)
+            edit(tree["spec"])
+
+        return (replaced(self.pod, change),)
+
+    # Claims
+
+    def claim(self, name: str) -> ResourceClaim | None:
+        return self.snapshot.get(ResourceClaim, name, self.namespace)
+
+    def ask(self, asked: Asked | None) -> Ask | None:
+        """The request that a cause speaks of; None for one that the pod does not write itself."""
+        claim = self.claim(asked.claim) if asked is not None and asked.claim != IN_MEMORY else None
+        return asks_of(claim, self.snapshot.classes).get(asked.request) if asked is not None and claim else None
+
+    def asks(self, claim: ResourceClaim) -> list[Ask]:
+        return [*asks_of(claim, self.snapshot.classes).values()]
+
+    def pending(self) -> Iterator[ResourceClaim]:
+        """The claims of the pod that have no devices, the one for its extended resources included."""
+        for use in podclaims.uses_of(self.pod, self.group):
+            claim = self.claim(use.claim) if use.claim else None
+            if claim is not None and claim.status.allocation is None:
+                yield claim
+        served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).amounts)
+        if served:
+            yield special_claim(self.pod, needs_of(self.pod, served))
+
+    def claim_again(self, name: str, edit: SpecEdit) -> tuple[Change, ...]:
+        """A claim that has no devices made again with another spec: itself, or its template and then the pod."""
+        claim = self.claim(name)
+        if claim is None or claim.status.allocation is not None:
+            return ()
+        if not is_controlled(claim):
+            return (replaced(claim, lambda tree: edit(tree["spec"])),)
+        if not podclaims.is_controlled_by(claim, self.pod.metadata.uid):
+            return ()
+        template = self._template(name)
+        if template is None:
+            return ()
+        pod = self.again(lambda spec: None) or (deleted(self.pod),)
+        return (replaced(template, lambda tree: edit(tree["spec"]["spec"])), *pod)
+
+    def _template(self, claim: str) -> ResourceClaimTemplate | None:
+        for entry in self.pod.spec.resourceClaims:
+            if podclaims.use_of(self.pod, entry, self.group).claim == claim:
+                name = entry.resourceClaimTemplateName or ""
+                return self.snapshot.get(ResourceClaimTemplate, name, self.namespace)
+        return None
+
+    def request_again(self, asked: Asked, edit: SpecEdit) -> tuple[Change, ...]:
+        """The claim of a request made again with an edit of that request, or of one of its alternatives."""
+
+        def change(spec: Tree) -> None:
+            for request in requests_in(spec, asked.request):
+                edit(request)
+
+        return self.claim_again(asked.claim, change)
+
+
+def requests_in(spec: Tree, name: str) -> Iterator[dict[str, Any]]:
+    """The request, or the alternative, of a claim's spec by the name that the allocator gives it."""
+    request, _, alternative = name.partition("/")
+    for one in spec["devices"]["requests"]:
+        if one["name"] == request:
+            subs = [sub for sub in one.get("firstAvailable", ()) if sub["name"] == alternative]
+            yield from [one["exactly"]] if "exactly" in one else subs
+
+
+def causes_in(cause: Cause) -> Iterator[Cause]:
+    """A cause, or those of its alternatives."""
+    yield from cause.alternatives or (cause,)
