@@ -1,0 +1,160 @@
+"""Run the commands of a page as a reader would: in a shell, in an empty directory, with dray from an installed wheel.
+
+A block that begins with ```console holds commands (`$ …`, with the lines of a here-document below them) and, after each,
+some of the lines that it prints; `…` stands for anything. Commands that only look are repeated until they show what the
+page shows: readers type more slowly than programs. A block that begins with ```python or ```yaml and a comment with a
+file's name is that file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.waiting import SECONDS, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+_LOOKS = re.compile(r"(kubectl (get|logs|exec)|dray (explain|top|status|list|what-if)) ")
+_FILE = re.compile(r"# (\S+\.(?:py|yaml))\n")
+
+
+@dataclass
+class Step:
+    """A command with what the page shows of its output, or a file that the reader writes."""
+
+    text: str
+    expected: list[str]
+    file: str = ""
+
+
+def steps(page: Path) -> list[Step]:
+    found: list[Step] = []
+    for kind, block in re.findall(r"^```(console|python|yaml)\n(.*?)^```", page.read_text(), re.S | re.M):
+        name = _FILE.match(block)
+        if kind != "console":
+            found += [Step(block, [], name[1])] if name else []
+            continue
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            found.append(_command(part.rstrip("\n").split("\n")))
+    return found
+
+
+def _command(lines: list[str]) -> Step:
+    """A command may go on: after a backslash at the end of a line, or until a here-document ends."""
+    end = 1
+    if (here := re.search(r"<<'?(\w+)'?", lines[0])) is not None:
+        end = lines.index(here[1]) + 1
+    while lines[end - 1].endswith("\\"):
+        end += 1
+    return Step("\n".join(lines[:end]), lines[end:])
+
+
+class Reader:
+    """Somebody who types what a page says."""
+
+    def __init__(self, directory: Path, bin_: Path) -> None:
+        self.directory = directory
+        self._bin = bin_
+        home = directory / "home"
+        home.mkdir()
+        path = f"{bin_}:{os.environ['PATH']}"
+        env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "COLUMNS": "100", "TERM": "dumb"}
+        self._shell = subprocess.Popen(
+            ["bash", "--norc"],
+            cwd=directory,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.run("dray list | awk 'NR > 1 { print $NF }' | while read d; do dray delete --dir $d; done")
+        os.killpg(self._shell.pid, signal.SIGKILL)
+        self._shell.wait(SECONDS)
+        for pipe in (self._shell.stdin, self._shell.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def follow(self, page: Path) -> int:
+        """Do what a page says; how many commands that were."""
+        found = steps(page)
+        for step in found:
+            if step.file:
+                (self.directory / step.file).write_text(step.text)
+            elif _LOOKS.match(step.text):
+                self._look(step)
+            else:
+                status, said = self.run(step.text)
+                assert status == 0, f"{step.text}\n{said}"
+                assert shown(step.expected, said), f"{step.text}\n{said}\ninstead of\n" + "\n".join(step.expected)
+        return sum(not step.file for step in found)
+
+    def _look(self, step: Step) -> None:
+        status, said = 1, ""
+
+        def see() -> bool:
+            nonlocal status, said
+            status, said = self.run(step.text)
+            return status == 0 and shown(step.expected, said)
+
+        try:
+            wait_until(see)
+        except AssertionError:
+            expected = "\n".join(step.expected)
+            raise AssertionError(f"{step.text}\n{said}\nexit {status}, instead of\n{expected}") from None
+
+    def run(self, command: str) -> tuple[int, str]:
+        """The exit status of a command and what it printed. Clusters get any free port."""
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        command = command.replace("dray up ", "dray up --port 0 ")
+        self._shell.stdin.write(f"{command}\nstatus=$?; echo; echo end-of-command $status\n")
+        self._shell.stdin.flush()
+        said: list[str] = []
+        for line in self._shell.stdout:
+            if line.startswith("end-of-command "):
+                return int(line.split()[1]), "".join(said).removesuffix("\n")
+            said.append(line)
+        raise AssertionError(f"the shell ended: {command}\n{''.join(said)}")
+
+
+def shown(expected: list[str], said: str) -> bool:
+    """Whether the lines stand in the output in this order; columns may be wider."""
+    lines = iter([" ".join(line.split()) for line in said.splitlines()])
+    patterns = [re.escape(" ".join(line.split())).replace("…", ".*") for line in expected if line.strip()]
+    return all(any(re.fullmatch(pattern, line) for line in lines) for pattern in patterns)
+
+
+def installed(directory: Path) -> Path:
+    """Build the wheel of this tree and install it; where its commands are. Packages that it needs are borrowed."""
+    source, wheels, home = directory / "source", directory / "wheels", directory / "venv"
+    source.mkdir()
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    _do([*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", wheels, source])
+    _do([sys.executable, "-m", "venv", "--without-pip", home])
+    packages = next((home / "lib").glob("python3*")) / "site-packages"
+    (packages / "borrowed.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    python = home / "bin" / "python"
+    _do([*pip, "--python", python, "install", "-q", "--no-deps", "--force-reinstall", *wheels.glob("*.whl")])
+    return home / "bin"
+
+
+def _do(command: Sequence[str | Path]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=5 * SECONDS, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
