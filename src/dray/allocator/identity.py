@@ -27,6 +27,7 @@ class Features(msgspec.Struct, frozen=True):
     list_type_attributes: bool = False
     compatibility_groups: bool = False
     derived_attributes: bool = False
+    node_allocatable_resources: bool = False
 
     @classmethod
     def from_gates(cls, enabled: Callable[[str], bool]) -> Features:
@@ -46,4 +47,5 @@ GATE_OF = {
     "list_type_attributes": "DRAListTypeAttributes",
     "compatibility_groups": "DRADeviceCompatibilityGroups",
     "derived_attributes": "DRADerivedAttributes",
+    "node_allocatable_resources": "DRANodeAllocatableResources",
 }

@@ -30,7 +30,7 @@ from dray.allocator.work import Deferred, LeftOver, Work
 from dray.api.allocations import DeviceId, Share
 from dray.api.reasons.devices import InputCode, InputProblem, PoolState
 from dray.api.types.core import Node
-from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.types.resource import Device, DeviceClass, ResourceClaim, ResourceSlice
 from dray.cel import Interrupted
 
 PLANS_KEPT = 256  # different specs in flight at a time; the one not asked about for longest is forgotten first
@@ -242,6 +242,15 @@ class Index:
     def release(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
         """Mark devices and shares as free."""
         self._inventory.release(devices, shares)
+
+    @property
+    def takes_from_nodes(self) -> bool:
+        """Whether there are devices that take from their node besides themselves, and that counts."""
+        return self.features.node_allocatable_resources and bool(self._inventory.taking_from_nodes)
+
+    def device(self, id_: DeviceId) -> Device | None:
+        """A device as it is published; None where it is not."""
+        return self._inventory.device(id_)
 
     @property
     def taken(self) -> frozenset[DeviceId]:

@@ -21,7 +21,7 @@ from dray.allocator.pools import view
 from dray.api.allocations import DeviceId, Share
 from dray.api.pools import PoolName
 from dray.api.types.core import Node
-from dray.api.types.resource import ResourceSlice
+from dray.api.types.resource import Device, ResourceSlice
 
 
 class Change(NamedTuple):
@@ -148,6 +148,7 @@ class Inventory:
         self._local: dict[str, dict[PoolName, None]] = {}
         self._shared: dict[PoolName, None] = {}
         self._contents: WeakValueDictionary[bytes, Content] = WeakValueDictionary()
+        self.taking_from_nodes: set[str] = set()  # slices with devices that take cpu or memory from their node
         self._layouts: WeakValueDictionary[tuple[PoolShape, ...], Layout] = WeakValueDictionary()
 
     # Slices.
@@ -169,15 +170,29 @@ class Inventory:
             if id_ in self._shares:
                 stock.shares[at] = self._consumed(id_)
         self._pools.setdefault(name, _Pool()).stocks[slice_.metadata.name] = stock
+        if any(device.nodeAllocatableResources for device in slice_.spec.devices):
+            self.taking_from_nodes.add(slice_.metadata.name)
+        else:
+            self.taking_from_nodes.discard(slice_.metadata.name)
         self._pool_of[slice_.metadata.name] = name
         self._republish(name)
 
     def remove_slice(self, name: str) -> None:
         """Forget a slice; nothing happens where there is none."""
         pool = self._pool_of.pop(name, None)
+        self.taking_from_nodes.discard(name)
         if pool is not None:
             del self._pools[pool].stocks[name]
             self._republish(pool)
+
+    def device(self, id_: DeviceId) -> Device | None:
+        """A device as the newest slice of its pool describes it; None where nobody publishes it."""
+        pool = self._pools.get(PoolName(id_.driver, id_.pool))
+        found = [stock for stock in pool.stocks.values() if stock.content.bit(id_.device)] if pool is not None else []
+        if not found:
+            return None
+        stock = max(found, key=lambda stock: stock.slice.spec.pool.generation)
+        return stock.content.devices[position(stock.content.bit(id_.device))]
 
     def _republish(self, name: PoolName) -> None:
         """The pool looks different: who sees it now, and who saw it before, must look again."""

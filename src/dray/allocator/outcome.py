@@ -6,7 +6,7 @@ person to understand. Left out: how they are found (`search`) and worded for peo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from dray.allocator.identity import ALTERNATIVES_LIMIT
 from dray.api.allocations import DeviceId, Taken
 from dray.api.reasons.devices import InputProblem, Reasons, TimedOut
+from dray.api.types.resource import AllocationResult, ResourceClaim
 
 
 class Allocated(msgspec.Struct, frozen=True):
@@ -32,6 +33,11 @@ class Allocated(msgspec.Struct, frozen=True):
     def devices(self) -> tuple[tuple[DeviceId, ...], ...]:
         """For each claim, the devices that are now in use, whole or in part."""
         return tuple(taken.touched for taken in self.taken)
+
+    def allocations(self, claims: Sequence[ResourceClaim]) -> dict[str, AllocationResult]:
+        """What the claims that were asked for get, by name."""
+        pairs = zip(claims, self.results, strict=True)
+        return {claim.metadata.name: msgspec.convert(result, AllocationResult) for claim, result in pairs}
 
     @property
     def score(self) -> int:

@@ -138,7 +138,7 @@ def _reason(reason: NodeReason) -> str:
     match reason.code:
         case NodeCode.CLAIM_ELSEWHERE:
             return say(CausePhrase.ELSEWHERE, subject=reason.subject)
-        case NodeCode.INSUFFICIENT:
+        case NodeCode.INSUFFICIENT | NodeCode.DEVICES_INSUFFICIENT:
             wanted, found = (_amount(reason.subject, number or 0) for number in (reason.wanted, reason.found))
             return say(CausePhrase.AMOUNTS, text=text, wanted=wanted, found=found)
         case NodeCode.SPREAD:

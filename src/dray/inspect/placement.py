@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dray.allocator import Index
+from dray.allocator import Features, Index
 from dray.api.allocations import taken_by_all
 from dray.api.claim_access import ClaimUse, PodClaims
 from dray.api.podclaims import holds_devices
@@ -24,6 +24,8 @@ from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
 from dray.verdicts.rules import Rules
 
+# An API server drops fields whose gate is off. So whoever sees a field may take it that somebody acts on it.
+WITH_ALL_GATES = Features(**dict.fromkeys(Features.__struct_fields__, True))
 _FOR_NODES = 0.7  # of the time goes into what nodes say, the rest into what that means for the whole cluster
 _NOTHING_BUT_DEVICES = frozenset(SchedulingRule) - {SchedulingRule.DYNAMIC_RESOURCES}
 
@@ -58,7 +60,7 @@ def judge_devices(snapshot: Snapshot, pending: Sequence[ResourceClaim], deadline
 
 def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
     """The rules, on a picture of the cluster without the pod."""
-    index, table = Index(), NodeTable()
+    index, table = Index(WITH_ALL_GATES), NodeTable()
     devices = DeviceRule(index, table)
     for class_ in snapshot.classes.values():
         devices.upsert_class(class_)

@@ -36,6 +36,7 @@ from dray.scheduler.scores import (
 from dray.verdicts.demand import Candidate
 from dray.verdicts.devices import DeviceVerdict, Search
 from dray.verdicts.neighbours import Neighbours
+from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable, Sample
 from dray.verdicts.rules import Judgement, Rules
 
@@ -53,6 +54,7 @@ class Attempt:
     devices: DeviceVerdict = field(default_factory=DeviceVerdict)
     failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last
     among: int | None = None  # the nodes that come into question; None: all
+    lacking: dict[NodeReason, int] = field(default_factory=dict)  # nodes that have devices, but not what those take
 
     @property
     def pod(self) -> Pod:
@@ -76,6 +78,7 @@ class Promise(msgspec.Struct, frozen=True):
     outcome: Allocated | None
     pending: Sequence[ResourceClaim] = ()
     mappings: tuple[ContainerExtendedResourceRequest, ...] = ()  # which requests of the special claim serve whom
+    node_claims: NodeClaims = ()  # what its claims take from the node besides devices
 
     @property
     def special(self) -> ResourceClaim | None:
@@ -146,14 +149,31 @@ class Placement:
         is_open = found.undecided and (left_over.is_hurried or not judgement.nodes or _has_alternatives(attempt))
         if is_open and not self._devices.is_last_part(attempt):
             return Unfinished(left_over)
+        for reason, nodes in attempt.lacking.items():
+            judgement.refuse(reason, nodes & judgement.nodes)
+        ends = self._devices.deadline(attempt)
         while judgement.nodes:
             info = self._choose(attempt, self._untried(attempt, judgement.nodes))
-            answer = self._devices.promise(attempt, info)
-            if not isinstance(answer, NodeReason):
-                pending = found.pending_at(info.position)
-                return Promise(attempt.claims, info.name, answer, pending, self._mappings(attempt, info))
+            answer = self._promise(attempt, info)
+            if isinstance(answer, Promise):
+                return answer
             judgement.refuse(answer, 1 << info.position)
+            if answer.code is NodeCode.DEVICES_INSUFFICIENT:
+                attempt.lacking[answer] = attempt.lacking.get(answer, 0) | 1 << info.position
+                if ends is not None and self._devices.now() > ends and not self._devices.is_last_part(attempt):
+                    return Unfinished(LeftOver((), True))
         return self._refused(attempt, judgement)
+
+    def _promise(self, attempt: Attempt, info: NodeInfo) -> Promise | NodeReason:
+        """Take what the pod needs on a node, or say what the node lacks."""
+        answer = self._devices.promise(attempt, info)
+        if isinstance(answer, NodeReason):
+            return answer
+        taken = self._devices.from_node(attempt, info, answer)
+        if isinstance(taken, NodeReason):
+            return taken
+        pending = attempt.devices.pending_at(info.position)
+        return Promise(attempt.claims, info.name, answer, pending, self._mappings(attempt, info), taken)
 
     def _mappings(self, attempt: Attempt, info: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
         if not attempt.candidate.extended:
@@ -180,7 +200,8 @@ class Placement:
             deletes=attempt.claims.left_over is not None,
         )
         is_late = any(reason.code is NodeCode.DEVICES_TIMED_OUT for reason in judgement.refused)
-        return Refused(why, judgement.rules, is_late)
+        room = {SchedulingRule.NODE_RESOURCES_FIT} if attempt.lacking else set()  # a pod that leaves may help
+        return Refused(why, judgement.rules | room, is_late)
 
     def _choose(self, attempt: Attempt, nodes: int) -> NodeInfo:
         weights = attempt.profile.weights

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from dray.api import podclaims
 from dray.api.claim_access import ClaimUse
 from dray.api.errors import ApiError, Conflict, NotFound
+from dray.api.extended_resources import IN_MEMORY
 from dray.api.podclaims import Sharing, Use
 from dray.api.times import timestamp
 from dray.api.types.core import Binding, ObjectReference, Pod, PodExtendedResourceClaimStatus, PodStatus
@@ -25,6 +26,7 @@ from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import AllocationResult, ResourceClaim, ResourceClaimStatus
 from dray.client import Client, change_status
 from dray.scheduler.attempt import Promise
+from dray.verdicts.node_resources import NodeClaims
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +77,8 @@ class Binder:
                 settled.append(await self._record(promise, made))
             if self._ready is not None:
                 await self._ready(promise, settled)
+            if promise.node_claims:
+                await self._tell_node_claims(promise, made)
             await self._assign(pod, promise.node)
         except BaseException:
             if reserved and not await self._has_node(pod):
@@ -82,8 +86,26 @@ class Binder:
                     await self.unreserve(claim, pod)
             if made is not None:
                 await self.discard(made, pod)
+            if promise.node_claims:
+                await self._forget_node_claims(pod)
             raise
         return settled
+
+    async def _tell_node_claims(self, promise: Promise, made: ResourceClaim | None) -> None:
+        """Tell in the pod what its claims take from the node besides devices."""
+        name = made.metadata.name if made is not None else ""
+        told = tuple(
+            replace(claim, resourceClaimName=name) if claim.resourceClaimName == IN_MEMORY else claim
+            for claim in promise.node_claims
+        )
+        await change_status(self._client, promise.claims.pod, lambda pod: _with_node_claims(pod, told))
+
+    async def _forget_node_claims(self, pod: Pod) -> None:
+        """Take that back, unless the pod has got a node with it. What cannot be done is left to the next attempt."""
+        try:
+            await change_status(self._client, pod, _without_node_claims)
+        except ApiError as error:
+            log.info("could not take back what pod %s takes from its node: %s", pod.metadata.name, error)
 
     async def _make(self, special: ResourceClaim) -> ResourceClaim:
         """Create the claim for extended resources."""
@@ -261,6 +283,16 @@ def _with_claim(pod: Pod, seen: Pod, status: PodExtendedResourceClaimStatus) -> 
     if pod.spec.nodeName or (known is not None and known != seen.status.extendedResourceClaimStatus):
         raise Overtaken(f"pod {pod.metadata.name} was placed by another scheduler")
     return replace(pod.status, extendedResourceClaimStatus=status)
+
+
+def _with_node_claims(pod: Pod, told: NodeClaims) -> PodStatus:
+    if pod.spec.nodeName:
+        raise Overtaken(f"pod {pod.metadata.name} was placed by another scheduler")
+    return replace(pod.status, nodeAllocatableResourceClaimStatuses=told)
+
+
+def _without_node_claims(pod: Pod) -> PodStatus:
+    return pod.status if pod.spec.nodeName else replace(pod.status, nodeAllocatableResourceClaimStatuses=())
 
 
 def _without_claim(pod: Pod, name: str) -> PodStatus:

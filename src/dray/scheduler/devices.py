@@ -28,6 +28,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.scheduler.ledger import DeviceLedger
 from dray.verdicts.devices import DeviceRule, Search
+from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Devices:
         special_of: Callable[[Pod], ResourceClaim | None] = lambda pod: None,
         is_in_use: Callable[[ResourceClaim], bool] = lambda claim: True,
     ) -> None:
-        self._now = now
+        self.now = now
         self._binding_timeouts = binding_timeouts  # by name of the profile; of none where conditions mean nothing
         self.index = index
         self._serves_extended = gates.served("DRAExtendedResource")
@@ -117,10 +118,22 @@ class Devices:
             case Unallocatable():
                 return NodeReason(NodeCode.CANNOT_ALLOCATE)
 
+    def from_node(self, attempt: Attempt, info: NodeInfo, outcome: Allocated | None) -> NodeClaims | NodeReason:
+        """What the pod's claims take from the node besides devices; where the node lacks it, the promise is withdrawn."""
+        if not self.index.takes_from_nodes:
+            return ()
+        pending = attempt.devices.pending_at(info.position) if outcome is not None else ()
+        promised = outcome.allocations(pending) if outcome is not None else {}
+        taken = self.rule.from_node(attempt.candidate, attempt.claims, info, promised)
+        if isinstance(taken, NodeReason):
+            for claim in pending:
+                self.ledger.forget(claim.metadata.uid)
+        return taken
+
     def deadline(self, attempt: Attempt) -> float | None:
         """When to give others a turn: an attempt is made in short parts, where an index leaves over what takes long."""
         left = THINKING if self.index.defers else self.seconds_left(attempt)
-        return None if left is None else self._now() + left
+        return None if left is None else self.now() + left
 
     def is_last_part(self, attempt: Attempt) -> bool:
         """Whether there is no time left for a further part of an attempt."""
@@ -155,7 +168,7 @@ class Devices:
         return any(map(self._has_news, refused.devices.searches))
 
     def _has_news(self, search: Search) -> bool:
-        then, now = search.fits, self.index.fits(search.pending, self._now() + THINKING, search.asked)
+        then, now = search.fits, self.index.fits(search.pending, self.now() + THINKING, search.asked)
         more = now.nodes & ~then.nodes | now.undecided & ~then.undecided | now.failing ^ then.failing
         return bool(more & search.asked)
 

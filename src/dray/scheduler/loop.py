@@ -26,6 +26,7 @@ from dray.scheduler.metrics import Figures
 from dray.scheduler.parts import SchedulerParts
 from dray.scheduler.queue import Waiting
 from dray.verdicts.demand import Candidate
+from dray.verdicts.node_resources import with_claims
 
 log = logging.getLogger(__name__)
 
@@ -93,8 +94,9 @@ class SchedulingLoop:
         profile, result = self._profiles[waiting.pod.spec.schedulerName], "error"
         try:
             candidate = self._last = Candidate(waiting.pod, self._last)
+            lacking = waiting.attempt.lacking if waiting.attempt is not None and earlier else {}
             attempt = waiting.attempt = Attempt(
-                candidate, PodClaims(waiting.pod), profile, earlier, failed_on=waiting.failed_on
+                candidate, PodClaims(waiting.pod), profile, earlier, failed_on=waiting.failed_on, lacking=lacking
             )
             decision = self.decide(attempt)
             attempt.seconds = earlier + time.perf_counter() - started
@@ -130,7 +132,7 @@ class SchedulingLoop:
             self._refuse(waiting, attempt, decision)
             return "unschedulable"
         pod = waiting.pod
-        self._table.place(pod, decision.node, attempt.candidate.demand)
+        self._table.place(pod, decision.node, with_claims(pod, attempt.candidate.demand, decision.node_claims))
         log.debug("pod %s/%s goes to node %s", pod.metadata.namespace, pod.metadata.name, decision.node)
         self._tasks.start(self._bind(waiting, decision))
         return "scheduled"

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from dray.api import podclaims
 from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.claim_access import ClaimUse, PodClaims
+from dray.api.extended_resources import IN_MEMORY
 from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
 from dray.api.podclaims import Sharing
@@ -288,7 +289,7 @@ class Cluster:
             status, _ = reservation(promise, use, claim, self._sharing)
             allocation = status.allocation or claim.status.allocation
             self.picture.put(replace(claim, status=replace(status, allocation=allocation)))
-        bound = replace(self._with_special(promise), spec=replace(pod.spec, nodeName=promise.node))
+        bound = self._on_node(promise)
         self.picture.put(bound)
         self._why.pop(pod.metadata.uid, None)
         self._end_later(bound)
@@ -308,6 +309,19 @@ class Cluster:
         self.picture.put(replace(made, status=status))
         told = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=name)
         return replace(pod, status=replace(pod.status, extendedResourceClaimStatus=told))
+
+    def _on_node(self, promise: Promise) -> Pod:
+        """The pod with its node, and with what its claims take from that."""
+        pod = self._with_special(promise)
+        special = pod.status.extendedResourceClaimStatus
+        told = tuple(
+            replace(one, resourceClaimName=special.resourceClaimName)
+            if special is not None and one.resourceClaimName == IN_MEMORY
+            else one
+            for one in promise.node_claims
+        )
+        status = replace(pod.status, nodeAllocatableResourceClaimStatuses=told)
+        return replace(pod, spec=replace(pod.spec, nodeName=promise.node), status=status)
 
     def _end_later(self, pod: Pod) -> None:
         said = pod.metadata.annotations.get(SECONDS)

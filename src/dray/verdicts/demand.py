@@ -81,8 +81,8 @@ class Candidate:
         return special_claim(self.pod, self.needs[resources])
 
 
-def demand_of(pod: Pod) -> PodDemand:
-    """The larger of what runs together and what runs first, and the overhead."""
+def containers_demand(pod: Pod) -> Amounts:
+    """What the containers of a pod ask for: the larger of what runs together and what runs first."""
     spec = pod.spec
     together: Amounts = {}
     for container in spec.containers:
@@ -99,6 +99,13 @@ def demand_of(pod: Pod) -> PodDemand:
         _raise(peak, requests)
     _add(together, sidecars)
     _raise(together, peak)
+    return together
+
+
+def demand_of(pod: Pod) -> PodDemand:
+    """What the containers ask for, or the pod as a whole, and the overhead."""
+    spec = pod.spec
+    together = containers_demand(pod)
     if spec.resources is not None:
         together.update(amounts(spec.resources.requests or spec.resources.limits))
     _add(together, amounts(spec.overhead))

@@ -7,21 +7,23 @@ node. Left out: the search for devices (`dray.allocator`), and which claims a po
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import is_not
 
 from dray.allocator import Failed, Fits, Index, Unallocatable
+from dray.api import podclaims
 from dray.api.claim_access import PodClaims, is_within_reach
 from dray.api.extended_resources import ExtendedResources
 from dray.api.reasons.devices import InputProblem, Reasons
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.types.core import NodeSelector
 from dray.api.types.resource import AllocationResult, DeviceClass, ResourceClaim
-from dray.verdicts.demand import Candidate
+from dray.verdicts.demand import Candidate, containers_demand
+from dray.verdicts.node_resources import NodeClaims, amounts_of, is_mapped, node_claims, uncovered, with_claims
 from dray.verdicts.node_rules import Refusal
-from dray.verdicts.nodes import NodeTable
+from dray.verdicts.nodes import NodeInfo, NodeTable
 
 SELECTORS_KEPT = 256  # different selectors of shared allocations at a time
 _NONE: frozenset[str] = frozenset()
@@ -97,6 +99,9 @@ class DeviceRule:
                 verdict.elsewhere.append(claim)
                 verdict.refused.append((NodeReason(NodeCode.CLAIM_ELSEWHERE, claim.metadata.name), bad))
                 left &= ~bad
+        for name in self._shared_by_pods(claims):
+            verdict.refused.append((NodeReason(NodeCode.NODE_CLAIM_SHARED, name), nodes))
+            left = 0
         if claims.left_over is not None:
             verdict.refused.append((NodeReason(NodeCode.EXTENDED_LEFT_OVER, claims.left_over.metadata.name), nodes))
             return verdict
@@ -108,6 +113,34 @@ class DeviceRule:
             if pending and (thorough or verdict.wrong is None):
                 self._judge_pending(pending, asked, verdict, deadline, thorough=thorough)
         return verdict
+
+    def from_node(
+        self, pod: Candidate, claims: PodClaims, info: NodeInfo, promised: Mapping[str, AllocationResult]
+    ) -> NodeClaims | NodeReason:
+        """What the claims of a pod take from a node besides devices, or what the node lacks for it.
+
+        `promised` are the allocations that claims are about to get, by name.
+        """
+        if not self.index.takes_from_nodes:
+            return ()
+        known = {claim.metadata.name: claim.status.allocation for claim in claims.allocated}
+        allocations = {name: one for name, one in {**known, **promised}.items() if one is not None}
+        uses = podclaims.uses_of(pod.pod, claims.group)
+        taken = node_claims(pod.pod, uses, allocations, self.index.device)
+        if short := uncovered(pod.pod, containers_demand(pod.pod), taken):
+            return NodeReason(NodeCode.POD_REQUEST_SHORT, short)
+        wanted = with_claims(pod.pod, pod.demand, taken).amounts
+        for name in amounts_of(taken):
+            if wanted.get(name, 0) > (free := info.free(name)):
+                return NodeReason(NodeCode.DEVICES_INSUFFICIENT, name, wanted=wanted[name], found=free)
+        return taken
+
+    def _shared_by_pods(self, claims: PodClaims) -> Iterator[str]:
+        """The claims that stand for a part of a node which another pod has."""
+        for claim in claims.allocated if self.index.takes_from_nodes else ():
+            others = [one for one in claim.status.reservedFor if one.uid != claims.pod.metadata.uid]
+            if others and is_mapped(claim.status.allocation, self.index.device):
+                yield claim.metadata.name
 
     def _unknown(self, pod: Candidate, nodes: int) -> Iterator[Refusal]:
         """The nodes that lack an extended resource which no class serves, where another one of the pod is served."""

@@ -16,7 +16,8 @@ from itertools import chain, compress, count, islice
 from math import inf
 
 from dray.api.types.core import Node, Pod
-from dray.verdicts.demand import Amounts, PodDemand, Port, amounts, demand_of
+from dray.verdicts.demand import Amounts, PodDemand, Port, amounts
+from dray.verdicts.node_resources import demand_on_node
 
 _SIZES = 8  # of pods, for which loads are kept
 NOWHERE = -1  # the position of a node that does not exist (any more) but has pods
@@ -248,7 +249,7 @@ class NodeTable:
             and affinity.podAntiAffinity
             and affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
         )
-        placed = PlacedPod(pod, demand or demand_of(pod))
+        placed = PlacedPod(pod, demand or demand_on_node(pod))
         info.pods[pod.metadata.uid] = placed
         info.put(placed, 1)
         self._placed[pod.metadata.uid] = (placed, info)

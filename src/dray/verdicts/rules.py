@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from functools import partial
 
-from dray.allocator import Failed, GaveUp, Unallocatable
+from dray.allocator import Allocated, Failed, GaveUp, Unallocatable
 from dray.api.claim_access import PodClaims
 from dray.api.reasons.devices import Reasons, TimedOut
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, SchedulingRule
 from dray.api.types.core import TopologySpreadConstraint
-from dray.api.types.resource import ResourceClaim
+from dray.api.types.resource import AllocationResult, ResourceClaim
 from dray.verdicts.demand import Candidate
 from dray.verdicts.devices import DeviceRule, DeviceVerdict
 from dray.verdicts.neighbours import Neighbours
@@ -38,9 +38,11 @@ _ORDER = {code: number for number, code in enumerate(NodeCode)}
 class Judgement:
     """What the rules say of all nodes: those that are left, and for each reason those that it refuses."""
 
-    __slots__ = ("devices", "nodes", "refused")
+    __slots__ = ("claims", "devices", "nodes", "pod", "refused")
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, pod: Candidate, claims: PodClaims, nodes: int) -> None:
+        self.pod = pod
+        self.claims = claims
         self.nodes = nodes
         self.refused: dict[NodeReason, int] = {}
         self.devices = DeviceVerdict()
@@ -89,7 +91,7 @@ class Rules:
         Only the nodes of the set `among` come into question, where one is given.
         """
         everyone = self._table.everyone if among is None else self._table.everyone & among
-        judgement = Judgement(everyone)
+        judgement = Judgement(pod, claims, everyone)
         pod.serve(self._devices.extended.served(pod.demand.amounts) if _DEVICES not in disabled else {})
         for rule in NODE_RULES:
             if rule.name not in disabled:
@@ -129,21 +131,34 @@ class Rules:
         said = judgement.by_node(self._table)
         infos = sorted(self._table, key=lambda info: info.name)
         found = judgement.devices
-        return [self._verdict(info, said[info.name], found.pending_at(info.position), deadline) for info in infos]
+        return [
+            self._verdict(info, said[info.name], judgement, found.pending_at(info.position), deadline) for info in infos
+        ]
 
     def _verdict(
-        self, info: NodeInfo, said: list[NodeReason], pending: Sequence[ResourceClaim], deadline: float | None
+        self,
+        info: NodeInfo,
+        said: list[NodeReason],
+        judgement: Judgement,
+        pending: Sequence[ResourceClaim],
+        deadline: float | None,
     ) -> NodeVerdict:
         devices: Reasons | None = None
         progress: TimedOut | None = None
+        promised: dict[str, AllocationResult] = {}
         if pending:
             match self._devices.index.allocate(info.name, pending, deadline):
+                case Allocated() as outcome:
+                    promised = outcome.allocations(pending)
                 case Unallocatable() as outcome:
                     devices = outcome.explain()
                 case GaveUp(progress):
                     pass
                 case Failed(problem) if not any(reason.problem for reason in said):
                     said.append(NodeReason(NodeCode.DEVICES_WRONG, problem=problem))
+        if self._devices.index.takes_from_nodes and not said:
+            taken = self._devices.from_node(judgement.pod, judgement.claims, info, promised)
+            said += [taken] if isinstance(taken, NodeReason) else []
         return NodeVerdict(info.name, tuple(said), devices, progress)
 
 

@@ -50,6 +50,9 @@ class NodeCode(StrEnum):
     CANNOT_ALLOCATE = "cannot-allocate"
     DEVICES_TIMED_OUT = "devices-timed-out"
     DEVICES_WRONG = "devices-wrong"
+    DEVICES_INSUFFICIENT = "devices-insufficient"
+    POD_REQUEST_SHORT = "pod-request-short"
+    NODE_CLAIM_SHARED = "node-claim-shared"
 
 
 RULE_OF: Mapping[NodeCode, SchedulingRule] = {
@@ -71,6 +74,9 @@ RULE_OF: Mapping[NodeCode, SchedulingRule] = {
     NodeCode.CANNOT_ALLOCATE: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.DEVICES_TIMED_OUT: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.DEVICES_WRONG: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.DEVICES_INSUFFICIENT: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.POD_REQUEST_SHORT: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.NODE_CLAIM_SHARED: SchedulingRule.DYNAMIC_RESOURCES,
 }
 
 

@@ -163,6 +163,14 @@ TEXTS: dict[StrEnum, str] = {
     NodeCode.CANNOT_ALLOCATE: "cannot allocate all claims",
     NodeCode.DEVICES_TIMED_OUT: "timed out trying to allocate devices",
     NodeCode.DEVICES_WRONG: "{problem}",
+    NodeCode.DEVICES_INSUFFICIENT: "Insufficient {subject}",
+    NodeCode.POD_REQUEST_SHORT: (
+        "pod level request for {subject} is insufficient to cover the aggregated container and node-allocatable "
+        "DRA requests"
+    ),
+    NodeCode.NODE_CLAIM_SHARED: (
+        "node allocatable resource claim {subject} has a mapped device and cannot be shared across pods"
+    ),
     Phrase.NO_NODES: "0/{nodes} nodes are available.",
     Phrase.ALL_NODES: "0/{nodes} nodes are available: {why}.",
     Phrase.SOME_NODES: "{count} {why}",

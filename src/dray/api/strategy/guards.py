@@ -92,6 +92,10 @@ def _list_attributes(tree: Tree) -> Iterator[tuple[Tree, str]]:
                     yield attribute, name
 
 
+def _node_claims(tree: Tree) -> Iterator[tuple[Tree, str]]:
+    yield _at(tree, "status"), "nodeAllocatableResourceClaimStatuses"
+
+
 def _node_resources(tree: Tree) -> Iterator[tuple[Tree, str]]:
     for device in _at(tree, "spec").get("devices") or ():
         yield device, "nodeAllocatableResources"
@@ -232,6 +236,7 @@ _GUARDS: tuple[tuple[str, frozenset[str], Places], ...] = (
     ("DRAOptionalNodeOperations", _SLICES, _skipped_by_slice),
     ("DRAListTypeAttributes", _SLICES, _list_attributes),
     ("DRANodeAllocatableResources", _SLICES, _node_resources),
+    ("DRANodeAllocatableResources", frozenset({"Pod"}), _node_claims),
     ("DRADeviceCompatibilityGroups", _SLICES, _compatibility_groups),
     ("DRAPartitionableDevicesType", _SLICES | {"ResourcePoolStatusRequest"}, _partition_type),
     ("DRAReservedForWorkloads", _CLAIMS, _reserved_for),
