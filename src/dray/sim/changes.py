@@ -5,11 +5,9 @@ Each works on a simulated cluster, in a trial that is taken back. Left out: evic
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
-from dray.api.types.core import Node, Pod, PodStatus, Taint
+from dray.api.types.core import Node, Pod, Taint
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import (
     DeviceTaint,
@@ -19,8 +17,8 @@ from dray.api.types.resource import (
     ResourceSlice,
 )
 from dray.sim.cluster import Cluster
+from dray.sim.copies import daemon_like, is_daemon, node_like, slice_like, unplaced
 
-HOSTNAME = "kubernetes.io/hostname"
 EFFECTS = ("NoSchedule",)
 
 
@@ -32,7 +30,7 @@ def drain(cluster: Cluster, name: str) -> list[Pod]:
     """Close a node and let its pods come again, except those of DaemonSets; the pods that have to move."""
     node = _node(cluster, name)
     cluster.add(replace(node, spec=replace(node.spec, unschedulable=True)))
-    moved = [_unplaced(pod) for pod in cluster.pods_on(name) if not _is_daemon(pod)]
+    moved = [unplaced(pod) for pod in cluster.pods_on(name) if not is_daemon(pod)]
     for pod in moved:
         cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)
     cluster.add(*moved)
@@ -43,13 +41,12 @@ def add_nodes(cluster: Cluster, count: int, like: str) -> list[str]:
     """Add nodes like one that there is, each with its own devices and daemons, and without other pods."""
     node = _node(cluster, like)
     slices = [piece for piece in cluster.all(ResourceSlice) if piece.spec.nodeName == like]
-    daemons = [pod for pod in cluster.pods_on(like) if _is_daemon(pod)]
+    daemons = [pod for pod in cluster.pods_on(like) if is_daemon(pod)]
     names = [f"{like}-new-{number}" for number in range(1, count + 1)]
     for name in names:
-        meta = ObjectMeta(name=name, labels={**node.metadata.labels, HOSTNAME: name})
-        cluster.add(replace(node, metadata=meta, spec=replace(node.spec, unschedulable=False)))
-        cluster.add(*(_slice_of(piece, like, name) for piece in slices))
-        cluster.add(*(_daemon_of(pod, name) for pod in daemons))
+        cluster.add(node_like(node, name))
+        cluster.add(*(slice_like(piece, like, name) for piece in slices))
+        cluster.add(*(daemon_like(pod, name) for pod in daemons))
     return names
 
 
@@ -87,24 +84,3 @@ def _node(cluster: Cluster, name: str) -> Node:
     if found is None:
         raise ChangeError(f"there is no node {name}")
     return found
-
-
-def _is_daemon(pod: Pod) -> bool:
-    return any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.ownerReferences)
-
-
-def _unplaced(pod: Pod, **spec: Any) -> Pod:
-    """The pod as its controller would make it again."""
-    meta = replace(pod.metadata, uid="", deletionTimestamp=None)
-    return replace(pod, metadata=meta, spec=replace(pod.spec, nodeName="", **spec), status=PodStatus())
-
-
-def _daemon_of(pod: Pod, node: str) -> Pod:
-    made = _unplaced(pod, nodeSelector={HOSTNAME: node}, affinity=None)
-    return replace(made, metadata=replace(made.metadata, name=f"{pod.metadata.name}-{node}"))
-
-
-def _slice_of(piece: ResourceSlice, old: str, new: str) -> ResourceSlice:
-    pool = new if piece.spec.pool.name == old else f"{piece.spec.pool.name}-{new}"
-    spec = replace(piece.spec, nodeName=new, pool=replace(piece.spec.pool, name=pool))
-    return replace(piece, metadata=ObjectMeta(name=f"{piece.metadata.name}-{new}"), spec=spec)

@@ -92,12 +92,13 @@ def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
         profile = read(name)
         short = Path(name).name.removesuffix(SUFFIX)
         for own in itertools.islice(counted.setdefault(short, itertools.count()), count):
-            trees += _node(profile, f"{short}-{own}", next(numbers), now)
-        classes |= {one.name: _class(one) for one in profile.classes}
+            trees += node_trees(profile, f"{short}-{own}", next(numbers), now)
+        classes |= {one.name: class_tree(one) for one in profile.classes}
     return [*classes.values(), *trees]
 
 
-def _node(profile: Profile, name: str, number: int, now: str) -> Iterator[Tree]:
+def node_trees(profile: Profile, name: str, number: int, now: str) -> Iterator[Tree]:
+    """One node of a profile and its slices."""
     node = hardware.node_tree(number, now)
     labels = {**node["metadata"]["labels"], **profile.labels, "kubernetes.io/hostname": name}
     addresses = [{"type": "InternalIP", "address": hardware.address(number)}, {"type": "Hostname", "address": name}]
@@ -128,7 +129,8 @@ def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
         }
 
 
-def _class(one: ProfileClass) -> Tree:
+def class_tree(one: ProfileClass) -> Tree:
+    """A class of a profile as an object."""
     tree = hardware.class_tree()
     return {**tree, "metadata": {"name": one.name}, "spec": {"selectors": [{"cel": {"expression": one.selector}}]}}
 

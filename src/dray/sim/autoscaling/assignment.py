@@ -1,0 +1,110 @@
+"""From numbers back to names: which pod goes to which new node with which devices, and why others go nowhere. Pure.
+
+Units of a kind take the places of their kind in order, so the first to come are the first to be served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from dray.api.reasons.claims import ClaimProblem
+from dray.sim.autoscaling.demand import Kind, Unit, name_of
+from dray.sim.autoscaling.fillings import Fillings
+from dray.sim.autoscaling.groups import NodeGroups
+from dray.sim.autoscaling.market import Purchase
+from dray.sim.autoscaling.plans import GroupRefusal, NoHelp, PlannedNode, PlannedPod, Unhelped
+from dray.sim.autoscaling.trial import Filled
+from dray.sim.what_if import DeviceUse
+
+
+class Shopping(msgspec.Struct, frozen=True):
+    """What is wanted of whom: `reachable` units of each kind have devices on the network, `wanted` of them a group."""
+
+    kinds: tuple[Kind, ...]
+    fillings: Sequence[Fillings]
+    rooms: tuple[int, ...]
+    reachable: tuple[int, ...]
+    wanted: tuple[int, ...]
+    closed: frozenset[str]
+
+    @property
+    def most_steps(self) -> int:
+        """How many steps down lists of alternatives all units could take."""
+        return sum(_most_steps(kind.first) * len(kind.units) for kind in self.kinds)
+
+
+def assign(
+    shopping: Shopping, purchases: Iterable[Purchase], groups: NodeGroups, first: Mapping[str, int]
+) -> tuple[tuple[PlannedNode, ...], tuple[Unhelped, ...], tuple[str, ...]]:
+    """The nodes with their pods, the pods that stay without, and the groups that help nobody.
+
+    `first` says how many new nodes of a group have names already.
+    """
+    names = {group.name: first.get(group.name, 0) + 1 for group in groups.groups}
+    taken = [0] * len(shopping.kinds)
+    nodes = []
+    for one in sorted(purchases, key=lambda one: one.group):
+        own = shopping.fillings[one.group]
+        for _ in range(one.times):
+            name = f"{own.group.name}-new-{names[own.group.name]}"
+            names[own.group.name] += 1
+            nodes.append(_node(shopping.kinds, own, one, name, taken))
+    refused = [_unhelped(shopping, number, taken[number]) for number in range(len(shopping.kinds))]
+    useless = tuple(own.group.name for own in shopping.fillings if not any(own.most))
+    return tuple(nodes), tuple(one for one in refused if one is not None), useless
+
+
+def _node(kinds: Sequence[Kind], own: Fillings, one: Purchase, name: str, taken: list[int]) -> PlannedNode:
+    filled = own.filled(one.filling)
+    assert filled is not None  # only possible fillings are bought
+    pods: list[PlannedPod] = []
+    for kind, count in one.filling:
+        places = zip(kinds[kind].units[:count], kinds[kind].units[taken[kind] :], strict=False)
+        for model, unit in places:
+            pods += _pods(own, filled, model, unit, name)
+        taken[kind] += count
+    return PlannedNode(name, own.group.name, tuple(pods), filled.steps)
+
+
+def _pods(own: Fillings, filled: Filled, model: Unit, unit: Unit, node: str) -> Iterable[PlannedPod]:
+    """The pods of a unit, with the devices that the unit got which was tried in its place."""
+    claims = {old.metadata.name: new.metadata.name for old, new in zip(model.claims, unit.claims, strict=True)}
+    found = {outcome.pod: outcome.devices for outcome in filled.outcomes}
+
+    def here(use: DeviceUse) -> DeviceUse:
+        device = use.device
+        if own.trial.brings(device):
+            device = device._replace(pool=device.pool.replace(own.trial.name, node))
+        return DeviceUse(claims.get(use.claim, use.claim), use.request, device)
+
+    for old, new in zip(model.pods, unit.pods, strict=True):
+        yield PlannedPod(name_of(new), tuple(here(use) for use in found[name_of(old)]))
+
+
+def _unhelped(shopping: Shopping, number: int, served: int) -> Unhelped | None:
+    kind = shopping.kinds[number]
+    left = kind.units[served:]
+    if not left:
+        return None
+    pods = tuple(name_of(pod) for unit in left for pod in unit.pods)
+    return Unhelped(pods, tuple(_refusal(shopping, own, number, kind) for own in shopping.fillings))
+
+
+def _refusal(shopping: Shopping, own: Fillings, number: int, kind: Kind) -> GroupRefusal:
+    group = own.group.name
+    if not own.most[number]:
+        why = own.trial.why_not(kind.first)
+        if isinstance(why, ClaimProblem):
+            return GroupRefusal(group, NoHelp.REFUSED, problem=why)
+        return GroupRefusal(group, NoHelp.REFUSED, verdict=why)
+    if group in shopping.closed:
+        return GroupRefusal(group, NoHelp.CLOSED)
+    is_short = shopping.reachable[number] < len(kind.units)
+    return GroupRefusal(group, NoHelp.NETWORK if is_short else NoHelp.NO_ROOM)
+
+
+def _most_steps(unit: Unit) -> int:
+    requests = (request for claim in unit.claims for request in claim.spec.devices.requests or ())
+    return sum(max(0, len(request.firstAvailable) - 1) for request in requests)

@@ -1,0 +1,198 @@
+"""Which nodes to add for the pods that wait: the cheapest set over all groups at once.
+
+Nodes that a group's minimum asks for come first, and the scheduler fills them. What still waits is planned: greedily, then
+along a linear program that also gives a lower bound, then exactly where there is time. Preemption is not considered: a
+pod that could preempt another waits for a node like any other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from dray.api.types.apps import DaemonSet
+from dray.api.types.core import Node
+from dray.sim.autoscaling.assignment import Shopping, assign
+from dray.sim.autoscaling.attached import servable
+from dray.sim.autoscaling.bound import Relaxed, relax
+from dray.sim.autoscaling.demand import Demand, demand_of, name_of
+from dray.sim.autoscaling.exact import cheapest
+from dray.sim.autoscaling.expanders import costs_of, measure
+from dray.sim.autoscaling.fillings import Fillings
+from dray.sim.autoscaling.greedy import first_values, greedy
+from dray.sim.autoscaling.groups import NodeGroups
+from dray.sim.autoscaling.market import (
+    Counts,
+    Market,
+    Purchase,
+    left_after,
+    rooms_after,
+    within,
+    without,
+)
+from dray.sim.autoscaling.plans import Check, Plan, PlannedNode
+from dray.sim.autoscaling.trial import World, daemons_on, world_of
+from dray.sim.cluster import Cluster
+
+SECONDS = 3.5  # for the search, unless somebody says more
+_EXACT_UNITS = 120  # units for which the exact search is tried; beyond, only the rest of the linear program's solution
+_CHECKED_PODS = 1000  # waiting pods up to which the scheduler is asked about the plan
+
+
+def sizes_of(cluster: Cluster, groups: NodeGroups) -> dict[str, int]:
+    """How many nodes each group has in a cluster."""
+    sizes = {group.name: 0 for group in groups.groups}
+    for node in cluster.all(Node):
+        group = groups.of(node)
+        if group is not None:
+            sizes[group.name] += 1
+    return sizes
+
+
+def plan(
+    cluster: Cluster,
+    groups: NodeGroups,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    closed: Iterable[str] = (),
+    daemon_sets: Iterable[DaemonSet] = (),
+    seconds: float = SECONDS,
+) -> Plan:
+    """Plan for the pods of a cluster that wait. The cluster stays as it is.
+
+    `sizes` says how many nodes groups have, those on order included; `closed` names groups that may not grow now.
+    """
+    begun = time.monotonic()
+    counted = {**sizes_of(cluster, groups), **(sizes or {})}
+    with cluster.fork() as trial:
+        trial.settle()
+        world = world_of(trial, daemon_sets)
+        minimum = _minimum(groups, counted, {*closed})
+        for node in minimum:
+            add_node(trial, groups, node, world)
+        trial.settle()
+        named = Counter(node.group for node in minimum)
+        found = _planned(trial, groups, counted, named, {*closed}, world, begun + seconds)
+        found = replace(found, nodes=(*minimum, *found.nodes))
+        check = _checked(trial, groups, found, world)
+    price = sum({group.name: group.price for group in groups.groups}[node.group] for node in found.nodes)
+    return replace(found, price=price, check=check, seconds=time.monotonic() - begun)
+
+
+def add_node(cluster: Cluster, groups: NodeGroups, node: PlannedNode, world: World) -> None:
+    """Put a planned node into a cluster, with its devices and daemons."""
+    group = next(group for group in groups.groups if group.name == node.group)
+    made = group.template.objects(node.name)
+    cluster.add(*made)
+    for daemon in world.daemons:
+        cluster.add(*daemons_on(daemon, next(one for one in made if isinstance(one, Node))))
+
+
+def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> list[PlannedNode]:
+    """The nodes that groups lack to their minimum; they count in `sizes` from now on."""
+    found = []
+    for group in groups.groups:
+        lacking = 0 if group.name in closed else min(group.min - sizes[group.name], group.room(sizes[group.name]))
+        for number in range(1, lacking + 1):
+            found.append(PlannedNode(f"{group.name}-new-{number}", group.name, for_minimum=True))
+        sizes[group.name] += max(0, lacking)
+    return found
+
+
+def _planned(
+    trial: Cluster,
+    groups: NodeGroups,
+    sizes: Mapping[str, int],
+    named: Mapping[str, int],
+    closed: set[str],
+    world: World,
+    deadline: float,
+) -> Plan:
+    demand = demand_of(trial)
+    blocked = tuple(name_of(pod) for pod in demand.blocked)
+    if not demand.kinds:
+        return Plan(blocked=blocked)
+    shopping = _shopping(demand, groups, sizes, closed, world)
+    costs = costs_of(groups.groups, groups.settings)
+    market = Market(shopping.fillings, costs, [len(kind.first.pods) for kind in demand.kinds], deadline)
+    purchases, relaxed, proven = _bought(market, shopping)
+    left = left_after(shopping.wanted, purchases)
+    served = sum(shopping.wanted) - sum(left)
+    plain = measure(groups.groups, groups.settings.expander)
+    steps = sum(market.fillings[one.group].filled(one.filling).steps * one.times for one in purchases)  # type: ignore[union-attr]
+    cost = sum(plain[one.group] * one.times for one in purchases) + steps * groups.settings.alternativePrice
+    bound = cost if proven else max(0.0, relaxed.bound - costs.slack(served, shopping.most_steps))
+    nodes, unhelped, useless = assign(shopping, purchases, groups, named)
+    return Plan(
+        nodes, unhelped, blocked, useless, cost=cost, lower_bound=min(bound, cost), proven=proven or bound >= cost
+    )
+
+
+def _shopping(
+    demand: Demand, groups: NodeGroups, sizes: Mapping[str, int], closed: set[str], world: World
+) -> Shopping:
+    fillings = [Fillings(group, demand.kinds, world) for group in groups.groups]
+    rooms = [0 if group.name in closed else group.room(sizes[group.name]) for group in groups.groups]
+    reachable = servable(demand.kinds, fillings, world)
+    wanted = tuple(
+        count if any(own.most[kind] for own in fillings) else 0 for kind, count in enumerate(reachable)
+    )
+    return Shopping(demand.kinds, fillings, tuple(rooms), tuple(reachable), wanted, frozenset(closed))
+
+
+def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Relaxed, bool]:
+    """The best purchases, the bound for the units that they serve, and whether they are proven to be the cheapest."""
+    wanted, rooms = shopping.wanted, shopping.rooms
+    best = greedy(market, wanted, rooms, first_values(market))
+    left = left_after(wanted, best)
+    kept = tuple(all_ - out for all_, out in zip(wanted, left, strict=True))
+    relaxed = relax(market, kept, rooms, best)
+    best = _better(market, best, _rounded(market, kept, rooms, relaxed), kept)
+    if sum(wanted) > _EXACT_UNITS:
+        return best, relaxed, False
+    unplaced = sum(cost * out for cost, out in zip(market.unplaced(wanted), left, strict=True))
+    found = cheapest(market, wanted, rooms, relaxed.values, best, market.total(best) + unplaced)
+    return found.purchases, relaxed, found.proven
+
+
+def _better(market: Market, one: Sequence[Purchase], other: Sequence[Purchase], kept: Counts) -> list[Purchase]:
+    """The cheaper purchases; the others count only where they serve all units."""
+    serves_all = not any(left_after(kept, other))
+    return [*(other if serves_all and market.total(other) < market.total(one) else one)]
+
+
+def _rounded(market: Market, kept: Counts, rooms: Counts, relaxed: Relaxed) -> list[Purchase]:
+    """Whole nodes of the linear program's solution; the rest is bought exactly where there is time, else greedily."""
+    bought: list[Purchase] = []
+    left = kept
+    for one, much in relaxed.amounts:
+        whole = Purchase(one.group, one.filling, int(much + 1e-6))
+        if whole.times and all(left[kind] >= count * whole.times for kind, count in one.filling):
+            bought.append(whole)
+            left = without(left, one.filling, whole.times)
+    spare = rooms_after(rooms, bought)
+    for one, much in sorted(relaxed.amounts, key=lambda pair: -(pair[1] % 1)):
+        part = within(one.filling, left)
+        if much % 1 > 0.5 and part == one.filling and spare[one.group]:
+            bought.append(Purchase(one.group, part))
+            left, spare = without(left, part), rooms_after(rooms, bought)
+    rest = greedy(market, left, spare, relaxed.worth)
+    if sum(left) <= _EXACT_UNITS and not any(left_after(left, rest)):
+        rest = [*cheapest(market, left, spare, relaxed.values, rest, market.total(rest)).purchases]
+    return [*bought, *rest]
+
+
+def _checked(trial: Cluster, groups: NodeGroups, found: Plan, world: World) -> Check | None:
+    """What the scheduler does with the new nodes by itself."""
+    pods = {pod.pod for node in found.nodes for pod in node.pods}
+    if not pods or len(pods) > _CHECKED_PODS:
+        return None
+    for node in found.nodes:
+        if not node.for_minimum:
+            add_node(trial, groups, node, world)
+    trial.settle()
+    waiting = tuple(name for name in trial.waiting() if name in pods)
+    return Check(len(pods) - len(waiting), waiting)

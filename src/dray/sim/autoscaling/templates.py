@@ -1,0 +1,77 @@
+"""What a new node of a group would be: a node and its own slices, made from a profile, from a live node or from a file.
+
+A template makes objects for any number of nodes, so a group needs no node to begin with. Left out: limits and prices
+(`groups`), and pools that are attached to the network, which new nodes do not multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from dray.api.gates import FeatureGates
+from dray.api.manifests import ManifestError, object_of
+from dray.api.types.core import Node, Taint
+from dray.api.types.resource import DeviceClass, ResourceSlice
+from dray.api.wire import Tree, Wire
+from dray.sim import profiles
+from dray.sim.copies import node_like, slice_like
+from dray.sim.profiles import Profile, ProfileError
+
+GROUP_LABEL = "dray.dev/node-group"
+_EPOCH = "1970-01-01T00:00:00Z"  # conditions of nodes that are not there yet
+
+
+class TemplateError(ValueError):
+    """A template that makes no node; says why."""
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A kind of node. `classes` are those that its profile brings along."""
+
+    node: Node
+    slices: tuple[ResourceSlice, ...] = ()
+    classes: tuple[DeviceClass, ...] = ()
+
+    def objects(self, name: str) -> list[Wire]:
+        """A node of this name and its slices."""
+        return [node_like(self.node, name), *self.slices_of(name)]
+
+    def slices_of(self, name: str) -> list[ResourceSlice]:
+        """What the drivers on a node of this name publish."""
+        return [slice_like(piece, self.node.metadata.name, name) for piece in self.slices]
+
+    def adorned(self, labels: dict[str, str], taints: Iterable[Taint]) -> Template:
+        """The same with more labels and taints."""
+        meta = replace(self.node.metadata, labels={**self.node.metadata.labels, **labels})
+        spec = replace(self.node.spec, taints=(*self.node.spec.taints, *taints))
+        return replace(self, node=replace(self.node, metadata=meta, spec=spec))
+
+
+def from_profile(profile: Profile, name: str, gates: FeatureGates) -> Template:
+    """A template from the fields of a profile. Raises TemplateError."""
+    try:
+        made = [object_of(tree, gates) for tree in _trees(profile, name)]
+    except (ManifestError, ProfileError) as error:
+        raise TemplateError(str(error)) from error
+    return Template(
+        next(one for one in made if isinstance(one, Node)),
+        tuple(one for one in made if isinstance(one, ResourceSlice)),
+        tuple(one for one in made if isinstance(one, DeviceClass)),
+    )
+
+
+def from_node(name: str, objects: Iterable[Wire]) -> Template:
+    """A template like a node that there is, with the devices that only it has. Raises TemplateError."""
+    known = [*objects]
+    node = next((one for one in known if isinstance(one, Node) and one.metadata.name == name), None)
+    if node is None:
+        raise TemplateError(f"there is no node {name} to copy")
+    slices = [one for one in known if isinstance(one, ResourceSlice) and one.spec.nodeName == name]
+    return Template(node_like(node, name), tuple(slices))
+
+
+def _trees(profile: Profile, name: str) -> list[Tree]:
+    return [*map(profiles.class_tree, profile.classes), *profiles.node_trees(profile, name, 0, _EPOCH)]
