@@ -28,11 +28,16 @@ class Relaxed(msgspec.Struct, frozen=True):
     amounts: tuple[tuple[Purchase, float], ...] = ()
 
 
-def relax(market: Market, left: Sequence[int], rooms: Sequence[int], known: Iterable[Purchase]) -> Relaxed:
-    """Solve the linear program, beginning with the fillings of purchases that are known."""
+def relax(
+    market: Market, left: Sequence[int], wanted: Sequence[int], rooms: Sequence[int], known: Iterable[Purchase]
+) -> Relaxed:
+    """Solve the linear program, beginning with the fillings of purchases that are known.
+
+    The values hold for any plan out of the units that are `wanted`, not only for those that are `left` to buy for.
+    """
     start = first_values(market)
     no_rooms = [0.0] * len(rooms)
-    values, _ = _valid(market, left, start, no_rooms)
+    values, _ = _valid(market, wanted, start, no_rooms)
     best = Relaxed(values.bound(left, rooms), values, tuple(start))
     if len(left) > KINDS:
         return best
@@ -42,7 +47,7 @@ def relax(market: Market, left: Sequence[int], rooms: Sequence[int], known: Iter
         master.add(market.cost(group, filling), group, filling)
     while True:
         units, scarce = master.solve()
-        values, found = _valid(market, left, units, scarce)
+        values, found = _valid(market, wanted, units, scarce)
         bound = values.bound(left, rooms)
         if bound > best.bound:
             best = msgspec.structs.replace(best, bound=bound, values=values)
@@ -57,12 +62,12 @@ def relax(market: Market, left: Sequence[int], rooms: Sequence[int], known: Iter
 
 
 def _valid(
-    market: Market, left: Sequence[int], units: Sequence[float], rooms: Sequence[float]
+    market: Market, wanted: Sequence[int], units: Sequence[float], rooms: Sequence[float]
 ) -> tuple[Values, list[tuple[int, tuple[tuple[int, int], ...]]]]:
     """Values that no node's filling exceeds, and the fillings that did."""
     scale, found = 1.0, []
     for group, (cost, room) in enumerate(zip(market.costs.nodes, rooms, strict=True)):
-        offer = market.offer(group, units, left)
+        offer = market.offer(group, units, wanted)
         most = cost - room
         if offer.value > most * (1 + _GAIN):
             found.append((group, offer.filling))

@@ -89,7 +89,7 @@ class _Search:
         key = group, kind, capped
         if key not in self._fillings:
             every = [*_fillings(own, kind, capped)]
-            if not own.has_alternatives:
+            if not own.has_choices:
                 every = _largest(every)
             self._fillings[key] = [(self._excess(group, filling), filling) for filling in every]
         return self._fillings[key]
@@ -102,25 +102,21 @@ class _Search:
 def _fillings(own: Fillings, kind: int, capped: Counts) -> Iterator[Filling]:
     """Every filling that has the kind in it."""
     others = [other for other, count in enumerate(capped) if count and other != kind]
-
-    def extend(filling: dict[int, int], at: int) -> Iterator[Filling]:
-        now = tuple(sorted(filling.items()))
-        if own.filled(now) is None:
-            return
-        yield now
-        for place in range(at, len(others)):
-            other = others[place]
-            for count in range(1, capped[other] + 1):
-                grown = [*extend({**filling, other: count}, place + 1)]
-                if not grown:
-                    break
-                yield from grown
-
     for count in range(1, capped[kind] + 1):
-        found = [*extend({kind: count}, 0)]
-        if not found:
-            break
-        yield from found
+        for filling in _extended(own, {kind: count}, others, capped):
+            if own.filled(filling) is not None:
+                yield filling
+
+
+def _extended(own: Fillings, begun: dict[int, int], others: Sequence[int], capped: Counts) -> Iterator[Filling]:
+    """What is begun, and with it every number of others that a node has enough of everything for."""
+    filling = tuple(sorted(begun.items()))
+    if not own.is_plausible(filling):
+        return
+    yield filling
+    for at, other in enumerate(others):
+        for count in range(1, capped[other] + 1):
+            yield from _extended(own, {**begun, other: count}, others[at + 1 :], capped)
 
 
 def _largest(fillings: Sequence[Filling]) -> list[Filling]:

@@ -23,7 +23,7 @@ _ALL_ORDERS = 4  # kinds of which every order is tried; of more, two
 class Fillings:
     """The fillings of a node of one group.
 
-    `most` says how many units of each kind fit when nothing else is there, `least_steps` how many steps down lists of
+    Where it `has_choices` (alternatives, partitions), one more unit on a node may change what the others get. `most` says how many units of each kind fit when nothing else is there, `least_steps` how many steps down lists of
     alternatives one of them takes then.
     """
 
@@ -31,12 +31,7 @@ class Fillings:
         self.group = group
         self.trial = Trial(group, world)
         self._kinds = kinds
-        self.has_alternatives = any(
-            request.firstAvailable
-            for kind in kinds
-            for claim in kind.first.claims
-            for request in claim.spec.devices.requests or ()
-        )
+        self.has_choices = _has_alternatives(kinds) or _has_partitions(group)
         self.needs: list[Needs] = needs_of(self.trial, kinds)
         self._known: dict[Filling, Filled | None] = {}
         alone = [self.filled(((number, 1),)) for number in range(len(kinds))]
@@ -46,9 +41,12 @@ class Fillings:
     def filled(self, filling: Filling) -> Filled | None:
         """What the units of a filling get on the node; None where they do not fit together."""
         if filling not in self._known:
-            plausible = all(total <= _FULL for total in self._totals(filling))
-            self._known[filling] = self._tried(filling) if plausible else None
+            self._known[filling] = self._tried(filling) if self.is_plausible(filling) else None
         return self._known[filling]
+
+    def is_plausible(self, filling: Filling) -> bool:
+        """Whether the units of a filling take no more than there is, by what they need at the least."""
+        return all(total <= _FULL for total in self._totals(filling))
 
     def largest_need(self, kind: int) -> float:
         return max(self.needs[kind], default=0.0)
@@ -75,3 +73,12 @@ class Fillings:
         there = len(self._kinds[kind].units)
         plausible = min(there, int(_FULL / need)) if need else there
         return self.trial.count(self._kinds[kind].units[:plausible])
+
+
+def _has_alternatives(kinds: Sequence[Kind]) -> bool:
+    claims = [claim for kind in kinds for claim in kind.first.claims]
+    return any(request.firstAvailable for claim in claims for request in claim.spec.devices.requests or ())
+
+
+def _has_partitions(group: NodeGroup) -> bool:
+    return any(piece.spec.sharedCounters for piece in group.template.slices)

@@ -38,7 +38,7 @@ class Values(msgspec.Struct, frozen=True):
     def bound(self, left: Sequence[int], rooms: Sequence[int]) -> float:
         """What nodes for these units cost at the least."""
         pairs = zip((*self.units, *self.rooms), (*left, *rooms), strict=True)
-        return sum(value * much for value, much in pairs)
+        return max(0.0, sum(value * much for value, much in pairs))
 
 
 class Market:

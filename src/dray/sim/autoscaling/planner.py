@@ -39,6 +39,7 @@ from dray.sim.cluster import Cluster
 
 SECONDS = 3.5  # for the search, unless somebody says more
 _EXACT_UNITS = 120  # units for which the exact search is tried; beyond, only the rest of the linear program's solution
+_CLOSE = 1.005  # of the lower bound: a large plan that is so good is not worth more time
 _CHECKED_PODS = 1000  # waiting pods up to which the scheduler is asked about the plan
 
 
@@ -149,7 +150,7 @@ def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Rel
     best = greedy(market, wanted, rooms, first_values(market))
     left = left_after(wanted, best)
     kept = tuple(all_ - out for all_, out in zip(wanted, left, strict=True))
-    relaxed = relax(market, kept, rooms, best)
+    relaxed = relax(market, kept, wanted, rooms, best)
     best = _better(market, best, _rounded(market, kept, rooms, relaxed), kept)
     if sum(wanted) > _EXACT_UNITS:
         return best, relaxed, False
@@ -180,7 +181,8 @@ def _rounded(market: Market, kept: Counts, rooms: Counts, relaxed: Relaxed) -> l
             bought.append(Purchase(one.group, part))
             left, spare = without(left, part), rooms_after(rooms, bought)
     rest = greedy(market, left, spare, relaxed.worth)
-    if sum(left) <= _EXACT_UNITS and not any(left_after(left, rest)):
+    is_close = market.total([*bought, *rest]) <= relaxed.bound * _CLOSE
+    if sum(left) <= _EXACT_UNITS and not is_close and not any(left_after(left, rest)):
         rest = [*cheapest(market, left, spare, relaxed.values, rest, market.total(rest)).purchases]
     return [*bought, *rest]
 
