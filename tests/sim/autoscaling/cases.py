@@ -143,9 +143,7 @@ def objects(case: Case) -> list[dict[str, Any]]:
     for number, want in enumerate(case.wants):
         meta = {"name": f"claim-{number}", "namespace": NAMESPACE}
         spec = {"devices": _devices(want)}
-        found.append(
-            {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec}
-        )
+        found.append({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec})
         found += [_pod(f"pod-{number}-{at}", f"claim-{number}", want.cpu) for at in range(want.pods)]
     return found
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from dray.api.binding_conditions import BindingState, DeviceBinding
+from dray.api.reasons.autoscaling import NoHelp, Stays
 from dray.api.reasons.cause_texts import CAUSE_TEXTS
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.devices import (
@@ -31,7 +32,7 @@ from dray.api.reasons.devices import (
     TimedOut,
     TimeoutCode,
 )
-from dray.api.reasons.nodes import NodeCode, NodeReason, Unschedulable
+from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, Unschedulable
 
 
 class Phrase(StrEnum):
@@ -199,6 +200,16 @@ TEXTS: dict[StrEnum, str] = {
     ClaimCode.NOT_ALLOCATED: "ResourceClaim {claim} is not allocated",
     ClaimCode.OUT_OF_REACH: "ResourceClaim {claim} is allocated where node {subject} cannot reach it",
     ClaimCode.NOT_RESERVED: "pod {pod} ({pod_uid}) is not allowed to use ResourceClaim {claim} ({claim_uid})",
+    NoHelp.REFUSED: "an empty node refuses it: {why}",
+    NoHelp.CLOSED: "failed lately and is left alone for a while",
+    NoHelp.NO_ROOM: "may not have as many more nodes as are needed",
+    NoHelp.NETWORK: "would do, but the devices on the network have run out",
+    Stays.MINIMUM: "its group {subject} has no more nodes than its minimum",
+    Stays.NO_CONTROLLER: "pod {subject} has no controller that would make it again",
+    Stays.NOT_TO_BE_EVICTED: "an annotation of pod {subject} forbids to evict it",
+    Stays.BUDGET: "PodDisruptionBudget {subject} does not allow it",
+    Stays.NO_PLACE: "pod {subject} finds no place elsewhere",
+    Stays.HELD: "claim {subject} holds devices of it",
 }
 
 
@@ -357,6 +368,24 @@ def node_reason(reason: NodeReason) -> str:
 def claim_problem(problem: ClaimProblem) -> str:
     """Why a pod may not use a claim."""
     return say(problem.code, **msgspec.structs.asdict(problem))
+
+
+def verdict(found: NodeVerdict) -> str:
+    """Why a node refuses a pod, on one line: what the rules say, and where devices ran out."""
+    said = [node_reason(reason) for reason in found.reasons if reason.code is not NodeCode.CANNOT_ALLOCATE]
+    if found.devices is not None:
+        said.append(line(found.devices))
+    return ", ".join(said) or say(NodeCode.CANNOT_ALLOCATE)
+
+
+def no_help(code: NoHelp, why: str = "") -> str:
+    """Why a group does not help a pod."""
+    return say(code, why=why)
+
+
+def stays(code: Stays, subject: str) -> str:
+    """Why a node cannot be removed."""
+    return say(code, subject=subject)
 
 
 def unschedulable(why: Unschedulable) -> str:

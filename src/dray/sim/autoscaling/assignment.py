@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.claims import ClaimProblem
 from dray.sim.autoscaling.demand import Kind, Unit, name_of
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.market import Purchase
-from dray.sim.autoscaling.plans import GroupRefusal, NoHelp, PlannedNode, PlannedPod, Unhelped
+from dray.sim.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, Unhelped
 from dray.sim.autoscaling.trial import Filled
 from dray.sim.what_if import DeviceUse
 

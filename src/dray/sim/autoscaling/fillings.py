@@ -8,7 +8,8 @@ which filling is worth most (`pricing`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 from dray.sim.autoscaling.demand import Kind, Unit
 from dray.sim.autoscaling.groups import NodeGroup
@@ -17,7 +18,7 @@ from dray.sim.autoscaling.trial import Filled, Trial, World
 
 Filling = tuple[tuple[int, int], ...]  # kinds by number, ascending, each with how many units of it
 _FULL = 1.0 + 1e-9
-_ALL_ORDERS = 4  # kinds of which every order is tried; of more, two
+_MIXED = 120  # orders that are tried at the most where every order is looked for
 
 
 class Fillings:
@@ -27,10 +28,12 @@ class Fillings:
     alternatives one of them takes then.
     """
 
-    def __init__(self, group: NodeGroup, kinds: Sequence[Kind], world: World) -> None:
+    def __init__(self, group: NodeGroup, kinds: Sequence[Kind], world: World, *, thorough: bool = True) -> None:
+        """A thorough one tries many orders before it takes a filling as impossible."""
         self.group = group
         self.trial = Trial(group, world)
         self._kinds = kinds
+        self._thorough = thorough
         self.has_choices = _has_alternatives(kinds) or _has_partitions(group)
         self.needs: list[Needs] = needs_of(self.trial, kinds)
         self._known: dict[Filling, Filled | None] = {}
@@ -56,17 +59,22 @@ class Fillings:
             yield sum(need * count for need, (_, count) in zip(row, filling, strict=True))
 
     def _tried(self, filling: Filling) -> Filled | None:
-        hardest_first = sorted(filling, key=lambda pair: -self.largest_need(pair[0]))
-        if len(filling) > _ALL_ORDERS:
-            orders: Iterator[Sequence[tuple[int, int]]] = iter((hardest_first, hardest_first[::-1]))
-        else:
-            orders = itertools.permutations(hardest_first)
-        tried = (self.trial.fill([*self._units(order)]) for order in orders)
+        tried = (self.trial.fill([*self._units(order)]) for order in self._orders(filling))
         return next((found for found in tried if found is not None), None)
 
-    def _units(self, order: Sequence[tuple[int, int]]) -> Iterator[Unit]:
-        for kind, count in order:
-            yield from self._kinds[kind].units[:count]
+    def _orders(self, filling: Filling) -> Iterable[Sequence[int]]:
+        """Orders in which the kinds of a filling may come, the hardest first to begin with."""
+        blocks = [[kind] * count for kind, count in sorted(filling, key=lambda pair: -self.largest_need(pair[0]))]
+        if not self._thorough:
+            return [*itertools.chain(*blocks)], [*itertools.chain(*reversed(blocks))]
+        if self.has_choices and _mixtures(filling) <= _MIXED:
+            return _mixed(blocks)
+        return ([*itertools.chain(*order)] for order in itertools.islice(itertools.permutations(blocks), _MIXED))
+
+    def _units(self, order: Iterable[int]) -> Iterator[Unit]:
+        """The units of an order of kinds, the first ones of each kind."""
+        units = {kind: iter(self._kinds[kind].units) for kind in {*order}}
+        return (next(units[kind]) for kind in order)
 
     def _most(self, kind: int) -> int:
         need = self.largest_need(kind)
@@ -82,3 +90,21 @@ def _has_alternatives(kinds: Sequence[Kind]) -> bool:
 
 def _has_partitions(group: NodeGroup) -> bool:
     return any(piece.spec.sharedCounters for piece in group.template.slices)
+
+
+def _mixtures(filling: Filling) -> int:
+    """In how many orders the units can come, units of a kind being alike."""
+    found = math.factorial(sum(count for _, count in filling))
+    for _, count in filling:
+        found //= math.factorial(count)
+    return found
+
+
+def _mixed(blocks: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Every order of the members of blocks, those of a block being alike."""
+    if not any(blocks):
+        yield []
+    for at, block in enumerate(blocks):
+        if block:
+            rest = [*blocks[:at], block[1:], *blocks[at + 1 :]]
+            yield from ([block[0], *others] for others in _mixed(rest))

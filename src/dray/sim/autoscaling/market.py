@@ -62,9 +62,12 @@ class Market:
 
     def cost(self, group: int, filling: Filling) -> float:
         """What a node costs with its filling: the node, and the steps down lists of alternatives."""
+        return self.costs.nodes[group] + self.costs.step * self.steps(group, filling)
+
+    def steps(self, group: int, filling: Filling) -> int:
+        """How far down their lists of alternatives the units of a filling are served."""
         filled = self.fillings[group].filled(filling)
-        steps = filled.steps if filled is not None else 0
-        return self.costs.nodes[group] + self.costs.step * steps
+        return filled.steps if filled is not None else 0
 
     def offer(self, group: int, values: Sequence[float], left: Sequence[int]) -> Offer:
         """The filling of a node of the group that is worth most. Steps that cannot be avoided are taken off."""
@@ -101,5 +104,3 @@ def rooms_after(rooms: Sequence[int], purchases: Iterable[Purchase]) -> Counts:
     for one in purchases:
         after[one.group] -= one.times
     return tuple(after)
-
-

@@ -94,12 +94,12 @@ def add_node(cluster: Cluster, groups: NodeGroups, node: PlannedNode, world: Wor
 
 def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> list[PlannedNode]:
     """The nodes that groups lack to their minimum; they count in `sizes` from now on."""
-    found = []
+    found: list[PlannedNode] = []
     for group in groups.groups:
-        lacking = 0 if group.name in closed else min(group.min - sizes[group.name], group.room(sizes[group.name]))
-        for number in range(1, lacking + 1):
-            found.append(PlannedNode(f"{group.name}-new-{number}", group.name, for_minimum=True))
-        sizes[group.name] += max(0, lacking)
+        lacking = max(0, min(group.min - sizes[group.name], group.room(sizes[group.name])))
+        names = [f"{group.name}-new-{number}" for number in range(1, lacking + 1)] if group.name not in closed else []
+        found += [PlannedNode(name, group.name, for_minimum=True) for name in names]
+        sizes[group.name] += len(names)
     return found
 
 
@@ -123,7 +123,7 @@ def _planned(
     left = left_after(shopping.wanted, purchases)
     served = sum(shopping.wanted) - sum(left)
     plain = measure(groups.groups, groups.settings.expander)
-    steps = sum(market.fillings[one.group].filled(one.filling).steps * one.times for one in purchases)  # type: ignore[union-attr]
+    steps = sum(market.steps(one.group, one.filling) * one.times for one in purchases)
     cost = sum(plain[one.group] * one.times for one in purchases) + steps * groups.settings.alternativePrice
     bound = cost if proven else max(0.0, relaxed.bound - costs.slack(served, shopping.most_steps))
     nodes, unhelped, useless = assign(shopping, purchases, groups, named)
@@ -132,15 +132,12 @@ def _planned(
     )
 
 
-def _shopping(
-    demand: Demand, groups: NodeGroups, sizes: Mapping[str, int], closed: set[str], world: World
-) -> Shopping:
-    fillings = [Fillings(group, demand.kinds, world) for group in groups.groups]
+def _shopping(demand: Demand, groups: NodeGroups, sizes: Mapping[str, int], closed: set[str], world: World) -> Shopping:
+    thorough = sum(len(kind.units) for kind in demand.kinds) <= _EXACT_UNITS
+    fillings = [Fillings(group, demand.kinds, world, thorough=thorough) for group in groups.groups]
     rooms = [0 if group.name in closed else group.room(sizes[group.name]) for group in groups.groups]
     reachable = servable(demand.kinds, fillings, world)
-    wanted = tuple(
-        count if any(own.most[kind] for own in fillings) else 0 for kind, count in enumerate(reachable)
-    )
+    wanted = tuple(count if any(own.most[kind] for own in fillings) else 0 for kind, count in enumerate(reachable))
     return Shopping(demand.kinds, fillings, tuple(rooms), tuple(reachable), wanted, frozenset(closed))
 
 

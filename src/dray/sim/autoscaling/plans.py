@@ -5,22 +5,12 @@ Left out: finding it (`planner`), words (`report`).
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
+from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeVerdict
 from dray.sim.what_if import DeviceUse
-
-
-class NoHelp(StrEnum):
-    """Why a group does not help a pod."""
-
-    REFUSED = "refused"  # an empty node of the group refuses the pod
-    CLOSED = "closed"  # the group failed lately, and is left alone for a while
-    NO_ROOM = "no-room"  # a node would do, but the group may not have as many more as are needed
-    NETWORK = "network"  # a node would do, but devices on the network have run out
 
 
 class PlannedPod(msgspec.Struct, frozen=True):

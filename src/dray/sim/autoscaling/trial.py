@@ -151,7 +151,9 @@ def _steps(trial: Cluster, unit: Unit) -> int:
     names = {
         (use.claim, pod.metadata.namespace)
         for pod in unit.pods
-        for use in podclaims.uses_of(trial.get(Pod, pod.metadata.name, pod.metadata.namespace) or pod, group_of(trial, pod))
+        for use in podclaims.uses_of(
+            trial.get(Pod, pod.metadata.name, pod.metadata.namespace) or pod, group_of(trial, pod)
+        )
         if use.claim
     }
     found = [trial.get(ResourceClaim, name, namespace) for name, namespace in names]
