@@ -30,11 +30,12 @@ def connect(args: argparse.Namespace) -> Http:
     return Http(load(args.kubeconfig, args.context))
 
 
-async def read_all(args: argparse.Namespace) -> Found:
-    """Read everything that a recording holds. Raises ConfigError and ApiError."""
+async def read_all(args: argparse.Namespace, *more: type[Any]) -> Found:
+    """Read everything that a recording holds, and objects of more types. Raises ConfigError and ApiError."""
     from dray.inspect.snapshot import read
     from dray.sim.recording import TYPES
 
     async with connect(args) as client:
-        found = await read(client, [(type_, "") for type_ in TYPES], "")
-        return Found([one for type_ in TYPES for one in found.all(type_)], found.blind_spots(), client.config.server)
+        types = (*TYPES, *more)
+        found = await read(client, [(type_, "") for type_ in types], "")
+        return Found([one for type_ in types for one in found.all(type_)], found.blind_spots(), client.config.server)

@@ -11,6 +11,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dray apiserver --dir .dray --store sqlite",
         "dray apiserver --dir .dray --store etcd://127.0.0.1:2379 --port 7443",
     ),
+    "autoscale": (
+        "dray autoscale simulate --groups groups.yaml -f training.yaml              # what would be bought for it",
+        "dray autoscale simulate --groups groups.yaml --recording cluster.json.gz   # for the pods that wait there",
+        "dray autoscale plan --groups groups.yaml                                   # for a running cluster",
+    ),
     "bench": ("dray bench scheduling", "dray bench scheduling --nodes 5000 --pods 10000"),
     "cel": (
         """dray cel 'device.driver == "gpu.example.com"' --driver gpu.example.com""",

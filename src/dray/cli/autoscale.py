@@ -1,0 +1,153 @@
+"""`dray autoscale simulate|plan`: which nodes to add for the pods that wait, which can go, and why.
+
+`simulate` reads files, `plan` a running cluster; neither writes anything. Exits 1 where a pod stays without a node. The
+planning is `dray.sim.autoscaling`; here are the options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dray.cli._cluster import add_options, read_all
+
+if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
+    from dray.sim.autoscaling.groups import NodeGroups
+    from dray.sim.cluster import Cluster
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "autoscale",
+        help="which nodes to add for pods that wait, and which can go",
+        description="Find the cheapest nodes for the pods that wait, over all node groups at once. Writes nothing.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    simulate = actions.add_parser("simulate", help="plan for recordings and manifests")
+    simulate.add_argument(
+        "-f", "--filename", action="append", default=[], metavar="MANIFEST", help="what is to run; - for stdin"
+    )
+    simulate.add_argument("--recording", action="append", default=[], metavar="FILE", help="the cluster there is")
+    simulate.add_argument("-n", "--namespace", default="default", help="of what names none (%(default)s)")
+    plan = actions.add_parser("plan", help="plan for a running cluster, which is left as it is")
+    add_options(plan)
+    for action, run in ((simulate, run_simulate), (plan, run_plan)):
+        _add_common(action)
+        action.set_defaults(run=run)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--groups", required=True, type=Path, metavar="FILE", help="the node groups, as YAML")
+    parser.add_argument(
+        "--expander", choices=("price", "least-waste", "priority"), help="what is to be small (as FILE says)"
+    )
+    parser.add_argument(
+        "--alternative-price", type=float, metavar="P", help="an hour, for a step down alternatives (as FILE says)"
+    )
+    parser.add_argument("--seconds", type=float, default=3.5, metavar="S", help="for the search (%(default)s)")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(%(default)s)")
+    parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+
+
+def run_simulate(args: argparse.Namespace) -> int:
+    return _run(args, "simulate")
+
+
+def run_plan(args: argparse.Namespace) -> int:
+    return _run(args, "plan")
+
+
+def _run(args: argparse.Namespace, action: str) -> int:
+    from dray.api.errors import ApiError
+    from dray.api.gates import FeatureGates, GateError
+    from dray.api.manifests import ManifestError
+    from dray.client.config import ConfigError
+    from dray.sim.autoscaling.groups import GroupError
+    from dray.sim.demands import DemandError
+
+    try:
+        gates = FeatureGates.parse(args.feature_gates)
+        asked = _from_files(args, gates) if action == "simulate" else _from_cluster(args, gates)
+        return _answer(args, *asked)
+    except GroupError as error:
+        print(f"dray autoscale {action}: {args.groups}: {error}", file=sys.stderr)
+    except (ApiError, ConfigError, DemandError, GateError, ManifestError, OSError) as error:
+        print(f"dray autoscale {action}: {error}", file=sys.stderr)
+    return 2
+
+
+def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
+    """The cluster of a recording, with what a manifest asks for; the groups, and the DaemonSets."""
+    from dray.api.types.apps import DaemonSet
+    from dray.api.wire import Wire
+    from dray.cli._manifests import read_manifests
+    from dray.sim.cluster import Cluster
+    from dray.sim.demands import demand_of
+    from dray.sim.what_if import place
+
+    recorded = read_manifests(args.recording, gates).all(Wire)
+    wanted = read_manifests(args.filename, gates).all(Wire)
+    daemons = [one for one in (*recorded, *wanted) if isinstance(one, DaemonSet)]
+    groups = _groups(args, [*recorded, *wanted], gates)
+    there = [one for one in recorded if not isinstance(one, DaemonSet)]
+    cluster = Cluster([*groups.classes([*recorded, *wanted]), *there], gates=gates)
+    cluster.settle()
+    asked = [one for one in wanted if not isinstance(one, DaemonSet)]
+    if asked:
+        place(cluster, demand_of(asked, args.namespace))
+    return cluster, groups, daemons
+
+
+def _from_cluster(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
+    from dray.api.types.apps import DaemonSet
+    from dray.sim.autoscaling.upcoming import complete_nodes
+    from dray.sim.cluster import Cluster
+
+    objects, unread, _ = asyncio.run(read_all(args, DaemonSet))
+    if unread:
+        print(f"dray autoscale plan: you may not list {', '.join(unread)}; the plan leaves them out", file=sys.stderr)
+    groups = _groups(args, objects, gates)
+    daemons = [one for one in objects if isinstance(one, DaemonSet)]
+    cluster = Cluster([one for one in objects if not isinstance(one, DaemonSet)], gates=gates)
+    complete_nodes(cluster, groups, time.time())
+    cluster.settle()
+    return cluster, groups, daemons
+
+
+def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -> NodeGroups:
+    from msgspec.structs import replace
+
+    from dray.sim.autoscaling.groups import Expander, GroupError, read
+
+    groups = read(args.groups.read_text(), objects, gates)
+    if args.alternative_price is not None and not 0 <= args.alternative_price < float("inf"):
+        raise GroupError(f"--alternative-price: expected a number from 0, got {args.alternative_price}")
+    settings = groups.settings
+    if args.expander:
+        settings = replace(settings, expander=Expander(args.expander))
+    if args.alternative_price is not None:
+        settings = replace(settings, alternativePrice=args.alternative_price)
+    return replace(groups, settings=settings)
+
+
+def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daemons: list[Any]) -> int:
+    import msgspec
+
+    from dray.sim.autoscaling import report
+    from dray.sim.autoscaling.planner import plan
+    from dray.sim.autoscaling.scale_down import ScaleDown, scale_down
+
+    found = plan(cluster, groups, daemon_sets=daemons, seconds=args.seconds)
+    down = ScaleDown() if found.nodes else scale_down(cluster, groups)  # nothing goes while something has to come
+    if args.output == "json":
+        print(msgspec.json.format(msgspec.json.encode(report.tree(found, down, groups))).decode())
+    else:
+        print("\n".join(report.lines(found, down, groups)))
+    return 1 if found.unhelped else 0

@@ -1,0 +1,45 @@
+"""The plan for a small case is as cheap as the best of all plans, and serves as many pods."""
+
+from __future__ import annotations
+
+import pytest
+
+from dray.sim.autoscaling.groups import read
+from dray.sim.autoscaling.planner import plan
+from dray.sim.autoscaling.plans import Plan
+from dray.sim.cluster import Cluster
+from tests.sim.autoscaling import exhaustive
+from tests.sim.autoscaling.cases import Case, case, groups_file, objects
+
+CASES = 300
+PARTS = 6
+
+
+def planned(case: Case) -> Plan:
+    groups = read(groups_file(case))
+    cluster = Cluster([*groups.classes(()), *objects(case)])
+    return plan(cluster, groups, seconds=60)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_plan_costs_what_the_best_plan_costs(part: int) -> None:
+    for seed in range(part, CASES, PARTS):
+        one = case(seed)
+        found = planned(one)
+        served = sum(len(node.pods) for node in found.nodes)
+        assert (served, found.price) == exhaustive.cheapest(one), f"seed {seed}"
+        assert found.proven
+        assert found.lower_bound == pytest.approx(found.cost)
+
+
+def test_the_cases_have_what_they_are_to_have() -> None:
+    drawn = [case(seed) for seed in range(CASES)]
+    wants = [want for one in drawn for want in one.wants]
+    groups = [group for one in drawn for group in one.groups]
+    assert {len(one.groups) for one in drawn} == {2, 3, 4}
+    assert max(sum(want.pods for want in one.wants) for one in drawn) <= 12
+    assert any(len(want.options) > 1 for want in wants)  # alternatives
+    assert any(want.pods > 1 for want in wants)  # shared claims
+    assert any(want.one_root for want in wants)
+    assert any(option.memory for want in wants for option in want.options)  # shares
+    assert any(group.cards for group in groups)  # partitions
