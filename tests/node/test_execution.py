@@ -186,3 +186,8 @@ async def test_what_runs_no_more_or_is_no_command_is_refused(runtime: Runtime) -
     await finished(runtime, KEY)
     with pytest.raises(ExecError, match="container main is not running"):
         await runtime.exec(KEY, ["true"])
+
+
+async def test_a_shell_in_a_terminal_ends_as_it_was_told_to(container: Runtime) -> None:
+    code, _, _ = await said(container, "/bin/sh", "-i", stdin=b"echo hi\nexit 5\n", tty=True)
+    assert code == 5

@@ -136,3 +136,32 @@ def test_a_container_that_ran_long_starts_over() -> None:
     assert quick_ends(ended("a", 1, quick=4)) == 5
     assert quick_ends(ended("a", 1, quick=4, ran=601)) == 1
     assert decided(pod("a"), ended("a", 1, ago=0, ran=601, quick=7)).start == ["a"]
+
+
+def ephemeral(status: dict[str, Any] | None = None) -> Pod:
+    tree: dict[str, Any] = msgspec.to_builtins(pod("main", init=("init",)))
+    tree["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}]
+    tree["status"] = {"ephemeralContainerStatuses": [status]} if status else {}
+    return msgspec.convert(tree, Pod)
+
+
+def test_an_ephemeral_container_is_started_whatever_the_others_do() -> None:
+    assert decide(ephemeral(), {}, NOW, DELAYS).start == ["debug", "init"]
+
+
+def test_an_ephemeral_container_is_started_once() -> None:
+    over = {"debug": [Attempt(Key("u", "debug", 0), NOW - 2, 0, NOW - 1, 1)]}
+    assert "debug" not in decide(ephemeral(), over, NOW, DELAYS).start
+    known = {"name": "debug", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "containerID": "x://1"}
+    assert "debug" not in decide(ephemeral(known), {}, NOW, DELAYS).start
+
+
+def test_an_ephemeral_container_that_runs_ends_with_its_pod() -> None:
+    histories = {
+        "main": [Attempt(Key("u", "main", 0), NOW - 2, 0, NOW - 1, 0)],
+        "debug": [Attempt(Key("u", "debug", 0), NOW - 2)],
+    }
+    tree: dict[str, Any] = msgspec.to_builtins(ephemeral())
+    tree["spec"] |= {"restartPolicy": "Never", "initContainers": []}
+    decision = decide(msgspec.convert(tree, Pod), histories, NOW, DELAYS)
+    assert (decision.stop, decision.phase) == (["debug"], "")

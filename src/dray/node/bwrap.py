@@ -22,6 +22,7 @@ from dray.node.staging import staged
 from dray.node.supervised import Launch
 
 _TRIAL_SECONDS = 10.0
+_PIDS = 200  # the descriptor of a namespace; guardians use small numbers
 _NEVER = ("MKNOD",)  # nothing here would keep a container from using the device
 # What bubblewrap does anyway, or what makes no difference to a bind mount.
 _MOUNT_OPTIONS = {"ro", "rw", "bind", "rbind", "nosuid", "nodev", "private", "rprivate"}
@@ -54,6 +55,7 @@ class BwrapWrapper:
             security.not_given: bool(security.not_given),
             f"groups {', '.join(map(str, security.groups))}": bool(security.groups),
             "hostPID": security.host_pid,
+            f"targetContainerName {task.target}, since the agent does not run as root": bool(task.target) and not root,
             **{
                 f"mountPropagation Bidirectional at {mount.target}": True
                 for mount in task.mounts
@@ -68,10 +70,12 @@ class BwrapWrapper:
         task = replace(task, mounts=tuple(mounts))
         root = [*_image(task, directory)] if task.rootfs else [*_root(task)]
         arguments = [*root, *_system(task), *_mounts(task), *_devices(task.edits), *_readonly(task)]
-        options = ["--unshare-pid", "--unshare-uts", "--die-with-parent", "--hostname", task.hostname, *_rights(task)]
+        options = [*_processes(task), "--unshare-uts", "--die-with-parent", "--hostname", task.hostname, *_rights(task)]
         argv = [*prefix, program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]
-        # bwrap → its first process in the new namespace → the container
-        return Launch(argv, environment(task, "/root"), "/", depth=2, inside=task.directory or "/")
+        inside, env, pids = task.directory or "/", environment(task, "/root"), _pids(task)
+        # bwrap → its first process in a new namespace, or one who waits outside → bwrap → the container
+        depth = 1 if task.target_pid and not pids else 2
+        return Launch(argv, env, "/", depth=depth, inside=inside, pids=pids, descriptors=_namespaces(task))
 
     def clean(self, directory: Path) -> None:
         pass
@@ -112,6 +116,24 @@ def _system(task: Task) -> Iterator[str]:
         yield from ("--proc", "/proc", "--dev-bind", "/dev", "/dev", "--bind", "/sys", "/sys")
     else:
         yield from ("--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys")
+
+
+def _pids(task: Task) -> str:
+    """The namespace of processes that the guardian enters, since there is a terminal to take inside; only root can."""
+    if not task.tty or os.geteuid() != 0:
+        return ""
+    return f"/proc/{task.target_pid}/ns/pid" if task.target_pid else "new"
+
+
+def _namespaces(task: Task) -> dict[int, str]:
+    """The namespace of processes that bwrap is not to make: that of another container, or the one that it begins in."""
+    if _pids(task):
+        return {_PIDS: "/proc/self/ns/pid"}
+    return {_PIDS: f"/proc/{task.target_pid}/ns/pid"} if task.target_pid else {}
+
+
+def _processes(task: Task) -> Iterator[str]:
+    yield from ("--pidns", str(_PIDS)) if _namespaces(task) else ("--unshare-pid",)
 
 
 def _rights(task: Task) -> Iterator[str]:

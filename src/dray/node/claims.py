@@ -17,12 +17,13 @@ from dray.api import podclaims
 from dray.api.claim_access import Knowledge, Purpose, claim_problem
 from dray.api.errors import ApiError, NotFound
 from dray.api.reasons import wording
-from dray.api.types.core import Container, Pod
+from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client
 from dray.node import preparation
 from dray.node.checkpoint import Checkpoint, PreparedClaim, PreparedDevice
+from dray.node.containers import AnyContainer
 from dray.node.drivers import ClaimId, Driver, DriverError, Prepared
 from dray.node.metrics import ClaimsInUse
 from dray.node.plugins import Plugins
@@ -81,7 +82,7 @@ class Claims:
         }
         return all(use.entry in ready or not use.needed for use in podclaims.uses_of(pod))
 
-    def granted(self, pod: Pod, container: Container) -> list[Granted]:
+    def granted(self, pod: Pod, container: AnyContainer) -> list[Granted]:
         """The devices of a container, in the order in which it names claims; then those for extended resources."""
         found = []
         for entry, request, resource in _references(pod, container):
@@ -275,7 +276,7 @@ class Claims:
         self._in_use.show([{share.driver for share in claim.shares} for claim in self._checkpoint.claims.values()])
 
 
-def _references(pod: Pod, container: Container) -> Iterator[tuple[str, str, str]]:
+def _references(pod: Pod, container: AnyContainer) -> Iterator[tuple[str, str, str]]:
     """What a container uses: an entry of the pod, a request (empty for all), and the extended resource that it serves."""
     for claim in container.resources.claims:
         yield claim.name, claim.request, ""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from dray.api.types.core import Container, Pod, Probe
+from dray.api.types.core import Pod, Probe
+from dray.node.containers import AnyContainer, container_of
 from dray.node.context import Surroundings
 from dray.node.handlers import Handlers
 from dray.node.hooks import Hooks
@@ -33,7 +34,7 @@ class ContainerHealth:
         self._own: set[Key] = set()  # started by this agent
         self._starting: dict[Key, asyncio.Task[None]] = {}  # whose postStart hook runs
 
-    def began(self, pod: Pod, container: Container, key: Key) -> None:
+    def began(self, pod: Pod, container: AnyContainer, key: Key) -> None:
         """A container was started just now."""
         self._own.add(key)
         if (
@@ -43,7 +44,7 @@ class ContainerHealth:
         ):
             self._starting[key] = asyncio.create_task(self._post_start(pod, container, key))
 
-    async def _post_start(self, pod: Pod, container: Container, key: Key) -> None:
+    async def _post_start(self, pod: Pod, container: AnyContainer, key: Key) -> None:
         good = await self._hooks.post_start(pod, container, key, self._address(pod))
         self._starting.pop(key, None)
         if not good:
@@ -77,10 +78,10 @@ class ContainerHealth:
 
     async def stop(self, pod: Pod | None, key: Key, grace: float) -> None:
         """End a container, with its preStop hook."""
-        containers = (*pod.spec.initContainers, *pod.spec.containers) if pod is not None else ()
-        container = next((c for c in containers if c.name == key.container), None)
-        address = self._address(pod) if pod is not None else ""
-        await self._hooks.stop(pod, container if self._node.runtime.executes else None, key, address, grace)
+        container, address = None, ""
+        if pod is not None and self._node.runtime.executes:
+            container, address = container_of(pod, key.container), self._address(pod)
+        await self._hooks.stop(pod, container, key, address, grace)
 
     def close(self) -> None:
         self._probes.close()

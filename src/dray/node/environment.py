@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from dray.api.errors import ApiError, NotFound
 from dray.api.quantity import Quantity
-from dray.api.types.core import ConfigMap, Container, EnvFromSource, EnvVar, Pod, ResourceFieldSelector, Secret
+from dray.api.types.core import ConfigMap, EnvFromSource, EnvVar, Pod, ResourceFieldSelector, Secret
 from dray.client import Client
 from dray.client.interface import T
+from dray.node.containers import AnyContainer, container_of
 
 _REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
@@ -100,9 +101,10 @@ def pod_field(pod: Pod, path: str, place: Place) -> str:
 def container_resource(pod: Pod, reference: ResourceFieldSelector, place: Place, own: str = "") -> str:
     """What a container may use or asks for, in units of the divisor; without a limit, what the node has."""
     name = reference.containerName or own
-    container = next((c for c in (*pod.spec.initContainers, *pod.spec.containers) if c.name == name), None)
-    if container is None:
-        raise ConfigProblem(f"resourceFieldRef: container {name!r} is not in the pod")
+    try:
+        container = container_of(pod, name)
+    except KeyError:
+        raise ConfigProblem(f"resourceFieldRef: container {name!r} is not in the pod") from None
     which, _, resource = reference.resource.partition(".")
     amounts = {"limits": container.resources.limits, "requests": container.resources.requests}.get(which)
     if amounts is None:
@@ -116,7 +118,7 @@ def _listed(table: Mapping[str, str]) -> str:
     return "\n".join(f'{key}="{value}"' for key, value in sorted(table.items()))
 
 
-async def environment(pod: Pod, container: Container, sources: Sources, place: Place) -> dict[str, str]:
+async def environment(pod: Pod, container: AnyContainer, sources: Sources, place: Place) -> dict[str, str]:
     """All variables, in order; later ones may refer to earlier ones."""
     env: dict[str, str] = {}
     for source in container.envFrom:
@@ -146,7 +148,7 @@ async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
     return {source.prefix + key: value.decode(errors="replace") for key, value in (data or {}).items()}
 
 
-async def _value(pod: Pod, container: Container, variable: EnvVar, sources: Sources, place: Place) -> str | None:
+async def _value(pod: Pod, container: AnyContainer, variable: EnvVar, sources: Sources, place: Place) -> str | None:
     source = variable.valueFrom
     if source is None:
         return variable.value
@@ -187,7 +189,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def command_line(
-    container: Container, env: Mapping[str, str], entrypoint: Sequence[str] = (), default: Sequence[str] = ()
+    container: AnyContainer, env: Mapping[str, str], entrypoint: Sequence[str] = (), default: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """What to run: what the container says, and where it says nothing, what its image does."""
     own = (*container.command, *container.args)

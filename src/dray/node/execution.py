@@ -1,4 +1,4 @@
-"""The agent's end of a command in a container: its terminal or pipes, and the connection to the guardian.
+"""The agent's end of a command in a container, or of its console: terminal or pipes, and the connection to the guardian.
 
 Descriptors are read and written by the event loop without threads. Left out: getting into the container, which the
 guardian does (`sessions`).
@@ -16,7 +16,7 @@ import pty
 import socket
 import struct
 import termios
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dray.node.runtime import ExecError
@@ -32,11 +32,22 @@ async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin:
     if not argv or any("\0" in word for word in argv):
         raise ExecError("expected a command without NUL characters")
     ends = _Terminal() if tty else _Pipes(stdin)
+    return GuardedSession(await _ask(directory, {"argv": [*argv], "tty": tty}, ends), ends)
+
+
+async def attach(directory: Path, *, stdin: bool) -> AttachedSession:
+    """Share the input and output of an attempt's container; its terminal, if it has one, is the guardian's."""
+    ends = _Pipes(stdin)
+    return AttachedSession(await _ask(directory, {"attach": True, "tty": False, "stdin": stdin}, ends), ends)
+
+
+async def _ask(directory: Path, words: Mapping[str, object], ends: _Ends) -> socket.socket:
+    """Connect to the guardian, and hand over the descriptors that are its."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.setblocking(False)
     try:
         await _connect(connection, directory)
-        request = json.dumps({"argv": [*argv], "tty": tty}).encode() + b"\n"
+        request = json.dumps(words).encode() + b"\n"
         sent = socket.send_fds(connection, [request], ends.theirs)
         if sent < len(request):
             await asyncio.get_running_loop().sock_sendall(connection, request[sent:])
@@ -46,7 +57,7 @@ async def run_command(directory: Path, argv: Sequence[str], *, tty: bool, stdin:
         raise ExecError(f"the container's guardian does not answer: {error}") from error
     finally:
         ends.give_away()
-    return GuardedSession(connection, ends)
+    return connection
 
 
 async def _connect(connection: socket.socket, directory: Path) -> None:
@@ -176,6 +187,15 @@ class GuardedSession:
             self._connection.shutdown(socket.SHUT_RDWR)  # whoever still waits hears of it
         self._connection.close()
         self._ends.close()
+
+
+class AttachedSession(GuardedSession):
+    """The same for a container that runs anyway: closing the session ends nothing."""
+
+    def resize(self, width: int, height: int) -> None:
+        size = [max(0, min(width, 65535)), max(0, min(height, 65535))]
+        with contextlib.suppress(OSError):  # the container has ended
+            self._connection.send(json.dumps({"resize": size}).encode() + b"\n")
 
 
 async def _ready(descriptor: int, *, writing: bool) -> None:

@@ -70,6 +70,9 @@ class FakeRuntime:
     async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
         raise ExecError("the runtime fake executes nothing")
 
+    async def attach(self, key: Key, *, stdin: bool = False) -> ExecSession:
+        raise ExecError("the runtime fake executes nothing")
+
     def log(self, key: Key) -> Path | None:
         return None
 

@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from dray.api.types.core import Container, HTTPGetAction, LifecycleHandler, Probe
+from dray.api.types.core import HTTPGetAction, LifecycleHandler, Probe
 from dray.client import Clock
+from dray.node.containers import AnyContainer
 from dray.node.runtime import ExecError, ExecSession, Key, Runtime
 
 USER_AGENT = "kube-probe/1.37"
@@ -40,7 +41,7 @@ class Handlers:
         self._clock = clock
 
     async def act(
-        self, handler: Probe | LifecycleHandler, container: Container, key: Key, address: str, seconds: float
+        self, handler: Probe | LifecycleHandler, container: AnyContainer, key: Key, address: str, seconds: float
     ) -> Outcome:
         """Do what a handler says, for at most `seconds`."""
         if handler.exec is not None:
@@ -86,7 +87,7 @@ async def _collected(session: ExecSession, stream: str) -> bytes:
     return data
 
 
-def _port(port: int | str, container: Container) -> int | None:
+def _port(port: int | str, container: AnyContainer) -> int | None:
     """The number of a port; names are those of the container's ports."""
     if isinstance(port, int):
         return port

@@ -5,8 +5,9 @@ A hook that fails is an event; after a failed postStart the container is ended. 
 
 from __future__ import annotations
 
-from dray.api.types.core import Container, Pod
+from dray.api.types.core import Pod
 from dray.client import Clock, EventRecorder
+from dray.node.containers import AnyContainer
 from dray.node.handlers import Handlers
 from dray.node.runtime import Key, Runtime
 
@@ -22,7 +23,7 @@ class Hooks:
         self._recorder = recorder
         self._ran: set[Key] = set()  # whose preStop has been run
 
-    async def post_start(self, pod: Pod, container: Container, key: Key, address: str) -> bool:
+    async def post_start(self, pod: Pod, container: AnyContainer, key: Key, address: str) -> bool:
         """Whether the container may go on."""
         hook = container.lifecycle.postStart if container.lifecycle is not None else None
         if hook is None:
@@ -32,7 +33,7 @@ class Hooks:
             self._recorder.warning(pod, "FailedPostStartHook", "PostStartHook failed")
         return outcome.ok
 
-    async def stop(self, pod: Pod | None, container: Container | None, key: Key, address: str, grace: float) -> None:
+    async def stop(self, pod: Pod | None, container: AnyContainer | None, key: Key, address: str, grace: float) -> None:
         """End a container: its preStop hook first, whose time comes off the grace."""
         hook = None
         if container is not None and container.lifecycle is not None and key not in self._ran and grace > 0:

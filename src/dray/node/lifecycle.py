@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dray.api.types.core import Container, Pod
+from dray.node.containers import AnyContainer
 from dray.node.runtime import Attempt
 
 BACK_OFF = "CrashLoopBackOff"
@@ -56,7 +57,7 @@ class Decision:
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
-def is_sidecar(container: Container) -> bool:
+def is_sidecar(container: AnyContainer) -> bool:
     return container.restartPolicy == "Always"
 
 
@@ -77,10 +78,18 @@ def quick_ends(attempt: Attempt | None) -> int:
 def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays, started: Names | None = None) -> Decision:
     """The next steps of a pod that is to run; `started` are the containers whose hooks and startup probes are done."""
     decision = Decision()
+    _decide_ephemeral(pod, histories, decision)
     if _decide_init(pod, histories, now, delays, decision, started):
         decision.initialized = True
         _decide_main(pod, histories, now, delays, decision)
     return decision
+
+
+def _decide_ephemeral(pod: Pod, histories: Histories, decision: Decision) -> None:
+    """Each is started once, whatever the other containers do."""
+    known = {status.name for status in pod.status.ephemeralContainerStatuses if status.containerID}
+    names = [container.name for container in pod.spec.ephemeralContainers]
+    decision.start += [name for name in names if name not in known and not histories.get(name)]
 
 
 def _decide_init(

@@ -127,7 +127,7 @@ def _config(task: Task) -> dict[str, Any]:
     shared = {kind for kind, holds in (("pid", security.host_pid), ("ipc", security.host_ipc)) if holds}
     allowed = [{"allow": security.privileged, "access": "rwm"}, *_allowed(task.edits, devices)]
     linux: dict[str, Any] = {
-        "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount") if kind not in shared],
+        "namespaces": [_namespace(kind, task) for kind in ("pid", "ipc", "uts", "mount") if kind not in shared],
         "resources": {"devices": allowed},
         "devices": devices,
         "maskedPaths": () if security.privileged else _MASKED,
@@ -152,6 +152,13 @@ def _config(task: Task) -> dict[str, Any]:
     }
 
 
+def _namespace(kind: str, task: Task) -> dict[str, str]:
+    """A namespace of the container's own, or that of the processes which it is to see."""
+    if kind == "pid" and task.target_pid:
+        return {"type": kind, "path": f"/proc/{task.target_pid}/ns/{kind}"}
+    return {"type": kind}
+
+
 def _process(task: Task) -> dict[str, Any]:
     security = task.security
     user: dict[str, Any] = {"uid": security.user or 0, "gid": security.group or 0}
@@ -160,7 +167,7 @@ def _process(task: Task) -> dict[str, Any]:
         user["additionalGids"] = [*dict.fromkeys(groups)]
     capabilities = [f"CAP_{name}" for name in security.given]
     return {
-        "terminal": False,
+        "terminal": task.tty,
         "user": user,
         "args": task.argv,
         "env": [f"{name}={value}" for name, value in environment(task, "/root").items()],

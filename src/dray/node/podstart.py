@@ -7,12 +7,14 @@ when to start what (`lifecycle`).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 
-from dray.api.types.core import Container, Pod
+from dray.api.types.core import ContainerStatus, EphemeralContainer, Pod
 from dray.client.backoff import Backoff
 from dray.node import lifecycle, metrics
 from dray.node.cdi import CdiError
+from dray.node.containers import AnyContainer, container_of, kind_of
 from dray.node.context import Surroundings
 from dray.node.environment import ConfigProblem, Sources, command_line, environment
 from dray.node.images.library import StoredImage
@@ -82,12 +84,12 @@ class Starter:
         waiting, until = self._troubles.get(name, (None, 0.0))
         if waiting is not None and until > self._node.clock.monotonic():
             return waiting
-        container = next(c for c in (*pod.spec.initContainers, *pod.spec.containers) if c.name == name)
-        metrics.STARTS.labels(_type(pod, name)).inc()
+        container = container_of(pod, name)
+        metrics.STARTS.labels(kind_of(pod, name)).inc()
         try:
             await self._node.runtime.start(await self._task(pod, container, histories))
         except NoImage as wait:
-            metrics.START_ERRORS.labels(_type(pod, name), wait.waiting.reason).inc()
+            metrics.START_ERRORS.labels(kind_of(pod, name), wait.waiting.reason).inc()
             self._troubles[name] = wait.waiting, self._node.clock.monotonic() + wait.seconds
             return wait.waiting
         except ConfigProblem as error:
@@ -101,14 +103,14 @@ class Starter:
         return None
 
     def _troubled(self, pod: Pod, name: str, waiting: Waiting) -> Waiting:
-        metrics.START_ERRORS.labels(_type(pod, name), waiting.reason).inc()
+        metrics.START_ERRORS.labels(kind_of(pod, name), waiting.reason).inc()
         if name not in self._backoffs:
             self._backoffs[name] = Backoff(self._node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)
         self._troubles[name] = waiting, self._node.clock.monotonic() + self._backoffs[name].next_delay()
         self._node.recorder.warning(pod, "Failed", f"Error: container {name}: {waiting.message}")
         return waiting
 
-    async def _task(self, pod: Pod, container: Container, histories: Histories) -> Task:
+    async def _task(self, pod: Pod, container: AnyContainer, histories: Histories) -> Task:
         runtime, uid = self._node.runtime, pod.metadata.uid
         image = await self._image(pod, container)
         security = self._security(pod, container, image)
@@ -140,12 +142,16 @@ class Starter:
             message=_message(pod, container),
             security=security,
             annotations=pod.metadata.annotations,
+            stdin=container.stdin,
+            stdin_once=container.stdinOnce,
+            tty=container.tty,
+            target=container.targetContainerName if isinstance(container, EphemeralContainer) else "",
         )
         self._say(pod, container.name, runtime.cannot(task), merged.conflicts)
         self._say_profiles(pod, container)
         return task
 
-    async def _image(self, pod: Pod, container: Container) -> StoredImage | None:
+    async def _image(self, pod: Pod, container: AnyContainer) -> StoredImage | None:
         """The image of a container; None where containers run on the host's file system, which is told once."""
         images, runtime = self._node.images, self._node.runtime
         if images is not None and images.used and runtime.mounts_volumes:
@@ -159,7 +165,7 @@ class Starter:
             self._node.recorder.record(pod, "ImageNotUsed", text)
         return None
 
-    def _security(self, pod: Pod, container: Container, image: StoredImage | None) -> Security:
+    def _security(self, pod: Pod, container: AnyContainer, image: StoredImage | None) -> Security:
         security = security_of(pod, container)
         user = self._node.runtime.default_user()
         if image is not None:
@@ -169,7 +175,7 @@ class Starter:
         check_non_root(security, user if security.user is None else security.user, pod, container.name)
         return security
 
-    def _say_profiles(self, pod: Pod, container: Container) -> None:
+    def _say_profiles(self, pod: Pod, container: AnyContainer) -> None:
         """Say once that a protection is missing; the container runs all the same."""
         if self._node.runtime.executes and container.name not in self._profiles_told:
             self._profiles_told.add(container.name)
@@ -187,7 +193,7 @@ class Starter:
         self._cannot[name] = cannot
 
 
-def _message(pod: Pod, container: Container) -> TerminationMessage:
+def _message(pod: Pod, container: AnyContainer) -> TerminationMessage:
     """Where a container leaves its last words; all containers of a pod together have 12 KiB for them."""
     count = len(pod.spec.initContainers) + len(pod.spec.containers)
     fallback = container.terminationMessagePolicy == "FallbackToLogsOnError"
@@ -200,18 +206,16 @@ def _no_command(runtime: str) -> str:
     return f"no command, and the runtime {runtime} pulls no image that would say what to run"
 
 
-def _type(pod: Pod, name: str) -> str:
-    """What metrics call a container of this kind."""
-    return "init_container" if any(c.name == name for c in pod.spec.initContainers) else "container"
-
-
 def known_images(pod: Pod) -> dict[str, str]:
     """The images that containers ran before this agent's time."""
-    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-    return {status.name: status.imageID for status in statuses if status.imageID}
+    return {status.name: status.imageID for status in _statuses(pod) if status.imageID}
 
 
 def restarts(pod: Pod) -> dict[str, int]:
     """How often containers had been started before the runtime lost sight of them."""
-    statuses = (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
-    return {status.name: status.restartCount + 1 for status in statuses if status.containerID}
+    return {status.name: status.restartCount + 1 for status in _statuses(pod) if status.containerID}
+
+
+def _statuses(pod: Pod) -> Iterator[ContainerStatus]:
+    status = pod.status
+    yield from (*status.initContainerStatuses, *status.containerStatuses, *status.ephemeralContainerStatuses)

@@ -18,6 +18,7 @@ from dray.api.types.core import Pod
 from dray.api.wire import Tree
 from dray.node import lifecycle, status
 from dray.node.containerhealth import ContainerHealth
+from dray.node.containers import container_of
 from dray.node.context import Surroundings
 from dray.node.health import resource_statuses
 from dray.node.lifecycle import Decision, Histories, Waiting
@@ -170,8 +171,7 @@ class PodWorker:
             if waiting is not None:
                 decision.waiting[name] = waiting
             elif started := lifecycle.last(self._look(), name):
-                container = next(c for c in (*pod.spec.initContainers, *pod.spec.containers) if c.name == name)
-                self._health.began(pod, container, started.key)
+                self._health.began(pod, container_of(pod, name), started.key)
         return any(name not in decision.waiting for name in decision.start)
 
     # How long to run

@@ -63,6 +63,11 @@ class Task:
     message: TerminationMessage = TerminationMessage()
     rootfs: str = ""  # of an image; empty: the host's
     security: Security = field(default_factory=Security)
+    stdin: bool = False  # whoever attaches may write to it; otherwise it is empty
+    stdin_once: bool = False  # it ends with the first who attached
+    tty: bool = False
+    target: str = ""  # a container of the pod whose processes this one is to see
+    target_pid: int = 0  # of that container; the runtime finds it out
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,13 @@ class Runtime(Protocol):
 
         Without `stdin` the command reads an empty file. The command ends when its session is closed, when the agent
         ends, and with the container.
+        """
+        ...
+
+    async def attach(self, key: Key, *, stdin: bool = False) -> ExecSession:
+        """What a running container writes from now on, and its standard input if it has one; `ExecError`.
+
+        The container does not end when the session is closed.
         """
         ...
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from dray.api.types.core import Container, EphemeralContainer, Pod, PodSecurityContext, SecurityContext
+from dray.api.types.core import Pod, PodSecurityContext, SecurityContext
+from dray.node.containers import AnyContainer
 from dray.node.environment import ConfigProblem
 
 # What containers have unless they say otherwise, as container runtimes do.
@@ -113,7 +114,7 @@ class Security:
         return f"added capabilities {', '.join(missing)}" if missing else ""
 
 
-def security_of(pod: Pod, container: Container | EphemeralContainer) -> Security:
+def security_of(pod: Pod, container: AnyContainer) -> Security:
     whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
     if whole.sysctls:
         raise ConfigProblem(f"sysctl {whole.sysctls[0].name}: no runtime here sets kernel parameters")
@@ -145,7 +146,7 @@ def check_non_root(security: Security, user: int, pod: Pod, container: str) -> N
         raise ConfigProblem(f"container has runAsNonRoot and image will run as root {where}")
 
 
-def profiles(pod: Pod, container: Container | EphemeralContainer) -> Iterator[str]:
+def profiles(pod: Pod, container: AnyContainer) -> Iterator[str]:
     """Protections that were asked for and that no runtime here gives."""
     whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
     seccomp = own.seccompProfile or whole.seccompProfile

@@ -1,7 +1,7 @@
 """Commands inside a running container, as its guardian starts them: for `exec`, for probes and for hooks.
 
 The agent connects to the socket `exec` in the attempt's directory and sends one JSON object with the descriptors that
-the command is to use (one terminal, or standard input, output and error). The answer is a line `{"failed": …}` when the
+the command is to use (one terminal, or standard input, output and error), or to be attached with (`console`). The answer is a line `{"failed": …}` when the
 program could not be started, and `{"code": …}` at the end. The connection is the command's life: when the agent hangs up,
 or the container ends, the command is killed. Loaded by `shim` when first asked for; the standard library alone.
 """
@@ -58,42 +58,66 @@ class Session:
             self._connection.send(json.dumps(answer).encode() + b"\n")
 
 
-def accept(
-    listener: Any, task: dict[str, Any], inner: Callable[[], int], take_identity: Callable[[dict[str, Any]], None]
-) -> Session | None:
-    """Start the command that somebody asks for; None when there is none to start."""
+class Request:
+    """What somebody asks of the guardian, with the descriptors that came along."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.descriptors: list[int] = []
+        self.words: dict[str, Any] = {}
+
+    def give_up(self) -> None:
+        self.connection.close()
+        self.let_go()
+
+    def let_go(self) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def receive(listener: Any) -> Request | None:
+    """What is asked; None when it makes no sense."""
     number, _ = listener._accept()
-    connection = _socket.socket(fileno=number)
-    connection.settimeout(_SECONDS)
-    descriptors: list[int] = []
+    request = Request(_socket.socket(fileno=number))
+    request.connection.settimeout(_SECONDS)
     try:
-        request = _receive(connection, descriptors)
-        session = Session(connection, os.fork())
-        if session.pid == 0:
-            _run(session, task, request, descriptors, inner, take_identity)
+        _read(request)
     except Exception:  # whatever was asked for, the guardian goes on
-        connection.close()
+        request.give_up()
+        return None
+    return request
+
+
+def start(
+    request: Request, task: dict[str, Any], inner: Callable[[], int], take_identity: Callable[[dict[str, Any]], None]
+) -> Session | None:
+    """Start the command that somebody asks for; None when the machine has no room for it."""
+    try:
+        session = Session(request.connection, os.fork())
+        if session.pid == 0:
+            _run(session, task, request.words, request.descriptors, inner, take_identity)
+    except Exception:
+        request.connection.close()
         return None
     finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
+        request.let_go()
     return session
 
 
-def _receive(connection: Any, descriptors: list[int]) -> dict[str, Any]:
+def _read(request: Request) -> None:
+    connection = request.connection
     data, ancillary, _, _ = connection.recvmsg(_MOST_BYTES, _socket.CMSG_SPACE(3 * 4))
     for level, kind, payload in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-            descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
+            request.descriptors += struct.unpack(f"{len(payload) // 4}i", payload[: len(payload) // 4 * 4])
     while not data.endswith(b"\n"):
         more = connection.recv(_MOST_BYTES)
         if not more or len(data) > _MOST_BYTES:
             raise ValueError("no whole request")
         data += more
-    request: dict[str, Any] = json.loads(data)
-    if len(descriptors) != (1 if request["tty"] else 3):
+    request.words = json.loads(data)
+    if len(request.descriptors) != (1 if request.words["tty"] else 3):
         raise ValueError("descriptors do not match the request")
-    return request
 
 
 def _run(
@@ -116,7 +140,7 @@ def _run(
             os.execvpe(request["argv"][0], request["argv"], task["inside_env"])
 
         if task["depth"] or task["pid_file"]:
-            code = _inside(_settled(inner), act, session, request["argv"])
+            code = _inside(_settled(inner), act, session, request)
         else:
             act()
     except OSError as error:
@@ -150,7 +174,7 @@ def _described(error: OSError, argv: list[str]) -> str:
 # Entering the namespaces of a container that has some, as a process like its own
 
 
-def _inside(pid: int, act: Callable[[], None], session: Session, argv: list[str]) -> int:
+def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[str, Any]) -> int:
     """Run in the namespaces of a process, with no more rights than it has; the exit code."""
     if not pid:
         raise OSError("the container is about to start, or about to end")
@@ -163,9 +187,13 @@ def _inside(pid: int, act: Callable[[], None], session: Session, argv: list[str]
     if child == 0:
         try:
             _limit(rights, capabilities, same_users)
+            if request["tty"]:
+                import foreground  # type: ignore[import-not-found]  # beside this file
+
+                foreground.lead()
             act()
         except OSError as error:
-            session.tell({"failed": _described(error, argv)})
+            session.tell({"failed": _described(error, request["argv"])})
         os._exit(_SPAWN_FAILED)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):  # of a terminal: they are meant for the command
         signal.signal(number, signal.SIG_IGN)

@@ -1,8 +1,9 @@
 """The guardian of one container: starts it, writes its log, notes how it ended, and outlives the agent.
 
 Runs as a program of its own, `python -I -S shim.py DIRECTORY`, with the standard library alone, since there is one for
-every container; it closes its standard output when the container runs or has failed. The directory holds `task.json`; the guardian holds a lock on `lock` as long as it lives, writes
-`pid.json` before the container may begin and `exit.json` at its end. SIGTERM is passed on, SIGUSR1 ends everything.
+every container; it closes its standard output when the container runs or has failed. The directory holds `task.json`;
+the guardian holds a lock on `lock` as long as it lives, writes `pid.json` before the container may begin and `exit.json`
+at its end. SIGTERM is passed on, SIGUSR1 ends everything.
 A directory that is gone, or has an `exit.json` at the start, means that the attempt was given up: nothing is started.
 """
 
@@ -86,34 +87,72 @@ class Log:
             self._size = 0
 
 
+class Ends:
+    """Both ends of a container's input and output: pipes, or one terminal."""
+
+    def __init__(self, task: dict[str, Any]) -> None:
+        self.stdin: int | None = None  # ours, where the container has any
+        if task.get("tty"):
+            ours, theirs = os.openpty()
+            self.theirs = [theirs] * 3
+            self.outputs = [(ours, "stdout")]
+            self.stdin = os.dup(ours)
+        else:
+            out, err = os.pipe(), os.pipe()
+            self.outputs = [(out[0], "stdout"), (err[0], "stderr")]
+            self.theirs = [self._input(task), out[1], err[1]]
+        if self.stdin is not None:
+            os.set_blocking(self.stdin, False)
+
+    def _input(self, task: dict[str, Any]) -> int:
+        if not task.get("stdin"):
+            return os.open(os.devnull, os.O_RDONLY)
+        reads, self.stdin = os.pipe()
+        return reads
+
+    def use(self, tty: bool) -> None:
+        """In the child: have them as standard input, output and error."""
+        if tty:
+            import termios
+
+            fcntl.ioctl(self.theirs[0], termios.TIOCSCTTY, 0)
+        for target, source in enumerate(self.theirs):
+            os.dup2(source, target)
+
+    def give_away(self) -> None:
+        for descriptor in {*self.theirs}:
+            os.close(descriptor)
+
+
 class Workload:
     """The process of the container, and how signals reach it."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         self.task = task
         self.pid = 0
+        self.killed = False
+        self.ends = Ends(task)
 
-    def start(self, directory: str) -> tuple[int, int, str]:
-        """Fork; the child begins only after its pid is on disk. Returns the read ends of its output, or an error."""
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
+    def start(self, directory: str) -> str:
+        """Fork; the child begins only after its pid is on disk. Returns why it could not, if it could not."""
         go_read, go_write = os.pipe()
         failed_read, failed_write = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(go_write)
-            self._become(go_read, out_write, err_write, failed_write)
-        for descriptor in (out_write, err_write, go_read, failed_write):
+            self._become(go_read, failed_write)
+        for descriptor in (go_read, failed_write):
             os.close(descriptor)
+        self.ends.give_away()
         pids = {"shim": os.getpid(), "shim_start": start_time("self"), "child": self.pid, "started": time.time()}
         write_json(f"{directory}/pid.json", pids | {"child_start": start_time(self.pid)})
         os.write(go_write, b"g")
         os.close(go_write)
         failure = os.read(failed_read, 4096).decode()
         os.close(failed_read)
-        return out_read, err_read, failure
+        return failure
 
-    def _become(self, go: int, out: int, err: int, failed: int) -> None:
+    def _become(self, go: int, failed: int) -> None:
         """In the child: become the container."""
         try:
             os.setsid()
@@ -122,9 +161,12 @@ class Workload:
                 signal.signal(number, signal.SIG_DFL)
             if not os.read(go, 1):
                 os._exit(1)  # the guardian was killed
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(out, 1)
-            os.dup2(err, 2)
+            if self.task.get("pids"):
+                import foreground  # type: ignore[import-not-found]  # beside this file
+
+                foreground.begin_inside(self.task["pids"])
+            self.ends.use(bool(self.task.get("tty")))
+            open_files(self.task)
             os.chdir(self.task["directory"])
             take_identity(self.task)
             os.execvpe(self.task["argv"][0], self.task["argv"], self.task["env"])
@@ -143,6 +185,7 @@ class Workload:
             signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)  # it is not known yet who is meant: SIGALRM tries again
 
     def kill(self) -> None:
+        self.killed = True
         if self.task.get("pid_file"):
             target = self.inner()
             if target:
@@ -151,17 +194,26 @@ class Workload:
             os.killpg(self.pid, signal.SIGKILL)
 
     def inner(self) -> int:
-        """The process that a signal is meant for, which may be a descendant of the one that was started."""
-        if self.task.get("pid_file"):
-            try:
-                with open(self.task["pid_file"]) as stream:
-                    return int(stream.read())
-            except (OSError, ValueError):
-                return 0
-        pid: int = self.pid
-        for _ in range(self.task["depth"]):
-            pid = child_of(pid) if pid else 0
-        return pid
+        return inner_of(self.task, self.pid)
+
+
+def inner_of(task: dict[str, Any], pid: int) -> int:
+    """The process that a signal is meant for, which may be a descendant of the one that was started; 0 for none."""
+    if task.get("pid_file"):
+        try:
+            with open(task["pid_file"]) as stream:
+                return int(stream.read())
+        except (OSError, ValueError):
+            return 0
+    for _ in range(task["depth"]):
+        pid = child_of(pid) if pid else 0
+    return pid
+
+
+def open_files(task: dict[str, Any]) -> None:
+    """Have files open under the numbers that the command line names."""
+    for number, path in (task.get("descriptors") or {}).items():
+        os.dup2(os.open(path, os.O_RDONLY), int(number))
 
 
 def take_identity(task: dict[str, Any]) -> None:
@@ -199,68 +251,99 @@ class Watch:
         self._poller = select.poll()
         self._ready: dict[int, Callable[[int], None]] = {}
         self._status: int | None = None
-        self._outputs = 0
+        self._outputs: dict[int, str] = {}  # that are open, with their stream
         self._sessions: dict[int, Any] = {}  # by pid
+        self._console: Any = None  # once somebody has attached
         self._listener = listen(directory)
-        self._on(self._listener.fileno(), self._command)
+        self.on(self._listener.fileno(), self._asked)
 
-    def follow(self, out: int, err: int) -> int:
+    def follow(self) -> int:
         """Copy output until the container has ended; the wait status."""
-        for descriptor, stream in ((out, "stdout"), (err, "stderr")):
-            self._outputs += 1
-            self._on(descriptor, self._copier(stream))
-        self._on(os.pidfd_open(self._workload.pid), self._ended)
+        self._outputs = dict(self._workload.ends.outputs)
+        self._read_on()
+        self.on(os.pidfd_open(self._workload.pid), self._ended)
         deadline = None
         while self._status is None or (self._outputs and time.monotonic() < (deadline or 0.0)):
-            for descriptor, _ in self._poller.poll(None if self._status is None else DRAIN_SECONDS * 1000):
+            patience = DRAIN_SECONDS * 1000 if self._status is not None or self._lets_wait() else None
+            for descriptor, _ in self._poller.poll(patience):
                 if descriptor in self._ready:
                     self._ready[descriptor](descriptor)
+            self._read_on()
             if self._status is not None and deadline is None:
                 deadline = time.monotonic() + DRAIN_SECONDS
         self._log.finish()
+        if self._console is not None:
+            self._console.finish(outcome(self._status)["code"])
         return self._status
 
-    def _on(self, descriptor: int, act: Callable[[int], None]) -> None:
+    def on(self, descriptor: int, act: Callable[[int], None], event: int = select.POLLIN) -> None:
         self._ready[descriptor] = act
-        self._poller.register(descriptor, select.POLLIN)
+        self._poller.register(descriptor, event)
 
-    def _off(self, descriptor: int) -> None:
-        self._poller.unregister(descriptor)
-        del self._ready[descriptor]
+    def off(self, descriptor: int) -> None:
+        if self._ready.pop(descriptor, None) is not None:
+            self._poller.unregister(descriptor)
 
-    def _copier(self, stream: str) -> Callable[[int], None]:
-        def copy(descriptor: int) -> None:
+    def _read_on(self) -> None:
+        for descriptor in self._outputs:
+            if self._lets_wait():
+                self.off(descriptor)
+            elif descriptor not in self._ready:
+                self.on(descriptor, self._copy)
+
+    def _lets_wait(self) -> bool:
+        """Whether output is not read, since somebody who is attached is behind; at the end it is read in any case."""
+        ends = self._status is not None or self._workload.killed
+        return not ends and self._console is not None and self._console.is_behind
+
+    def _copy(self, descriptor: int) -> None:
+        try:
             data = os.read(descriptor, 65536)
-            if data:
-                self._log.write(stream, data)
-            else:
-                self._off(descriptor)
-                self._outputs -= 1
-
-        return copy
+        except OSError:  # of a terminal that nobody has open any more
+            data = b""
+        if not data:
+            self.off(descriptor)
+            del self._outputs[descriptor]
+            return
+        self._log.write(self._outputs[descriptor], data)
+        if self._console is not None:
+            self._console.write(self._outputs[descriptor], data)
 
     def _ended(self, descriptor: int) -> None:
         _, self._status = os.waitpid(self._workload.pid, 0)
-        self._off(descriptor)
-        self._off(self._listener.fileno())
+        self.off(descriptor)
+        self.off(self._listener.fileno())
         kill_rest(self._workload.pid)
         for session in self._sessions.values():
             session.kill()
             session.end(os.waitpid(session.pid, 0)[1])
 
-    def _command(self, _: int) -> None:
+    def _asked(self, _: int) -> None:
         import sessions  # type: ignore[import-not-found]  # beside this file; the first command pays for loading it
 
-        session = sessions.accept(self._listener, self._workload.task, self._workload.inner, take_identity)
-        if session is not None:
-            self._sessions[session.pid] = session
-            self._on(session.fileno(), lambda _: session.kill())  # hung up
-            self._on(os.pidfd_open(session.pid), lambda descriptor: self._finished(session, descriptor))
+        request = sessions.receive(self._listener)
+        if request is not None and request.words.get("attach"):
+            self._attach(request)
+        elif request is not None:
+            session = sessions.start(request, self._workload.task, self._workload.inner, take_identity)
+            if session is not None:
+                self._sessions[session.pid] = session
+                self.on(session.fileno(), lambda _: session.kill())  # hung up
+                self.on(os.pidfd_open(session.pid), lambda descriptor: self._finished(session, descriptor))
+
+    def _attach(self, request: Any) -> None:
+        import console  # type: ignore[import-not-found]  # beside this file
+
+        if self._console is None:
+            task = self._workload.task
+            once, tty = bool(task.get("stdin_once")), bool(task.get("tty"))
+            self._console = console.Console(self, self._workload.ends.stdin, once, tty)
+        self._console.attach(request.connection, request.descriptors, bool(request.words.get("stdin")))
 
     def _finished(self, session: Any, descriptor: int) -> None:
-        self._off(descriptor)
+        self.off(descriptor)
         os.close(descriptor)
-        self._off(session.fileno())
+        self.off(session.fileno())
         session.kill()  # what it left behind
         session.end(os.waitpid(session.pid, 0)[1])
         del self._sessions[session.pid]
@@ -308,10 +391,10 @@ def main(directory: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log = Log(f"{directory}/log")
     watch = Watch(workload, log, directory)
-    out, err, failure = workload.start(directory)
+    failure = workload.start(directory)
     if not failure:
         say_ready()
-    end = outcome(watch.follow(out, err))
+    end = outcome(watch.follow())
     if failure:
         end = {"code": 128, "reason": "StartError", "message": failure}
     write_json(f"{directory}/exit.json", end | {"finished": time.time()})

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dray.api.times import timestamp
-from dray.api.types.core import Container, Pod, PodCondition
+from dray.api.types.core import EphemeralContainer, Pod, PodCondition
 from dray.api.wire import Tree
+from dray.node.containers import AnyContainer
 from dray.node.lifecycle import Histories, Waiting, is_sidecar, last
 from dray.node.runtime import Attempt
 
@@ -52,6 +53,7 @@ def status_tree(pod: Pod, report: Report, now: float) -> Tree:
         "conditions": _conditions(pod, report, now),
         "initContainerStatuses": [_container(c, report, init=True) for c in pod.spec.initContainers],
         "containerStatuses": [_container(c, report, init=False) for c in pod.spec.containers],
+        "ephemeralContainerStatuses": [_ephemeral(c, report) for c in pod.spec.ephemeralContainers],
     }
     for name, value in (("reason", report.reason), ("message", report.message)):
         if value:
@@ -59,7 +61,7 @@ def status_tree(pod: Pod, report: Report, now: float) -> Tree:
     return tree if report.pod_address else {k: v for k, v in tree.items() if k not in ("podIP", "podIPs")}
 
 
-def _container(container: Container, report: Report, *, init: bool) -> Tree:
+def _container(container: AnyContainer, report: Report, *, init: bool) -> Tree:
     attempts = report.histories.get(container.name, ())
     attempt = attempts[-1] if attempts else None
     waiting = report.waiting.get(container.name)
@@ -82,6 +84,12 @@ def _container(container: Container, report: Report, *, init: bool) -> Tree:
     if container.name in report.resources:
         tree["allocatedResourcesStatus"] = report.resources[container.name]
     return tree
+
+
+def _ephemeral(container: EphemeralContainer, report: Report) -> Tree:
+    """A container that was added to look into the pod: nobody asks whether it is ready."""
+    tree = _container(container, report, init=False)
+    return {name: value for name, value in tree.items() if name != "started"} | {"ready": False}
 
 
 def _among(name: str, names: frozenset[str] | None) -> bool:

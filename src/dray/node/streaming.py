@@ -17,8 +17,7 @@ from aiohttp import WSMsgType, web
 from dray.api import channels
 from dray.api.types.core import Pod
 from dray.api.wire import Tree
-from dray.node.logs import LogOptions, read_log
-from dray.node.runtime import Attempt, ExecError, ExecSession, Runtime
+from dray.node.runtime import Attempt, ExecError, ExecSession, Key, Runtime
 
 _PIECE = 64 << 10
 _MESSAGE_MOST = 4 << 20
@@ -50,40 +49,34 @@ class Streams:
         ]
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
-        query, socket = request.query, await _open(request)
+        query = request.query
+        argv, tty, stdin = query.getall("command", []), "tty" in query, "input" in query
+        return await self._talk(request, lambda key: self._runtime.exec(key, argv, tty=tty, stdin=stdin))
+
+    async def _attach(self, request: web.Request) -> web.StreamResponse:
+        """What the container writes from now on; it goes on when the client goes."""
+        stdin = "input" in request.query
+        return await self._talk(request, lambda key: self._runtime.attach(key, stdin=stdin), told_by_code=False)
+
+    async def _talk(
+        self, request: web.Request, begin: Callable[[Key], Awaitable[ExecSession]], *, told_by_code: bool = True
+    ) -> web.StreamResponse:
+        """A conversation with what `begin` begins. How a container ends stands in its status, and is not told here."""
+        socket = await _open(request)
         attempt = self._running(request)
         if isinstance(attempt, str):
             await _finish(socket, channels.failed(attempt))
             return socket
         try:
-            session = await self._runtime.exec(
-                attempt.key, query.getall("command", []), tty="tty" in query, stdin="input" in query
-            )
+            session = await begin(attempt.key)
         except ExecError as error:
             await _finish(socket, channels.failed(str(error)))
             return socket
         try:
-            await _finish(socket, await _converse(socket, session))
+            status = await _converse(socket, session)
+            await _finish(socket, status if told_by_code else channels.SUCCESS)
         finally:
             session.close()
-        return socket
-
-    async def _attach(self, request: web.Request) -> web.StreamResponse:
-        """What the container writes from now on. Containers have no standard input here, so none is passed on."""
-        socket, attempt = await _open(request), self._running(request)
-        file = self._runtime.log(attempt.key) if not isinstance(attempt, str) else None
-        if isinstance(attempt, str) or file is None:
-            text = attempt if isinstance(attempt, str) else "the runtime keeps no output of containers"
-            await _finish(socket, channels.failed(text))
-            return socket
-        options = LogOptions(follow=True, tail=0)
-
-        async def copy() -> None:
-            async for piece in read_log(file, options, lambda: self._is_running(attempt)):
-                await socket.send_bytes(bytes([channels.STDOUT]) + piece)
-
-        await _first([copy(), _until_closed(socket)])
-        await _finish(socket, channels.SUCCESS)
         return socket
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
@@ -116,9 +109,6 @@ class Streams:
         if not found or not found[-1].running:
             return f'container not found ("{names["container"]}"): it is not running'
         return found[-1]
-
-    def _is_running(self, attempt: Attempt) -> bool:
-        return any(a.key == attempt.key and a.running for a in self._runtime.attempts(attempt.key.pod))
 
 
 async def _open(request: web.Request) -> web.WebSocketResponse:
@@ -178,11 +168,6 @@ def _resize(session: ExecSession, data: bytes) -> None:
     with suppress(ValueError, KeyError, TypeError):
         size = json.loads(data)
         session.resize(int(size["Width"]), int(size["Height"]))
-
-
-async def _until_closed(socket: web.WebSocketResponse) -> None:
-    async for _ in socket:
-        pass
 
 
 async def _from_port(reader: asyncio.StreamReader, socket: web.WebSocketResponse) -> None:

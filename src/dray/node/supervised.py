@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dray.node import shim
-from dray.node.execution import run_command
+from dray.node.execution import attach, run_command
 from dray.node.private import make_private, remove_tree
 from dray.node.runtime import LOST_EXIT_CODE, Attempt, ExecError, ExecSession, Key, Mount, StartError, Task
 from dray.node.termination import MESSAGE_FILE, termination_message
@@ -48,6 +48,8 @@ class Launch:
     pid_file: str = ""
     inside: str = ""  # the working directory as the container sees it
     identity: Mapping[str, Any] = field(default_factory=dict)  # user, group, groups, no_new_privileges
+    pids: str = ""  # a namespace of processes to begin in: `new`, or a path; for terminals (`foreground`)
+    descriptors: Mapping[int, str] = field(default_factory=dict)  # numbers under which files are to be open
     inside_env: Mapping[str, str] | None = None  # the container's environment, where `env` is another program's
 
 
@@ -118,6 +120,7 @@ class Supervised:
         self._directories[task.key] = directory
         self._starting.add(task.key)
         try:
+            task = replace(task, target_pid=self._pid_of(task)) if task.target else task
             launch = self._wrapper.launch(self._with_message(task, directory), directory)
             _write_task(directory, task, launch)
             await self._spawn(task.key, directory)
@@ -139,6 +142,16 @@ class Supervised:
         file.touch()
         file.chmod(0o666)  # whoever the container runs as; the directory above is the agent's alone
         return replace(task, mounts=(*task.mounts, Mount(str(file), task.message.path)))
+
+    def _pid_of(self, task: Task) -> int:
+        """The process of the container whose processes a task is to see."""
+        for attempt in self.attempts(task.key.pod):
+            if attempt.key.container == task.target and attempt.running:
+                directory = self._directories[attempt.key]
+                pids, written = _read(directory / "pid.json"), _read(directory / "task.json")
+                if pids is not None and written is not None and (pid := shim.inner_of(written, pids["child"])):
+                    return pid
+        raise StartError(f"container {task.target}, whose processes are to be seen, is not running")
 
     def _find(self, key: Key) -> Attempt | None:
         return next((attempt for attempt in self.attempts(key.pod) if attempt.key == key), None)
@@ -196,6 +209,12 @@ class Supervised:
         if attempt is None or not attempt.running:
             raise ExecError(f"container {key.container} is not running")
         return await run_command(self._directories[key], argv, tty=tty, stdin=stdin)
+
+    async def attach(self, key: Key, *, stdin: bool = False) -> ExecSession:
+        attempt = self._find(key)
+        if attempt is None or not attempt.running:
+            raise ExecError(f"container {key.container} is not running")
+        return await attach(self._directories[key], stdin=stdin)
 
     def log(self, key: Key) -> Path | None:
         directory = self._directories.get(key)
@@ -303,6 +322,11 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
         "inside_env": launch.env if launch.inside_env is None else launch.inside_env,
         "quick_ends": task.quick_ends,
         "message": asdict(task.message),
+        "stdin": task.stdin,
+        "stdin_once": task.stdin_once,
+        "tty": task.tty,
+        "descriptors": dict(launch.descriptors),
+        "pids": launch.pids,
     }
     shim.write_json(str(directory / "task.json"), written)
 

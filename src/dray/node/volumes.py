@@ -12,8 +12,6 @@ from pathlib import Path
 
 from dray.api.errors import NotFound
 from dray.api.types.core import (
-    Container,
-    EphemeralContainer,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
@@ -22,6 +20,7 @@ from dray.api.types.core import (
 )
 from dray.node.atomicfiles import FileContent, give_to_group, write_files
 from dray.node.beneath import PathEscape, open_beneath, open_directory
+from dray.node.containers import AnyContainer
 from dray.node.environment import ConfigProblem, Place, Sources, expand
 from dray.node.hostpaths import HostPaths
 from dray.node.private import make_private
@@ -51,7 +50,7 @@ class Volumes:
         """When a token is to be renewed."""
         return self._tokens.renewal
 
-    async def mounts(self, pod: Pod, container: Container | EphemeralContainer, env: dict[str, str]) -> list[Mount]:
+    async def mounts(self, pod: Pod, container: AnyContainer, env: dict[str, str]) -> list[Mount]:
         """What to mount into a container."""
         by_name = {volume.name: volume for volume in pod.spec.volumes}
         found = []
@@ -68,7 +67,7 @@ class Volumes:
             found.append(Mount(source, mount.mountPath, readonly, part, mount.mountPropagation or ""))
         return found
 
-    def named(self, pod: Pod, container: Container | EphemeralContainer) -> list[Mount]:
+    def named(self, pod: Pod, container: AnyContainer) -> list[Mount]:
         """What a container would mount, for runtimes that mount nothing: only host paths have a source."""
         paths = {v.name: self._host.locate(v.hostPath.path) for v in pod.spec.volumes if v.hostPath is not None}
         return [Mount(paths.get(mount.name, ""), mount.mountPath) for mount in container.volumeMounts]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -19,12 +18,10 @@ import pytest
 import yaml
 
 from dray.testing import Cluster
+from tests import kubectls
 from tests.ports import free_port
 from tests.waiting import SECONDS, eventually, wait_until, within
 
-RECENT = str(Path(__file__).parents[3] / ".venv/programs/kubectl")
-KUBECTLS = {"distribution": shutil.which("kubectl"), "recent": RECENT, "recent, SPDY": RECENT}
-SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 PORT = free_port()  # both clusters run on this machine, so the second web server finds it taken, which is no matter
 SCRIPT = "trap 'exit 0' TERM; n=0; while true; do n=$((n+1)); echo tick $n; sleep 0.1; done"
 POD: dict[str, Any] = {
@@ -223,41 +220,34 @@ async def test_a_connection_that_is_cut_leaves_the_server_whole(cluster: Cluster
 # Real kubectl
 
 
-@pytest.fixture(params=KUBECTLS)
-def kubectl(request: pytest.FixtureRequest, secure: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Each speaks WebSockets where it can; the last one speaks SPDY, as all did before 1.30."""
-    program = KUBECTLS[request.param]
-    if program is None or not Path(program).exists():
-        pytest.skip(f"there is no {request.param} kubectl")
-    if "SPDY" in request.param:
-        for name, value in SPDY.items():
-            monkeypatch.setenv(name, value)
-    return [program, f"--kubeconfig={secure.kubeconfig}"]
+@pytest.fixture(params=kubectls.NAMES)
+def kubectl(request: pytest.FixtureRequest, secure: Cluster) -> kubectls.Kubectl:
+    return kubectls.kubectl_of(request.param, secure.kubeconfig)
 
 
-def test_kubectl_runs_commands_and_passes_exit_codes_on(kubectl: list[str]) -> None:
-    command = [*kubectl, "exec", "-i", "p", "-c", "main", "--", "sh", "-c", "cat; echo bad >&2; exit 4"]
-    done = subprocess.run(command, input="hello", capture_output=True, text=True, timeout=SECONDS, check=False)
+def test_kubectl_runs_commands_and_passes_exit_codes_on(kubectl: kubectls.Kubectl) -> None:
+    done = kubectl.run("exec", "-i", "p", "-c", "main", "--", "sh", "-c", "cat; echo bad >&2; exit 4", stdin="hello")
     assert (done.stdout, done.returncode) == ("hello", 4), done.stderr
     assert "bad" in done.stderr
 
 
-def test_kubectl_copies_files_there_and_back(kubectl: list[str]) -> None:
+def test_kubectl_copies_files_there_and_back(kubectl: kubectls.Kubectl) -> None:
     with tempfile.TemporaryDirectory() as name:
         here, back, there = Path(name) / "here", Path(name) / "back", f"{name}/there"
         here.write_bytes(bytes(range(256)) * 4000)
-        subprocess.run([*kubectl, "cp", str(here), f"p:{there}", "-c", "main"], check=True, timeout=SECONDS)
-        subprocess.run([*kubectl, "cp", f"p:{there}", str(back), "-c", "main"], check=True, timeout=SECONDS)
+        kubectl("cp", str(here), f"p:{there}", "-c", "main")
+        kubectl("cp", f"p:{there}", str(back), "-c", "main")
         assert back.read_bytes() == here.read_bytes()
 
 
-def test_kubectl_forwards_ports_and_says_what_is_closed(kubectl: list[str]) -> None:
+def test_kubectl_forwards_ports_and_says_what_is_closed(kubectl: kubectls.Kubectl) -> None:
     closed = free_port()
     process = subprocess.Popen(
-        [*kubectl, "port-forward", "pod/p", f":{PORT}", f":{closed}"],
+        [*kubectl.words, "port-forward", "pod/p", f":{PORT}", f":{closed}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env=kubectl.environment,
     )
     assert process.stdout is not None
     try:
@@ -279,15 +269,14 @@ def test_kubectl_forwards_ports_and_says_what_is_closed(kubectl: list[str]) -> N
         process.stdout.close()
 
 
-def test_whoever_may_only_read_pods_opens_nothing(kubectl: list[str], secure: Cluster) -> None:
+def test_whoever_may_only_read_pods_opens_nothing(kubectl: kubectls.Kubectl, secure: Cluster) -> None:
     account = "--as=system:serviceaccount:default:reader"
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     subjects = [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}]
     binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "view"}}
     secure.apply({**binding, "subjects": subjects, "roleRef": reference})
-    allowed = subprocess.run([*kubectl, account, "get", "pod", "p"], capture_output=True, timeout=SECONDS, check=False)
-    command = [*kubectl, account, "exec", "p", "-c", "main", "--", "ls"]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    allowed = kubectl.run(account, "get", "pod", "p")
+    refused = kubectl.run(account, "exec", "p", "-c", "main", "--", "ls")
     assert (allowed.returncode, refused.returncode) == (0, 1)
     assert "pods/exec" in refused.stderr
     assert "forbidden" in refused.stderr

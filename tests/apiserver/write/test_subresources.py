@@ -152,3 +152,63 @@ async def test_what_needs_a_way_to_a_node_says_that_there_is_none(ask: Asker, na
 async def test_a_server_without_keys_issues_no_tokens(ask: Asker) -> None:
     with pytest.raises(NotImplementedYet):
         await ask("create", ACCOUNTS, "default", {}, subresource="token")
+
+
+# pods/ephemeralcontainers and pods/resize
+
+
+async def test_an_ephemeral_container_is_added_and_nothing_else_changes(ask: Asker) -> None:
+    await ask.create(PODS, pod("p", labels={"a": "b"}))
+    patch = {
+        "metadata": {"labels": {"a": "other"}},
+        "spec": {"nodeName": "elsewhere", "ephemeralContainers": [{"name": "debug", "image": "tools", "stdin": True}]},
+    }
+    changed = await ask.patch(PODS, "p", patch, subresource="ephemeralcontainers")
+    [container] = changed.spec.ephemeralContainers
+    assert (container.name, container.stdin, container.terminationMessagePolicy) == ("debug", True, "File")
+    assert (changed.metadata.labels, changed.spec.nodeName) == ({"a": "b"}, "")
+
+
+async def test_ephemeral_containers_neither_change_nor_go(ask: Asker) -> None:
+    await ask.create(PODS, pod("p"))
+    await add(ask, {"name": "debug", "image": "tools"})
+    with pytest.raises(Invalid, match='existing ephemeral containers "debug" may not be changed'):
+        await add(ask, {"name": "debug", "image": "others"})
+    with pytest.raises(Invalid, match='existing ephemeral containers "debug" may not be removed'):
+        await ask.patch(PODS, "p", {"spec": {"ephemeralContainers": None}}, subresource="ephemeralcontainers")
+
+
+async def add(ask: Asker, container: dict[str, Any]) -> Any:
+    patch = {"spec": {"ephemeralContainers": [container]}}
+    return await ask.patch(PODS, "p", patch, subresource="ephemeralcontainers")
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"ports": [{"containerPort": 80}]}, r"ports: Forbidden: cannot be set for an Ephemeral Container"),
+        ({"resources": {"limits": {"cpu": "1"}}}, r"resources: Forbidden"),
+        ({"livenessProbe": {"exec": {"command": ["true"]}}}, r"livenessProbe: Forbidden"),
+        ({"lifecycle": {"preStop": {"exec": {"command": ["true"]}}}}, r"lifecycle: Forbidden"),
+        ({"targetContainerName": "nobody"}, r'targetContainerName: Not found: "nobody"'),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "x"}]}, r"subPath: Forbidden"),
+        ({"image": ""}, r"image: Required value"),
+        ({"name": "c"}, r'name: Duplicate value: "c"'),
+    ],
+)
+async def test_an_ephemeral_container_takes_no_part_in_what_the_pod_does(ask: Asker, fields: Any, text: str) -> None:
+    tree = pod("p")
+    tree["spec"]["containers"][0]["name"] = "c"
+    tree["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    await ask.create(PODS, tree)
+    with pytest.raises(Invalid, match=text):
+        await add(ask, {"name": "debug", "image": "tools", **fields})
+
+
+async def test_a_resize_changes_what_containers_may_use_and_nothing_else(ask: Asker) -> None:
+    made = await ask.create(PODS, pod("p"))
+    [container] = made.spec.containers
+    wanted = {"name": container.name, "image": "another", "resources": {"requests": {"cpu": "2"}}}
+    changed = await ask.patch(PODS, "p", {"spec": {"containers": [wanted]}}, subresource="resize")
+    [after] = changed.spec.containers
+    assert (after.image, after.resources.requests) == (container.image, {"cpu": "2"})

@@ -79,6 +79,8 @@ _UPDATE: Mapping[tuple[str, str, str], Callable[[Tree, Any], None]] = {
     ("", "Namespace", ""): updates.namespace,
     ("", "Namespace", "finalize"): updates.namespace_finalize,
     ("", "Pod", ""): updates.pod,
+    ("", "Pod", "ephemeralcontainers"): updates.pod_ephemeral_containers,
+    ("", "Pod", "resize"): updates.pod_resize,
     ("", "Pod", "status"): updates.pod_status,
     ("", "Service", ""): updates.service,
     (DRA, "DeviceTaintRule", ""): updates.taint_rule,

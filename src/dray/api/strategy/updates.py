@@ -26,6 +26,41 @@ def pod(tree: Tree, old: core.Pod) -> None:
     _keep_priority(tree.setdefault("spec", {}), old.spec)
 
 
+def pod_ephemeral_containers(tree: Tree, old: core.Pod) -> None:
+    """Nothing of a pod but its ephemeral containers changes this way."""
+    wanted = (tree.get("spec") or {}).get("ephemeralContainers")
+    tree["spec"] = _put_back(tree, old)
+    tree["spec"].pop("ephemeralContainers", None)
+    if wanted:
+        tree["spec"]["ephemeralContainers"] = wanted
+
+
+def pod_resize(tree: Tree, old: core.Pod) -> None:
+    """Nothing of a pod but what its containers may use changes this way."""
+    wanted = tree.get("spec") or {}
+    tree["spec"] = _put_back(tree, old)
+    for field in ("containers", "initContainers"):
+        by_name = {item.get("name"): item for item in wanted.get(field) or ()}
+        for container in tree["spec"].get(field) or ():
+            asked = by_name.get(container["name"], container)
+            for name in ("resources", "resizePolicy"):
+                container.pop(name, None)
+                if name in asked:
+                    container[name] = asked[name]
+
+
+def _put_back(tree: Tree, old: core.Pod) -> Tree:
+    """Undo what a client changed of the metadata; the spec as it was."""
+    before = msgspec.to_builtins(old)
+    metadata = tree.setdefault("metadata", {})
+    for name in ("annotations", "finalizers", "labels", "ownerReferences"):
+        metadata.pop(name, None)
+        if name in before["metadata"]:
+            metadata[name] = before["metadata"][name]
+    spec: Tree = before["spec"]
+    return spec
+
+
 def pod_group(tree: Tree, old: scheduling.PodGroup) -> None:
     _keep_priority(tree.setdefault("spec", {}), old.spec)
 

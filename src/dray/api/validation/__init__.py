@@ -147,14 +147,18 @@ _RULES: Mapping[tuple[str, str], tuple[Create, Update | None]] = {
     (SCHEDULING, "PriorityClass"): (groups.create_priority_class, groups.update_priority_class),
     (SCHEDULING, "Workload"): (groups.create_workload, groups.update_workload),
 }
-_STATUS_RULES: Mapping[tuple[str, str], Update] = {
-    ("", "Pod"): pods.update_pod_status,
-    ("policy", "PodDisruptionBudget"): stateful.update_budget_status,
-    (DRA, "DeviceTaintRule"): device_kinds.update_rule_status,
-    (DRA, "ResourceClaim"): claims.update_claim_status,
-    (DRA, "ResourcePoolStatusRequest"): device_kinds.update_request_status,
-    (EXTENSIONS, "CustomResourceDefinition"): definitions.update_definition_status,
-    (SCHEDULING, "PodGroup"): groups.update_group_status,
+_NO_RULES: tuple[None, None] = (None, None)
+# Those that do something else (binding, scale, eviction) decide for themselves.
+_SUBRESOURCE_RULES: Mapping[tuple[str, str, str], Update] = {
+    ("", "Pod", "ephemeralcontainers"): pods.update_ephemeral_containers,
+    ("", "Pod", "resize"): pods.update_pod_size,
+    ("", "Pod", "status"): pods.update_pod_status,
+    ("policy", "PodDisruptionBudget", "status"): stateful.update_budget_status,
+    (DRA, "DeviceTaintRule", "status"): device_kinds.update_rule_status,
+    (DRA, "ResourceClaim", "status"): claims.update_claim_status,
+    (DRA, "ResourcePoolStatusRequest", "status"): device_kinds.update_request_status,
+    (EXTENSIONS, "CustomResourceDefinition", "status"): definitions.update_definition_status,
+    (SCHEDULING, "PodGroup", "status"): groups.update_group_status,
 }
 Renames = tuple[tuple[str, str], ...]
 # v1beta1 has no `exactly`, and a `basic`. Kubernetes calls a field as the client does where the rule stands in the schema,
@@ -213,14 +217,7 @@ def validate_update(
     if resource.custom is not None:
         return list(custom.update(resource, object_, old, context))
     key = resource.group, resource.kind
-    rules = _RULES.get(key)
-    update: Update | None
-    if subresource == "status":
-        update = _STATUS_RULES.get(key)
-    elif subresource:
-        update = None  # those that do something else (binding, scale, eviction) decide for themselves
-    else:
-        update = rules[1] if rules is not None else None
+    update = _SUBRESOURCE_RULES.get((*key, subresource)) if subresource else _RULES.get(key, _NO_RULES)[1]
     if update is None:
         found: Iterable[FieldError] = metadata_update(object_.metadata, old.metadata)  # type: ignore[attr-defined]  # every kind has metadata
     else:

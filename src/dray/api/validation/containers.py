@@ -6,7 +6,7 @@ rules) are taken as they come, since nothing in this project acts on them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, unsupported
@@ -23,6 +23,9 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_LASTING = (*PROBES, "lifecycle", "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules")
+_NOTHING = core.EphemeralContainer()
+_NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
@@ -63,6 +66,19 @@ def init_container(value: core.Container, path: Path) -> Errors:
     for name in (*PROBES, "lifecycle"):
         if getattr(value, name) is not None:
             yield forbidden(path / name, "may not be set for init containers without restartPolicy=Always")
+
+
+def ephemeral_container(value: core.EphemeralContainer, path: Path, targets: Container[str]) -> Errors:
+    """A container that is added to look into a running pod takes no part in what the pod does."""
+    if value.targetContainerName and value.targetContainerName not in targets:
+        yield not_found_value(path / "targetContainerName", value.targetContainerName)
+    for name in _LASTING:
+        if getattr(value, name) != getattr(_NOTHING, name):
+            yield forbidden(path / name, _NOT_EPHEMERAL)
+    for index, mount in enumerate(value.volumeMounts):
+        for name in ("subPath", "subPathExpr"):
+            if getattr(mount, name):
+                yield forbidden(path / "volumeMounts" / index / name, _NOT_EPHEMERAL)
 
 
 def _choice(value: str, options: tuple[str, ...], path: Path) -> Errors:

@@ -9,7 +9,7 @@ import msgspec
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import core
-from dray.api.validation.containers import container, init_container, resources
+from dray.api.validation.containers import container, ephemeral_container, init_container, resources
 from dray.api.validation.context import Context
 from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
@@ -80,12 +80,15 @@ def _containers(spec: core.PodSpec, path: Path) -> Errors:
     if not spec.containers:
         yield required(path / "containers")
     seen: set[str] = set()
+    lasting = {item.name for item in (*spec.containers, *spec.initContainers)}
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for index, item in enumerate(getattr(spec, field)):
             here = path / field / index
             yield from container(item, here, claims, mountable, spec.hostNetwork and field != "ephemeralContainers")
             if field == "initContainers":
                 yield from init_container(item, here)
+            elif field == "ephemeralContainers":
+                yield from ephemeral_container(item, here, lasting)
             if item.name in seen:
                 yield duplicate(here / "name", item.name)
             seen.add(item.name)
@@ -263,6 +266,23 @@ def _rest_unchanged(spec: core.PodSpec, old: core.PodSpec) -> Errors:
     if munged != old:
         changed = [name for name in spec.__struct_fields__ if getattr(munged, name) != getattr(old, name)]
         yield forbidden(SPEC, f"{_MUTABLE}\nchanged: {', '.join(f'`spec.{name}`' for name in changed)}")
+
+
+def update_ephemeral_containers(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
+    """They come, and neither go nor change."""
+    yield from metadata_update(pod.metadata, old.metadata)
+    yield from pod_spec(pod.spec, SPEC)
+    path, wanted = SPEC / "ephemeralContainers", {item.name: item for item in pod.spec.ephemeralContainers}
+    for before in old.spec.ephemeralContainers:
+        if before.name not in wanted:
+            yield forbidden(path, f'existing ephemeral containers "{before.name}" may not be removed')
+        elif wanted[before.name] != before:
+            yield forbidden(path, f'existing ephemeral containers "{before.name}" may not be changed')
+
+
+def update_pod_size(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
+    yield from metadata_update(pod.metadata, old.metadata)
+    yield from pod_spec(pod.spec, SPEC)
 
 
 def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:

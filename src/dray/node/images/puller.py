@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dray.api.types.core import Container, EphemeralContainer, Pod
+from dray.api.types.core import Pod
 from dray.client import Clock, EventRecorder
+from dray.node.containers import AnyContainer
 from dray.node.environment import ConfigProblem, Sources
 from dray.node.images.archives import Archives, FoundImage
 from dray.node.images.library import Library, StoredImage
@@ -73,7 +74,7 @@ class Images:
         self._failures: dict[str, _Failure] = {}
         self.used = settings.given
 
-    async def ensure(self, pod: Pod, container: Container | EphemeralContainer, sources: Sources) -> StoredImage:
+    async def ensure(self, pod: Pod, container: AnyContainer, sources: Sources) -> StoredImage:
         """The image of a container, pulled if need be; `NoImage`."""
         try:
             name = ImageName.parse(container.image)
@@ -94,7 +95,7 @@ class Images:
         """What a status says of the image that really runs."""
         return ImageName.parse(image).pinned(stored.digest)
 
-    def _check_pause(self, pod: Pod, container: Container | EphemeralContainer, name: ImageName) -> None:
+    def _check_pause(self, pod: Pod, container: AnyContainer, name: ImageName) -> None:
         failure = self._failures.get(name.full)
         left = failure.until - self._clock.monotonic() if failure is not None else 0.0
         if failure is not None and left > 0:
@@ -103,9 +104,7 @@ class Images:
             self._recorder.warning(pod, "Failed", "Error: ImagePullBackOff")
             raise NoImage(Waiting("ImagePullBackOff", f"{text}: ErrImagePull: {failure.error}"), left)
 
-    async def _pull(
-        self, pod: Pod, container: Container | EphemeralContainer, name: ImageName, sources: Sources
-    ) -> StoredImage:
+    async def _pull(self, pod: Pod, container: AnyContainer, name: ImageName, sources: Sources) -> StoredImage:
         begun = self._clock.monotonic()
         never = container.imagePullPolicy == "Never"
         if not never:
@@ -125,7 +124,7 @@ class Images:
         self._recorder.record(pod, "Pulled", f"{text} Image size: {stored.size} bytes.")
         return stored
 
-    def _failed(self, pod: Pod, container: Container | EphemeralContainer, name: ImageName, error: str) -> NoImage:
+    def _failed(self, pod: Pod, container: AnyContainer, name: ImageName, error: str) -> NoImage:
         before = self._failures.get(name.full)
         pause = min(before.pause * 2, _LAST_PAUSE) if before is not None else _FIRST_PAUSE
         self._failures[name.full] = _Failure(error, pause, self._clock.monotonic() + pause)

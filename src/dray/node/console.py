@@ -1,0 +1,198 @@
+"""Standard input and output of a container, for whoever attaches to it: part of its guardian.
+
+Each client gives three descriptors and keeps a connection open: what it sends goes to the container's input, what the
+container writes goes to every client. While a client has not taken what it was given, no more output is read, so that
+nothing is lost and nothing piles up. A client that goes away changes nothing, except that input which is meant for one
+client alone (`stdinOnce`) ends with it. Loaded by `shim` when first asked for; the standard library alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import struct
+import termios
+import time
+
+MYPY = False
+if MYPY:  # for the type checker alone: importing `typing` would make every start slower
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
+
+    class Poller(Protocol):
+        def on(self, descriptor: int, act: Callable[[int], None], event: int = select.POLLIN) -> None: ...
+
+        def off(self, descriptor: int) -> None: ...
+
+
+_CHUNK_BYTES = 65536
+_FAREWELL_SECONDS = 5.0  # for clients to take what is left when the container has ended
+
+
+class Client:
+    """One who is attached; `waiting` is what was not taken yet, by stream."""
+
+    def __init__(self, connection: Any, descriptors: Sequence[int], sends: bool) -> None:
+        self.connection = connection
+        self.stdin = descriptors[0] if sends else None
+        self.outputs = {"stdout": descriptors[1], "stderr": descriptors[2]}
+        self.waiting = {"stdout": b"", "stderr": b""}
+        self.heard = b""
+        for descriptor in descriptors:
+            os.set_blocking(descriptor, False)
+        if not sends:
+            os.close(descriptors[0])
+
+    def flush(self) -> None:
+        """Pass on what can be; OSError when nobody reads any more."""
+        for stream, descriptor in self.outputs.items():
+            with contextlib.suppress(BlockingIOError):
+                while self.waiting[stream]:
+                    written = os.write(descriptor, self.waiting[stream])
+                    self.waiting[stream] = self.waiting[stream][written:]
+
+    @property
+    def is_behind(self) -> bool:
+        return any(self.waiting.values())
+
+
+class Console:
+    """What a guardian knows of those who are attached to its container."""
+
+    def __init__(self, poller: Poller, stdin: int | None, once: bool, tty: bool) -> None:
+        self._poller = poller
+        self._stdin = stdin
+        self._once = once
+        self._tty = tty
+        self._input = b""  # that the container has not taken yet
+        self._clients: list[Client] = []
+
+    def attach(self, connection: Any, descriptors: Sequence[int], sends: bool) -> None:
+        connection.settimeout(None)
+        connection.setblocking(False)
+        client = Client(connection, descriptors, sends)
+        self._clients.append(client)
+        self._poller.on(connection.fileno(), lambda _: self._hear(client))
+        if client.stdin is not None:
+            self._poller.on(client.stdin, self._taker(client))
+
+    # Output
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a client must take something before more is read."""
+        return any(client.is_behind for client in self._clients)
+
+    def write(self, stream: str, data: bytes) -> None:
+        for client in [*self._clients]:
+            client.waiting[stream] += data
+            self._flush(client)
+
+    def _flush(self, client: Client) -> None:
+        try:
+            client.flush()
+        except OSError:
+            self._detach(client)
+            return
+        for name, descriptor in client.outputs.items():
+            if client.waiting[name]:
+                self._poller.on(descriptor, lambda _: self._flush(client), select.POLLOUT)
+            else:
+                self._poller.off(descriptor)
+
+    def finish(self, code: int) -> None:
+        """Tell everybody how the container ended, once they have taken the rest of its output."""
+        deadline = time.monotonic() + _FAREWELL_SECONDS
+        for client in [*self._clients]:
+            while client in self._clients and client.is_behind and time.monotonic() < deadline:
+                select.select([], [fd for name, fd in client.outputs.items() if client.waiting[name]], [], 0.1)
+                self._flush(client)
+            with contextlib.suppress(OSError):
+                client.connection.send(json.dumps({"code": code}).encode() + b"\n")
+            if client in self._clients:
+                self._detach(client)
+
+    # Input
+
+    def _take(self, client: Client) -> None:
+        """Read what a client sends, as long as the container takes it."""
+        assert client.stdin is not None
+        if self._input:
+            return
+        try:
+            data = os.read(client.stdin, _CHUNK_BYTES)
+        except OSError:
+            data = b""
+        if data and self._stdin is not None:
+            self._input = data
+            self._pass_on()
+        elif not data:
+            self._no_more(client)
+
+    def _pass_on(self) -> None:
+        assert self._stdin is not None
+        try:
+            while self._input:
+                self._input = self._input[os.write(self._stdin, self._input) :]
+        except BlockingIOError:
+            self._listen(False)
+            self._poller.on(self._stdin, lambda _: self._pass_on(), select.POLLOUT)
+            return
+        except OSError:  # the container reads no more
+            self._input = b""
+        self._poller.off(self._stdin)
+        self._listen(True)
+
+    def _listen(self, wanted: bool) -> None:
+        """Read from clients, or let them wait."""
+        for client in self._clients:
+            if client.stdin is not None and wanted:
+                self._poller.on(client.stdin, self._taker(client))
+            elif client.stdin is not None:
+                self._poller.off(client.stdin)
+
+    def _taker(self, client: Client) -> Callable[[int], None]:
+        return lambda _: self._take(client)
+
+    def _no_more(self, client: Client) -> None:
+        """A client will send nothing more."""
+        if client.stdin is not None:
+            self._poller.off(client.stdin)
+            os.close(client.stdin)
+            client.stdin = None
+            if self._once and not self._tty and self._stdin is not None:
+                self._poller.off(self._stdin)
+                os.close(self._stdin)
+                self._stdin = None
+
+    # The connection
+
+    def _hear(self, client: Client) -> None:
+        """Sizes of a terminal, or the end."""
+        try:
+            data = client.connection.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._detach(client)
+            return
+        *lines, client.heard = (client.heard + data)[-_CHUNK_BYTES:].split(b"\n")
+        for line in lines if self._tty else ():
+            with contextlib.suppress(ValueError, KeyError, TypeError, OSError, struct.error):
+                width, height = json.loads(line)["resize"]
+                assert self._stdin is not None
+                fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def _detach(self, client: Client) -> None:
+        self._clients.remove(client)
+        self._poller.off(client.connection.fileno())
+        self._no_more(client)
+        for descriptor in client.outputs.values():
+            self._poller.off(descriptor)
+            os.close(descriptor)
+        client.connection.close()
