@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.cli._device_tree import lines
-from dray.cli.top import table
+from dray.cli._top_tables import picture
 from dray.inspect.occupancy import device_rows
 from dray.inspect.snapshot import Snapshot
 from tests.inspect.objects import gpus, held, shared
@@ -28,7 +28,7 @@ def test_shares_stand_below_their_device() -> None:
 
 
 def test_a_table_of_whole_devices_has_no_column_for_what_still_fits() -> None:
-    plain = table("devices", device_rows(Snapshot.of(gpus("n1"))), wide=False)
-    partitioned = table("devices", device_rows(Snapshot.of(*PARTITIONED)), wide=True)
-    assert "STILL FITS" not in [column.header for column in plain.columns]
-    assert "STILL FITS" in [column.header for column in partitioned.columns]
+    plain = picture("devices", device_rows(Snapshot.of(gpus("n1"))), None, wide=False)
+    partitioned = picture("devices", device_rows(Snapshot.of(*PARTITIONED)), None, wide=True)
+    assert "STILL FITS" not in plain[0].plain
+    assert "STILL FITS" in partitioned[0].plain

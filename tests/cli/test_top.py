@@ -14,7 +14,7 @@ import yaml
 
 from dray.api.types.resource import ResourcePoolStatusRequest
 from dray.cli import main
-from dray.cli.top import bar
+from dray.cli._table import Share, bar
 from dray.client.config import load
 from dray.client.http import Http
 from tests.cli.clusters import DRIVER, Cluster, cluster, furnish
@@ -46,7 +46,6 @@ def test_pools(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
         "AVAILABLE",
         "UNAVAILABLE",
         "UTILISATION",
-        "PROBLEM",
     ]
     half = next(line for line in lines if " 50 %" in line)
     assert half.split()[3:7] == ["4", "2", "2", "0"]
@@ -141,4 +140,37 @@ def test_wrong_arguments_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("share", "full"), [(0.0, 0), (0.5, 10), (1.0, 20)])
 def test_a_bar_is_as_full_as_its_share(share: float, full: int) -> None:
-    assert bar(share).plain.count("█") == full
+    assert bar(Share(share)).plain.count("█") == full
+
+
+def test_a_bar_shows_what_nobody_can_have_and_what_is_not_healthy() -> None:
+    drawn = bar(Share(0.5, lost=0.01, unhealthy=0.25))
+    assert drawn.plain.startswith("██████████▒░")
+    styles = {str(span.style): drawn.plain[span.start : span.end] for span in drawn.spans}
+    assert styles["red"] == "█████"
+    assert not any("red" in str(style) for style in (bar(Share(1.0)).style, *bar(Share(1.0)).spans))
+
+
+def test_nodes(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "nodes", "--sort-by", "allocated", "--kubeconfig", str(running.admin)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["NODE", "DRIVER", "TOTAL"]
+    assert [line.split()[3] for line in lines[1:3]] == ["2", "0"]
+    assert lines[-1] == "2 nodes, 8 devices: 2 allocated, 6 available, 0 unavailable"
+
+
+def test_what_has_no_namespace_is_not_asked_for_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for what in ("pools", "nodes", "devices"):
+        assert main(["top", what, "-n", "nosuch"]) == 2
+        assert f"{what} belong to no namespace" in capsys.readouterr().err
+    assert main(["top", "claims", "-A", "-n", "x"]) == 2
+    assert "not both" in capsys.readouterr().err
+    assert main(["top", "claims", "--sort-by", "size"]) == 2
+    assert "--sort-by: expected one of namespace, name" in capsys.readouterr().err
+
+
+def test_claims_of_all_namespaces_and_of_one_without_any(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", "claims", "-A", "--sort-by", "devices", "--kubeconfig", str(running.admin)]) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == ["runs", "waits"]
+    assert main(["top", "claims", "-n", "nosuch", "--kubeconfig", str(running.admin)]) == 0
+    assert capsys.readouterr().err == "no claims in namespace nosuch\n"

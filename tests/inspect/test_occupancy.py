@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from dray.api.types.resource import ResourcePoolStatusRequest
 from dray.controllers.poolstatus.computation import answer, complete_status
-from dray.inspect.occupancy import answered_rows, claim_rows, device_rows, pool_rows
+from dray.inspect.occupancy import answered_rows, claim_rows, device_rows, node_rows, pool_rows
 from dray.inspect.snapshot import Snapshot
-from tests.inspect.objects import DRIVER, claim, device, gpus, held, rule, taint, wants
+from tests.inspect.objects import DRIVER, claim, device, gpus, held, pod, rule, taint, wants
 
 SNAPSHOT = Snapshot.of(
     gpus("n1", [device("a"), device("b", taints=[taint()]), device("c")]),
@@ -53,8 +54,34 @@ def test_pools_are_counted_as_a_request_would_be_answered() -> None:
     assert rows[0].utilisation == 1 / 3
     status = complete_status(answer(SNAPSHOT.slices, lambda *_: SNAPSHOT.holders.values()), "2026-01-01T00:00:00Z")
     tree: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {"driver": DRIVER}, "status": status}
-    assert answered_rows([msgspec.convert(tree, ResourcePoolStatusRequest)]) == rows
+    answered = answered_rows([msgspec.convert(tree, ResourcePoolStatusRequest)])
+    assert [replace(row, why=()) for row in answered] == [replace(row, why=()) for row in rows]
+    assert answered[0].why  # that something is wrong is said, though not what
     assert pool_rows(SNAPSHOT, "other.example.com") == []
+
+
+def test_what_keeps_devices_from_use_is_told_with_its_rule() -> None:
+    ruled = Snapshot.of(gpus("n1", 2), rule(driver=DRIVER, device="gpu-0"), held("x", "gpu-0"))
+    [pool] = pool_rows(ruled)
+    assert (pool.allocated, pool.unavailable, len(pool.why)) == (1, 0, 1)
+    assert "maintenance" in pool.why[0]
+    first, second = device_rows(ruled)
+    assert (first.state, len(first.taints), second.taints) == ("allocated", 1, ())
+    [node] = node_rows(ruled)
+    assert (node.node, node.driver, node.total, node.allocated, node.available) == ("n1", DRIVER, 2, 1, 1)
+    assert node.why == pool.why
+
+
+def test_a_device_that_its_driver_calls_unhealthy() -> None:
+    health = {"resourceID": f"{DRIVER}/n1/gpu-0", "health": "Unhealthy", "message": "too hot"}
+    told = [{"name": "c", "allocatedResourcesStatus": [{"name": "claim:c", "resources": [health]}]}]
+    user = pod("other", nodeName="n1", status={"phase": "Running", "containerStatuses": told})
+    snapshot = Snapshot.of(gpus("n1", 2), held("c", "gpu-0"), user)
+    first, second = device_rows(snapshot)
+    assert (first.state, first.unhealthy, second.state) == ("unhealthy", "too hot", "free")
+    [pool] = pool_rows(snapshot)
+    assert (pool.allocated, pool.unhealthy) == (1, 1)
+    assert "too hot" in pool.why[0]
 
 
 def test_taint_rules_count_for_who_may_read_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,26 @@ def not_isolated(runtime: str) -> str:
         "bwrap": " (own mounts, devices and processes; the network is the machine's)",
         "fake": " (nothing is executed)",
     }.get(runtime, "")
+
+
+def shown(lines: Iterable[str], width: int | None = None) -> list[str]:
+    """The lines below the first, broken at words where they are too long for a terminal so wide."""
+    import textwrap
+
+    found: list[str] = []
+    for line in lines:
+        if width is None or len(line) + 2 <= width:
+            found.append(f"  {line}")
+        else:
+            found += textwrap.wrap(
+                line,
+                width,
+                initial_indent="  ",
+                subsequent_indent="    ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return found
 
 
 def _counted(number: int, noun: str) -> str:

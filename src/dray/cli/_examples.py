@@ -37,7 +37,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dray driver test -- ./my-driver --node {node} --kubelet-dir {kubelet-dir}",
     ),
     "example": ("dray example tour   # into ./tour", "dray example driver ./mine"),
-    "explain": ("dray explain pod training", "dray explain claim large-or-two-small -n team-a -o json"),
+    "explain": (
+        "dray explain pod training",
+        "dray explain pod training --watch   # until it runs",
+        "dray explain deployment web -n team-a",
+        "dray explain claim large-or-two-small -n team-a -o json",
+    ),
     "gates": ("dray gates", "dray gates --feature-gates AllAlpha=true"),
     "lint": ("dray lint -f manifests/", "dray lint -f pod.yaml --recording recording.json.gz --strict"),
     "list": ("dray list", "dray list   # also those that run in other terminals"),
@@ -52,7 +57,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "snapshot": ("dray snapshot save copy.db", "dray snapshot restore .dray --dir restored"),
     "status": ("dray status", "dray status training"),
-    "top": ("dray top pools", "dray top devices --driver gpu.example.com --watch"),
+    "top": (
+        "dray top pools",
+        "dray top nodes --sort-by utilisation",
+        "dray top claims -A",
+        "dray top devices --driver gpu.example.com --watch",
+    ),
     "what-if": (
         "dray what-if -f training.yaml                           # does it fit now, and where",
         "dray what-if -f training.yaml --how-many                # how many of it fit, and what ends it",

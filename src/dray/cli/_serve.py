@@ -7,6 +7,7 @@ import asyncio
 import errno
 import gc
 import resource
+import shutil
 import signal
 import socket
 import sys
@@ -293,7 +294,8 @@ def _announce(args: argparse.Namespace, running: Running, keys: Keys, url: str, 
         raise StartError(str(error)) from error
     print(f"dray {version()} at {url}")
     lines = [*_banner.runs(args), took_over, _banner.off(running.gates)]
-    print(*(f"  {line}" for line in lines if line), sep="\n")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(*_banner.shown([line for line in lines if line], width), sep="\n")
     if args.merge_kubeconfig:
         print(f"  context {context_of(args.name)} in {_kubeconfig.of_user()}")
     print("next:")

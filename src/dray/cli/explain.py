@@ -10,39 +10,40 @@ from typing import TYPE_CHECKING
 from dray.cli._cluster import add_options, connect
 
 if TYPE_CHECKING:
+    from dray.client.http import Http
     from dray.inspect.explanation import Explanation
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_KINDS = {
-    "pod": "pod",
-    "pods": "pod",
-    "po": "pod",
-    "claim": "claim",
-    "claims": "claim",
-    "resourceclaim": "claim",
-    "resourceclaims": "claim",
-    "request": "request",
-    "rpsr": "request",
-    "resourcepoolstatusrequest": "request",
+_NAMES = {
+    "pod": ("pods", "po"),
+    "claim": ("claims", "resourceclaim", "resourceclaims"),
+    "request": ("requests", "rpsr", "resourcepoolstatusrequest", "resourcepoolstatusrequests"),
+    "deployment": ("deployments", "deploy"),
+    "replicaset": ("replicasets", "rs"),
+    "statefulset": ("statefulsets", "sts"),
+    "daemonset": ("daemonsets", "ds"),
+    "job": ("jobs",),
 }
-
+_KINDS = {name: kind for kind, names in _NAMES.items() for name in (kind, *names)}
+_WATCH_SECONDS = 1.0
 _COLOURS = {"cause": "bold", "help": "green", "plain": "", "note": "yellow"}
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "explain",
-        help="say why a pod or a claim waits",
-        description="Say why a pod, a claim or a ResourcePoolStatusRequest waits, what would help, and who has the devices.",
+        help="say why a pod, a claim or a workload waits",
+        description="Say why a pod, a claim, a workload or a ResourcePoolStatusRequest waits, what would help, and who has the devices.",
     )
-    parser.add_argument("what", metavar="pod|claim|request", help="or pod/NAME, claim/NAME, request/NAME")
+    parser.add_argument("what", metavar="KIND", help=f"{', '.join(_NAMES)}; or KIND/NAME")
     parser.add_argument("name", metavar="NAME", nargs="?", default="")
     parser.add_argument("-n", "--namespace", default="", help="of the pod or claim (that of the context)")
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="(%(default)s)")
     parser.add_argument(
         "--timeout", type=float, default=10.0, metavar="SECONDS", help="what it may take to find out (%(default)s)"
     )
+    parser.add_argument("-w", "--watch", action="store_true", help="say it again when it changes, until nothing waits")
     add_options(parser)
     parser.set_defaults(run=run)
 
@@ -54,29 +55,66 @@ def run(args: argparse.Namespace) -> int:
 
     what, _, name = args.what.partition("/")
     kind, name = _KINDS.get(what.casefold(), ""), args.name or name
-    if not kind or not name:
-        print("dray explain: expected pod NAME, claim NAME or request NAME", file=sys.stderr)
+    if problem := _problem(args, what, kind, name):
+        print(f"dray explain: {problem}", file=sys.stderr)
         return 2
     try:
-        found = asyncio.run(_explain(args, kind, name))
+        asyncio.run(_watch(args, kind, name) if args.watch else _once(args, kind, name))
     except (ApiError, ConfigError, NotThere) as error:
         print(f"dray explain: {error}", file=sys.stderr)
         return 1
-    _show(found, args.output)
     return 0
 
 
-async def _explain(args: argparse.Namespace, kind: str, name: str) -> Explanation:
+def _problem(args: argparse.Namespace, what: str, kind: str, name: str) -> str:
+    """What is wrong with the arguments."""
+    if not kind:
+        return f"expected pod NAME, claim NAME or request NAME, or a workload ({', '.join([*_NAMES][3:])}), not {what}"
+    if not name:
+        return f"expected {kind} NAME"
+    if args.timeout <= 0:
+        return f"--timeout: expected more than 0 seconds, not {args.timeout:g}"
+    return "--watch draws text; leave it out with -o json or yaml" if args.watch and args.output != "text" else ""
+
+
+async def _once(args: argparse.Namespace, kind: str, name: str) -> None:
+    async with connect(args) as client:
+        found = await _explained(client, args, kind, name)
+    _show(found, args.output)
+
+
+async def _watch(args: argparse.Namespace, kind: str, name: str) -> None:
+    """Say it whenever it is not what was said last, until nothing waits any more."""
+    from dray.inspect.layout import text_of
+
+    said = ""
+    async with connect(args) as client:
+        while True:
+            found = await _explained(client, args, kind, name)
+            if text_of(found) != said:
+                print(end="\n" if said else "")
+                _show(found, args.output)
+                sys.stdout.flush()
+            if not found.waits:
+                return
+            said = text_of(found)
+            await asyncio.sleep(_WATCH_SECONDS)
+
+
+async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> Explanation:
     from dray.inspect import explain
     from dray.inspect.placement import Deadlines
-    from dray.inspect.snapshot import NAMESPACES, REQUESTS, fetch
+    from dray.inspect.snapshot import NAMESPACES, REQUESTS, WORKLOADS, fetch
 
-    async with connect(args) as client:
-        namespace = args.namespace or client.config.namespace
-        snapshot = await fetch(client, namespace, REQUESTS if kind == "request" else NAMESPACES)
+    workload = next((one for one in WORKLOADS if one.__name__.lower() == kind), None)
+    more = REQUESTS if kind == "request" else (*NAMESPACES, *WORKLOADS) if workload is not None else NAMESPACES
+    namespace = args.namespace or client.config.namespace
+    snapshot = await fetch(client, namespace, more)
     if kind == "request":
         return explain.explain_request(snapshot, name)
     deadlines = Deadlines.within(args.timeout)
+    if workload is not None:
+        return explain.explain_workload(snapshot, workload, namespace, name, deadlines)
     return (explain.explain_pod if kind == "pod" else explain.explain_claim)(snapshot, namespace, name, deadlines)
 
 

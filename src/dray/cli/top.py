@@ -1,7 +1,7 @@
-"""`dray top devices|pools|claims`: what is in use, as a table for people or as data, on any cluster.
+"""`dray top devices|pools|nodes|claims`: what is in use, as a table for people or as data, on any cluster.
 
 Who may not read claims still learns how full pools are: then the numbers are asked for with ResourcePoolStatusRequests,
-which are deleted again. `--watch` reads anew every few seconds and draws in place.
+which are deleted again. `--watch` reads anew every few seconds and draws in place. Left out: tables (`_top_tables`).
 """
 
 from __future__ import annotations
@@ -10,23 +10,21 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from dray.cli._cluster import add_options, connect
+from dray.cli._top_tables import SORT_KEYS, picture, sorted_rows
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
-    from rich.table import Table
 
     from dray.client import Client
     from dray.inspect.snapshot import Snapshot
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_BAR = 20  # characters of a full bar
-_PIPE_WIDTH = 240  # wide enough for the longest names that there are
 _PATIENCE_SECONDS = 30.0  # how long an answer to a request for pool status is waited for
 _ASKING_SECONDS = 10.0  # between requests for pool status, of which a user may make ten a minute
 _TTL_SECONDS = 60  # a request that could not be deleted goes by itself
@@ -39,15 +37,18 @@ class Refused(Exception):
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "top",
-        help="show which devices, pools and claims are in use",
-        description="Show which devices, pools and claims are in use.",
+        help="show which devices, pools, nodes and claims are in use",
+        description="Show which devices, pools, nodes and claims are in use.",
     )
-    parser.add_argument("what", choices=("devices", "pools", "claims"))
+    parser.add_argument("what", choices=("devices", "pools", "nodes", "claims"))
     parser.add_argument("-o", "--output", choices=("table", "wide", "json", "yaml"), default="table")
     parser.add_argument("-w", "--watch", action="store_true", help="until interrupted")
     parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS", help="of --watch (%(default)g)")
     parser.add_argument("--driver", default="", help="only devices of this driver")
-    parser.add_argument("-n", "--namespace", default="", help="only claims of this namespace")
+    parser.add_argument("-n", "--namespace", default="", help="claims of this namespace (that of the context)")
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="claims of all namespaces")
+    keys = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in SORT_KEYS.items())
+    parser.add_argument("--sort-by", default="", metavar="KEY", help=f"{keys}; the largest number first")
     add_options(parser)
     parser.set_defaults(run=run)
 
@@ -56,11 +57,8 @@ def run(args: argparse.Namespace) -> int:
     from dray.api.errors import ApiError
     from dray.client.config import ConfigError
 
-    if args.watch and args.output in ("json", "yaml"):
-        print("dray top: --watch draws a table; leave it out with -o json or yaml", file=sys.stderr)
-        return 2
-    if args.interval <= 0:
-        print(f"dray top: --interval: expected more than 0 seconds, not {args.interval:g}", file=sys.stderr)
+    if problem := _problem(args):
+        print(f"dray top: {problem}", file=sys.stderr)
         return 2
     try:
         asyncio.run(_watch(args) if args.watch else _once(args))
@@ -70,11 +68,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _problem(args: argparse.Namespace) -> str:
+    """What is wrong with the arguments."""
+    if args.watch and args.output in ("json", "yaml"):
+        return "--watch draws a table; leave it out with -o json or yaml"
+    if args.interval <= 0:
+        return f"--interval: expected more than 0 seconds, not {args.interval:g}"
+    if args.what != "claims" and (args.namespace or args.all_namespaces):
+        return f"-n and -A select claims; {args.what} belong to no namespace"
+    if args.namespace and args.all_namespaces:
+        return "expected -n or -A, not both"
+    if args.sort_by and args.sort_by not in SORT_KEYS[args.what]:
+        return f"--sort-by: expected one of {', '.join(SORT_KEYS[args.what])}, not {args.sort_by}"
+    return ""
+
+
 def _console() -> Console:
-    """Whoever reads from a pipe wants whole names, however narrow a terminal would be."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    return Console(highlight=False, soft_wrap=True)
 
 
 async def _once(args: argparse.Namespace) -> None:
@@ -82,8 +94,11 @@ async def _once(args: argparse.Namespace) -> None:
         rows, _ = await rows_of(client, args)
     if args.output in ("json", "yaml"):
         print(_data(rows, args.output))
+    elif rows:
+        console = _console()
+        console.print(drawn(args, rows, console))
     else:
-        _console().print(picture(args, rows), highlight=False)
+        print(f"no {args.what}{_where(args)}", file=sys.stderr)
 
 
 async def _watch(args: argparse.Namespace) -> None:
@@ -96,9 +111,9 @@ async def _watch(args: argparse.Namespace) -> None:
             while True:
                 rows, asked = await rows_of(client, args)
                 if console.is_terminal:
-                    live.update(picture(args, rows), refresh=True)
+                    live.update(drawn(args, rows, console), refresh=True)
                 else:
-                    console.print(picture(args, rows), highlight=False)
+                    console.print(drawn(args, rows, console))
                     sys.stdout.flush()
                 await asyncio.sleep(max(args.interval, _ASKING_SECONDS if asked else 0))
 
@@ -108,21 +123,44 @@ async def _watch(args: argparse.Namespace) -> None:
 
 async def rows_of(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any], bool]:
     """The rows, and whether they had to be asked for."""
+    found, asked = await _found(client, args)
+    return sorted_rows(args.what, found, args.sort_by) if args.sort_by else found, asked
+
+
+async def _found(client: Client, args: argparse.Namespace) -> tuple[Sequence[Any], bool]:
+    from dray.api.types.core import Pod
     from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
     from dray.inspect import occupancy
     from dray.inspect.snapshot import read
 
-    wanted = [(ResourceSlice, ""), (ResourceClaim, args.namespace), (DeviceTaintRule, "")]
-    snapshot = await read(client, wanted, args.namespace)
+    namespace = _namespace(client, args)
+    wanted = [(ResourceSlice, ""), (ResourceClaim, namespace), (DeviceTaintRule, ""), (Pod, "")]
+    snapshot = await read(client, wanted, namespace)
     if args.what == "claims":
         _must_read(snapshot, ResourceClaim, "give a namespace with -n")
-        return occupancy.claim_rows(snapshot, args.namespace, args.driver), False
+        return occupancy.claim_rows(snapshot, namespace, args.driver), False
     if args.what == "pools" and snapshot.unreadable & {ResourceClaim, ResourceSlice}:
         return occupancy.answered_rows(await _ask(client, snapshot, args.driver)), True
     _must_read(snapshot, ResourceClaim, "`dray top pools` tells how full pools are")
     _must_read(snapshot, ResourceSlice, "`dray top pools --driver NAME` tells how full pools are")
-    make = occupancy.pool_rows if args.what == "pools" else occupancy.device_rows
-    return make(snapshot, args.driver), False
+    makers: dict[str, Callable[[Snapshot, str], Sequence[Any]]] = {
+        "pools": occupancy.pool_rows,
+        "nodes": occupancy.node_rows,
+        "devices": occupancy.device_rows,
+    }
+    return makers[args.what](snapshot, args.driver), False
+
+
+def _namespace(client: Client, args: argparse.Namespace) -> str:
+    """The namespace whose claims are wanted; empty for all, and where it is not about claims."""
+    if args.what != "claims" or args.all_namespaces:
+        return ""
+    config = getattr(client, "config", None)
+    return args.namespace or (config.namespace if config is not None else "")
+
+
+def _where(args: argparse.Namespace) -> str:
+    return f" in namespace {args.namespace}" if args.namespace else ""
 
 
 def _must_read(snapshot: Snapshot, type_: type[Any], instead: str) -> None:
@@ -168,122 +206,15 @@ async def _answer(client: Client, driver: str) -> Any:
     )
 
 
-# Drawing
+# Output
 
 
-def picture(args: argparse.Namespace, rows: Sequence[Any]) -> Group:
-    """Table and totals."""
+def drawn(args: argparse.Namespace, rows: Sequence[Any], console: Console) -> Group:
+    """Table and totals. Whoever reads from a pipe wants everything on one line, however narrow a terminal would be."""
     from rich.console import Group
 
-    return Group(table(args.what, rows, wide=args.output == "wide"), *summary(rows))
-
-
-def table(what: str, rows: Sequence[Any], *, wide: bool) -> Table:
-    """The rows as people read them."""
-    drawn: Table = {"pools": _pools, "devices": _devices, "claims": _claims}[what](rows, wide)
-    return drawn
-
-
-def summary(rows: Sequence[Any]) -> list[str]:
-    """Totals below the table of pools."""
-    from dray.inspect.occupancy import PoolRow
-
-    pools = [row for row in rows if isinstance(row, PoolRow)]
-    if not pools:
-        return []
-    total, allocated, available, unavailable = (
-        sum(getattr(row, name) for row in pools) for name in ("total", "allocated", "available", "unavailable")
-    )
-    return [
-        f"{len(pools)} pools, {total} devices: {allocated} allocated, {available} available, {unavailable} unavailable"
-    ]
-
-
-def _blank(*columns: str, right: Sequence[str] = ()) -> Table:
-    from rich.table import Table
-
-    drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        drawn.add_column(column, justify="right" if column in right else "left", no_wrap=column != "PROBLEM")
-    return drawn
-
-
-def bar(share: float) -> Any:
-    """`██████████░░░░░░░░░░  50 %`, in a colour that says how full that is."""
-    from rich.text import Text
-
-    full = round(share * _BAR)
-    colour = "green" if share < 0.7 else "yellow" if share < 0.95 else "red"
-    text = Text("█" * full, style=colour)
-    text.append("░" * (_BAR - full), style="dim")
-    text.append(f" {share * 100:3.0f} %")
-    return text
-
-
-def _pools(rows: Sequence[Any], wide: bool) -> Table:
-    numbers = ("TOTAL", "ALLOCATED", "AVAILABLE", "UNAVAILABLE", "SLICES", "GENERATION")
-    more = ("SLICES", "GENERATION") if wide else ()
-    drawn = _blank("DRIVER", "POOL", "NODE", *numbers[:4], "UTILISATION", *more, "PROBLEM", right=numbers)
-    for row in rows:
-        extra = (str(row.slices), str(row.generation)) if wide else ()
-        counts = (str(n) for n in (row.total, row.allocated, row.available, row.unavailable))
-        drawn.add_row(row.driver, row.pool, row.node, *counts, bar(row.utilisation), *extra, row.problem)
-    return drawn
-
-
-_COLOURS = {
-    "free": "green",
-    "allocated": "red",
-    "shared": "yellow",
-    "share": "red",
-    "blocked": "yellow",
-    "tainted": "yellow",
-    "unusable": "magenta",
-}
-
-
-def _devices(rows: Sequence[Any], wide: bool) -> Table:
-    from rich.text import Text
-
-    from dray.cli._device_tree import lines
-
-    found = [*lines(rows)]
-    fits = ("STILL FITS",) if any(line.fits for line in found) else ()
-    more = ("CAPACITY", "ATTRIBUTES") if wide else ()
-    drawn = _blank("DRIVER", "POOL", "DEVICE", "NODE", "STATE", "CLAIM", "USED BY", *fits, *more)
-    for line in found:
-        row, is_device = line.row, line.state in _COLOURS and line.state != "share"
-        state = bar(line.used) if line.used is not None else Text(line.state, style=_COLOURS[line.state])
-        extra: tuple[str, ...] = (line.fits,) if fits else ()
-        extra += ((_pairs(row.capacity), _pairs(row.attributes)) if is_device else ("", "")) if wide else ()
-        drawn.add_row(row.driver, row.pool, line.name, row.node, state, line.claim, _few(line.used_by), *extra)
-    return drawn
-
-
-def _claims(rows: Sequence[Any], wide: bool) -> Table:
-    more = ("DEVICE NAMES",) if wide else ()
-    drawn = _blank("NAMESPACE", "NAME", "STATE", "WANTS", "DEVICES", "NODE", "USED BY", *more, right=("DEVICES",))
-    for row in rows:
-        extra = (", ".join(row.devices),) if wide else ()
-        drawn.add_row(
-            row.namespace,
-            row.name,
-            row.state,
-            row.wants,
-            str(len(row.devices)),
-            _few(row.nodes),
-            _few(row.used_by),
-            *extra,
-        )
-    return drawn
-
-
-def _pairs(values: dict[str, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:2]) + (f" +{len(names) - 2}" if len(names) > 2 else "")
+    width = console.width if console.is_terminal else None
+    return Group(*picture(args.what, rows, width, wide=args.output == "wide"))
 
 
 def _data(rows: Sequence[Any], output: str) -> str:

@@ -6,7 +6,7 @@ and printing (`layout`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dray.api import podclaims
@@ -27,6 +27,7 @@ from dray.inspect.pods import CauseFinding, PodCase, missing_class
 from dray.inspect.shortage import ClaimShortage
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.suggesting.offers import suggestions
+from dray.inspect.workloads import WorkloadCase
 
 
 class NotThere(LookupError):
@@ -60,7 +61,28 @@ def explain_claim(
     if claim is None:
         _must_read(snapshot, ResourceClaim)
         raise _absent("resourceclaim", name, namespace, snapshot.all(ResourceClaim))
-    return _explanation("claim", namespace, name, _claim_finding(snapshot, claim, deadlines), snapshot)
+    pods = [pod for pod in snapshot.all(Pod) if _uses(snapshot, pod, claim) and not podclaims.is_finished(pod)]
+    found = _claim_finding(snapshot, claim, pods, deadlines)
+    cause = found.cause.behind or found.cause
+    help_ = suggestions(snapshot, pods[0], cause, found.nodes, deadlines) if found.waits and pods else ()
+    return _explanation("claim", namespace, name, found, snapshot, help_)
+
+
+def explain_workload(
+    snapshot: Snapshot,
+    type_: type[Any],
+    namespace: str,
+    name: str,
+    deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
+) -> Explanation:
+    """Why the pods of a workload do not run, or that they do."""
+    kind = BY_TYPE[type_].kind.lower()
+    workload = snapshot.get(type_, name, namespace)
+    if workload is None:
+        _must_read(snapshot, type_)
+        raise _absent(kind, name, namespace, snapshot.all(type_))
+    found, help_ = WorkloadCase(snapshot, workload, deadlines).finding()
+    return _explanation(kind, namespace, name, found, snapshot, help_)
 
 
 def explain_request(snapshot: Snapshot, name: str) -> Explanation:
@@ -115,14 +137,13 @@ def _request_cause(request: ResourcePoolStatusRequest) -> tuple[bool, Cause]:
 # Claims
 
 
-def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, deadlines: Deadlines) -> CauseFinding:
+def _claim_finding(snapshot: Snapshot, claim: ResourceClaim, pods: Sequence[Pod], deadlines: Deadlines) -> CauseFinding:
     settled = _settled(claim)
     if settled is not None:
         return settled
     absent = missing_class(snapshot, claim)
     if absent is not None:
         return CauseFinding(absent)
-    pods = [pod for pod in snapshot.all(Pod) if _uses(snapshot, pod, claim) and not podclaims.is_finished(pod)]
     verdicts = tuple(judge_devices(snapshot, [claim], deadlines.nodes))
     if verdicts and not any(v.fits for v in verdicts):
         devices = ClaimShortage(snapshot, [claim], verdicts, deadlines.cluster)

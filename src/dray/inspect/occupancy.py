@@ -6,20 +6,23 @@ who may not read DeviceTaintRules does not see their taints. Left out: drawing (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.pools import PoolName
+from dray.api.reasons.cause_texts import CausePhrase
+from dray.api.reasons.wording import say
 from dray.api.types.resource import PoolStatus, ResourceClaim, ResourcePoolStatusRequest
 from dray.controllers.poolstatus.computation import count
 from dray.inspect.asking import asks_of
+from dray.inspect.device_trouble import DeviceTrouble, counted
 from dray.inspect.hardware import Hardware
 from dray.inspect.partial_use import WHOLE, PartialUse, PoolUse
 from dray.inspect.snapshot import Snapshot
 
-_KEEPS_OUT = ("NoSchedule", "NoExecute")
+_IN_USE = ("allocated", "shared", "unhealthy")  # only who uses a device is told of its health
 
 
 class PoolRow(msgspec.Struct, frozen=True):
@@ -33,6 +36,26 @@ class PoolRow(msgspec.Struct, frozen=True):
     slices: int
     generation: int
     problem: str
+    unhealthy: int = 0
+    why: tuple[str, ...] = ()  # what keeps devices from use, where the pool itself can be used
+
+    @property
+    def utilisation(self) -> float:
+        return self.allocated / self.total if self.total else 0.0
+
+
+class NodeRow(msgspec.Struct, frozen=True):
+    """The devices of one driver on one node; without a node, those that several nodes can reach."""
+
+    node: str
+    driver: str
+    total: int
+    allocated: int
+    available: int
+    unavailable: int
+    problem: str
+    unhealthy: int = 0
+    why: tuple[str, ...] = ()
 
     @property
     def utilisation(self) -> float:
@@ -44,12 +67,21 @@ class DeviceRow(msgspec.Struct, frozen=True):
     pool: str
     device: str
     node: str
-    state: str  # free, allocated, shared, blocked (its counters are used up), tainted, unusable
+    state: str  # free, allocated, shared, blocked (its counters are used up), tainted, unhealthy, unusable
     claim: str
     used_by: tuple[str, ...]
     attributes: dict[str, str]
     capacity: dict[str, str]
     partial: PartialUse = WHOLE
+    taints: tuple[str, ...] = ()  # those that keep new pods away, with the rules that add them
+    unhealthy: str | None = None  # what its driver says, where it says that the device is not healthy
+
+    @property
+    def problem(self) -> str:
+        """All that is wrong with it, in words."""
+        why = f": {self.unhealthy}" if self.unhealthy else ""
+        health = (say(CausePhrase.UNHEALTHY, why=why),) if self.unhealthy is not None else ()
+        return "; ".join((*self.taints, *health))
 
 
 class ClaimRow(msgspec.Struct, frozen=True):
@@ -65,11 +97,12 @@ class ClaimRow(msgspec.Struct, frozen=True):
 
 def pool_rows(snapshot: Snapshot, driver: str = "") -> list[PoolRow]:
     """Pools, counted from slices and claims."""
-    by_pool = _claims_by_pool(snapshot)
+    by_pool, by_device = _claims_by_pool(snapshot), _by_pool(device_rows(snapshot, driver))
     rows = []
     for key, slices in Hardware(snapshot.slices).pools.items():
         if driver in ("", key[0]):
             pool = count(slices, by_pool.get(key, ()))
+            devices = by_device.get(key, [])
             rows.append(
                 PoolRow(
                     pool.driver,
@@ -82,9 +115,50 @@ def pool_rows(snapshot: Snapshot, driver: str = "") -> list[PoolRow]:
                     pool.slices,
                     pool.generation,
                     pool.problem or "",
+                    unhealthy=sum(row.state == "unhealthy" for row in devices),
+                    why=_why(devices),
                 )
             )
     return rows
+
+
+def _by_pool(rows: Iterable[DeviceRow]) -> dict[PoolName, list[DeviceRow]]:
+    found: dict[PoolName, list[DeviceRow]] = {}
+    for row in rows:
+        found.setdefault(PoolName(row.driver, row.pool), []).append(row)
+    return found
+
+
+def _why(devices: Sequence[DeviceRow]) -> tuple[str, ...]:
+    """What keeps some devices from use, in words."""
+    found = (
+        (CausePhrase.COUNT_TAINTED, ["; ".join(row.taints) for row in devices if row.taints]),
+        (CausePhrase.COUNT_UNHEALTHY, [row.unhealthy for row in devices if row.unhealthy is not None]),
+        (CausePhrase.COUNT_BLOCKED, ["" for row in devices if row.state == "blocked"]),
+    )
+    return tuple(counted(whys, phrase) for phrase, whys in found if whys)
+
+
+def node_rows(snapshot: Snapshot, driver: str = "") -> list[NodeRow]:
+    """The devices of every node, one row for each driver."""
+    groups: dict[tuple[str, str], list[DeviceRow]] = {}
+    for row in device_rows(snapshot, driver):
+        groups.setdefault((row.node, row.driver), []).append(row)
+    pools = {PoolName(row.driver, row.pool): row.problem for row in pool_rows(snapshot, driver)}
+    return [
+        NodeRow(
+            node,
+            name,
+            len(rows),
+            sum(row.state in _IN_USE for row in rows),
+            sum(row.state == "free" for row in rows),
+            sum(row.state not in (*_IN_USE, "free") for row in rows),
+            "; ".join(sorted({pools[PoolName(row.driver, row.pool)] for row in rows} - {""})),
+            unhealthy=sum(row.state == "unhealthy" for row in rows),
+            why=_why(rows),
+        )
+        for (node, name), rows in sorted(groups.items())
+    ]
 
 
 def _claims_by_pool(snapshot: Snapshot) -> dict[tuple[str, str], list[ResourceClaim]]:
@@ -113,12 +187,18 @@ def _answered(pool: PoolStatus) -> PoolRow:
         pool.resourceSliceCount or 0,
         pool.generation,
         pool.validationError or "",
+        why=_unknown(pool.unavailableDevices or 0) if not pool.validationError else (),
     )
+
+
+def _unknown(unavailable: int) -> tuple[str, ...]:
+    """The answer of the controller does not say why devices cannot be had."""
+    return (say(CausePhrase.COUNT_UNAVAILABLE, count=unavailable),) if unavailable else ()
 
 
 def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
     """Every published device, and who has it."""
-    hardware = Hardware(snapshot.slices)
+    hardware, trouble = Hardware(snapshot.slices), DeviceTrouble(snapshot)
     rows: dict[DeviceId, DeviceRow] = {}
     claims = _claims_by_pool(snapshot)
     uses = {pool: PoolUse(slices, claims.get(pool, ())) for pool, slices in hardware.pools.items()}
@@ -126,16 +206,18 @@ def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
         if driver not in ("", one.id.driver):
             continue
         claim = snapshot.holders.get(one.id)
-        state = "free"
+        state, taints, health = "free", trouble.taints(one.id, one.device), trouble.health(one.id)
         partial = uses[PoolName(one.id.driver, one.id.pool)].of(one.id, one.device)
         if claim is not None:
             state = "shared" if partial.shares else "allocated"
         elif (one.id.driver, one.id.pool) in hardware.problems:
             state = "unusable"
-        elif any(taint.effect in _KEEPS_OUT for taint in one.device.taints):
+        elif taints:
             state = "tainted"
         elif partial.blocked:
             state = "blocked"
+        if health is not None:
+            state = "unhealthy"
         rows[one.id] = DeviceRow(
             *one.id,
             node=one.node,
@@ -145,6 +227,8 @@ def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
             attributes={n: str(v) for named in one.view.attributes.values() for n, v in named.items()},
             capacity={n: str(v) for named in one.view.capacity.values() for n, v in named.items()},
             partial=partial,
+            taints=taints,
+            unhealthy=health,
         )
     return [*rows.values()]
 

@@ -17,7 +17,9 @@ from dray.api.errors import Forbidden, NotFound
 from dray.api.pools import PoolName
 from dray.api.resources import BY_TYPE
 from dray.api.taints import with_rules
-from dray.api.types.core import Event, Namespace, Node, Pod, ResourceQuota
+from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from dray.api.types.batch import Job
+from dray.api.types.core import Event, Namespace, Node, Pod, ResourceQuota, ServiceAccount
 from dray.api.types.resource import (
     DeviceClass,
     DeviceTaintRule,
@@ -127,5 +129,6 @@ async def _list(client: Client, type_: type[Any], where: str, home: str) -> tupl
         return type(error)
 
 
+WORKLOADS: tuple[type[Any], ...] = (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ServiceAccount)
 REQUESTS: tuple[type[Any], ...] = (ResourcePoolStatusRequest,)
 NAMESPACES: tuple[type[Any], ...] = (Namespace,)

@@ -67,6 +67,11 @@ class CausePhrase(StrEnum):
     WHY_LATE = "explain-why-late"
     FOR_GROUP = "explain-for-group"
     FOR_POD = "explain-for-pod"
+    UNHEALTHY = "explain-unhealthy"
+    COUNT_TAINTED = "explain-count-tainted"
+    COUNT_UNHEALTHY = "explain-count-unhealthy"
+    COUNT_BLOCKED = "explain-count-blocked"
+    COUNT_UNAVAILABLE = "explain-count-unavailable"
     LACKS = "explain-lacks"
     LACKING_AMOUNT = "explain-lacking-amount"
     HOLDS_AMOUNT = "explain-holds-amount"
@@ -129,6 +134,11 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.WHY_LATE: "why no node can serve its claims takes too long to find out",
     CausePhrase.FOR_GROUP: 'podgroup "{group}"',
     CausePhrase.FOR_POD: "it",
+    CausePhrase.UNHEALTHY: "unhealthy{why}",
+    CausePhrase.COUNT_TAINTED: "{count} tainted{names}",
+    CausePhrase.COUNT_UNHEALTHY: "{count} unhealthy{names}",
+    CausePhrase.COUNT_BLOCKED: "{count} without counters left{names}",
+    CausePhrase.COUNT_UNAVAILABLE: "{count} unavailable: tainted, or without counters left",
     CausePhrase.LACKS: "{device} needs {amounts}",
     CausePhrase.LACKING_AMOUNT: "{amount}, {limit}{held}",
     CausePhrase.HOLDS_AMOUNT: "{claim} holds {amount}",
@@ -167,6 +177,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     ),
     CauseCode.CLAIM_REFUSED: "its claim cannot be created: {message}",
     CauseCode.PODS_REFUSED: "its pods cannot be created: {message}",
+    CauseCode.ACCOUNT_MISSING: 'its pods cannot be created: serviceaccount "{subject}" does not exist',
     CauseCode.CLAIM_DELETING: 'resourceclaim "{claim}" is being deleted{used}',
     CauseCode.CLAIM_FULL: 'resourceclaim "{claim}" is in use by {limit} consumers, and no more can be added',
     CauseCode.CLAIM_FOREIGN: 'resourceclaim "{claim}" was not created for it',

@@ -39,6 +39,7 @@ class CauseCode(StrEnum):
     QUOTA = "Quota"
     CLAIM_REFUSED = "ClaimRefused"
     PODS_REFUSED = "PodsRefused"
+    ACCOUNT_MISSING = "ServiceAccountMissing"
     CLAIM_DELETING = "ClaimDeleting"
     CLAIM_FULL = "ClaimFull"
     CLAIM_FOREIGN = "ForeignClaim"

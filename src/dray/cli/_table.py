@@ -1,0 +1,112 @@
+"""Tables as kubectl prints them: whole names, columns as wide as what is in them, and lines that may be longer than a
+screen. What may give way are titles and bars; the remark at the end of a row goes below it where it does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    Cell = str | Text
+
+_GAP = "  "
+BARS = (20, 10, 6)  # characters of a full bar, on a wide screen and on narrower ones
+
+
+class Column(NamedTuple):
+    """A column: its title, and the one that it has where there is little room."""
+
+    title: str
+    short: str = ""
+    right: bool = False
+
+
+class Share(NamedTuple):
+    """A bar: the parts of a whole that are in use, and those that nobody can have; colours say what they are."""
+
+    used: float
+    lost: float = 0.0
+    unhealthy: float = 0.0
+
+
+class Row(NamedTuple):
+    """The cells of a row, and a remark at its end."""
+
+    cells: tuple[Cell | Share, ...]
+    remark: str = ""
+
+
+def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None, remarks: str = "PROBLEM") -> list[Text]:
+    """The table for a screen so wide; without a width, with everything at its widest."""
+    from rich.text import Text
+
+    has_remarks = any(row.remark for row in rows)
+    for narrow, bar_width in ((False, BARS[0]), (True, BARS[0]), (True, BARS[1]), (True, BARS[2])):
+        drawn = [[_cell(cell, bar_width) for cell in row.cells] for row in rows]
+        titles = [column.short or column.title if narrow else column.title for column in columns]
+        sizes = [max(len(title), *(row[at].cell_len for row in drawn), 0) for at, title in enumerate(titles)]
+        total = sum(sizes) + len(_GAP) * (len(sizes) - 1)
+        if width is None or total <= width:
+            break
+    beside = has_remarks and (width is None or total + len(_GAP) + max(len(row.remark) for row in rows) <= width)
+    head = [Text(title, style="bold") for title in titles] + ([Text(remarks, style="bold")] if beside else [])
+    found = [_line(head, columns, sizes)]
+    for row, cells in zip(rows, drawn, strict=True):
+        remark = Text(row.remark, style="yellow")
+        found.append(_line([*cells, remark] if beside else cells, columns, sizes))
+        if row.remark and not beside:
+            found += _below(row.remark, width)
+    return found
+
+
+def _line(cells: Sequence[Text], columns: Sequence[Column], sizes: Sequence[int]) -> Text:
+    from rich.text import Text
+
+    line = Text()
+    for at, cell in enumerate(cells):
+        padding = " " * (sizes[at] - cell.cell_len) if at < len(sizes) else ""
+        right = at < len(columns) and columns[at].right
+        line.append(_GAP if at else "")
+        for piece in (padding, cell) if right else (cell, padding):
+            line.append(piece)
+    line.rstrip()
+    return line
+
+
+def _below(remark: str, width: int | None) -> list[Text]:
+    import textwrap
+
+    from rich.text import Text
+
+    wrapped = textwrap.wrap(
+        remark, max(width or 80, 40), initial_indent="  └ ", subsequent_indent="    ", break_long_words=False
+    )
+    return [Text(line, style="yellow") for line in wrapped]
+
+
+def _cell(cell: Cell | Share, bar_width: int) -> Text:
+    from rich.text import Text
+
+    if isinstance(cell, Share):
+        return bar(cell, bar_width)
+    return Text(cell) if isinstance(cell, str) else cell
+
+
+def bar(share: Share, width: int = BARS[0]) -> Text:
+    """`██████████▒▒░░░░░░░░  50 %`: in use, tainted or unusable, free. What is not healthy is red."""
+    from rich.text import Text
+
+    full, lost = round(share.used * width), round(share.lost * width)
+    if share.lost and not lost:
+        lost = 1
+    full = min(full, width - lost)
+    sick = min(full, max(1, round(share.unhealthy * width))) if share.unhealthy else 0
+    text = Text("█" * (full - sick), style="cyan")
+    text.append("█" * sick, style="red")
+    text.append("▒" * lost, style="yellow")
+    text.append("░" * (width - full - lost), style="dim")
+    text.append(f" {share.used * 100:3.0f} %")
+    return text

@@ -1,0 +1,152 @@
+"""The tables of `dray top`: pools, nodes, devices and claims, row by row.
+
+Names are never cut. Colours say what is in use (cyan), what is free (green), what cannot be had (yellow) and what is not
+healthy (red); a remark says why. Left out: reading a cluster (`top`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dray.cli._table import Column, Row, Share, lines
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+COLOURS = {
+    "free": "green",
+    "allocated": "cyan",
+    "shared": "cyan",
+    "share": "cyan",
+    "blocked": "yellow",
+    "tainted": "yellow",
+    "unhealthy": "red",
+    "unusable": "magenta",
+}
+_COUNTS = (
+    Column("TOTAL", right=True),
+    Column("ALLOCATED", "USED", right=True),
+    Column("AVAILABLE", "FREE", right=True),
+    Column("UNAVAILABLE", "OUT", right=True),
+)
+# What rows may be sorted by; numbers come with the largest first.
+SORT_KEYS: Mapping[str, tuple[str, ...]] = {
+    "pools": ("driver", "pool", "node", "total", "allocated", "available", "unavailable", "utilisation"),
+    "nodes": ("node", "driver", "total", "allocated", "available", "unavailable", "utilisation"),
+    "devices": ("driver", "pool", "device", "node", "state", "claim"),
+    "claims": ("namespace", "name", "state", "devices", "node", "created"),
+}
+_FIELDS = {"devices": "devices", "node": "nodes"}  # of claims, where the key is not the field
+
+
+def sorted_rows(what: str, rows: Sequence[Any], key: str) -> list[Any]:
+    """The rows by one of the keys; rows that are equal stay in order."""
+
+    def value(row: Any) -> Any:
+        found = getattr(row, _FIELDS.get(key, key) if what == "claims" else key)
+        return len(found) if key == "devices" else found
+
+    descending = bool(rows) and isinstance(value(rows[0]), int | float)
+    return sorted(rows, key=value, reverse=descending)
+
+
+def picture(what: str, rows: Sequence[Any], width: int | None, *, wide: bool) -> list[Text]:
+    """The rows as people read them, and totals below pools and nodes."""
+    draw = {"pools": _pools, "nodes": _nodes, "devices": _devices, "claims": _claims}[what]
+    return [*draw(rows, width, wide), *_summary(what, rows)]
+
+
+def _summary(what: str, rows: Sequence[Any]) -> list[Text]:
+    from rich.text import Text
+
+    if what not in ("pools", "nodes") or not rows:
+        return []
+    total, allocated, available, unavailable = (
+        sum(getattr(row, name) for row in rows) for name in ("total", "allocated", "available", "unavailable")
+    )
+    number = len(rows) if what == "pools" else len({row.node for row in rows})
+    counts = f"{allocated} allocated, {available} available, {unavailable} unavailable"
+    return [Text(f"{number} {what}, {total} devices: {counts}")]
+
+
+def _share(row: Any) -> Share:
+    total = row.total or 1
+    return Share(row.allocated / total, row.unavailable / total, row.unhealthy / total)
+
+
+def _numbers(row: Any) -> tuple[str, ...]:
+    return tuple(str(number) for number in (row.total, row.allocated, row.available, row.unavailable))
+
+
+def _remark(row: Any) -> str:
+    return "; ".join(text for text in (row.problem, *row.why) if text)
+
+
+def _pools(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    more = (Column("SLICES", right=True), Column("GENERATION", right=True)) if wide else ()
+    columns = (Column("DRIVER"), Column("POOL"), Column("NODE"), *_COUNTS, Column("UTILISATION", "USE"), *more)
+    return lines(
+        columns,
+        [
+            Row(
+                (
+                    row.driver,
+                    row.pool,
+                    row.node,
+                    *_numbers(row),
+                    _share(row),
+                    *((str(row.slices), str(row.generation)) if wide else ()),
+                ),
+                _remark(row),
+            )
+            for row in rows
+        ],
+        width,
+    )
+
+
+def _nodes(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    columns = (Column("NODE"), Column("DRIVER"), *_COUNTS, Column("UTILISATION", "USE"))
+    found = [Row((row.node or "-", row.driver, *_numbers(row), _share(row)), _remark(row)) for row in rows]
+    return lines(columns, found, width)
+
+
+def _devices(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    from rich.text import Text
+
+    from dray.cli._device_tree import lines as device_lines
+
+    found = [*device_lines(rows)]
+    fits = (Column("STILL FITS"),) if any(line.fits for line in found) else ()
+    more = (Column("CAPACITY"), Column("ATTRIBUTES")) if wide else ()
+    titles = ("DRIVER", "POOL", "DEVICE", "NODE", "STATE", "CLAIM", "USED BY")
+    drawn = []
+    for line in found:
+        row, is_device = line.row, line.state in COLOURS and line.state != "share"
+        state = Share(line.used) if line.used is not None else Text(line.state, style=COLOURS[line.state])
+        extra: tuple[str, ...] = (line.fits,) if fits else ()
+        extra += ((_pairs(row.capacity), _pairs(row.attributes)) if is_device else ("", "")) if wide else ()
+        cells = row.driver, row.pool, line.name, row.node, state, line.claim, _few(line.used_by), *extra
+        drawn.append(Row(cells, row.problem if is_device else ""))
+    return lines((*map(Column, titles), *fits, *more), drawn, width)
+
+
+def _claims(rows: Sequence[Any], width: int | None, wide: bool) -> list[Text]:
+    titles = ("NAMESPACE", "NAME", "STATE", "WANTS")
+    more = (Column("DEVICE NAMES"),) if wide else ()
+    columns = (*map(Column, titles), Column("DEVICES", right=True), Column("NODE"), Column("USED BY"), *more)
+    found = []
+    for row in rows:
+        extra = (", ".join(row.devices),) if wide else ()
+        cells = row.namespace, row.name, row.state, row.wants, str(len(row.devices))
+        found.append(Row((*cells, _few(row.nodes), _few(row.used_by), *extra)))
+    return lines(columns, found, width)
+
+
+def _pairs(values: dict[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:2]) + (f" +{len(names) - 2}" if len(names) > 2 else "")

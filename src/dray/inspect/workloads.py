@@ -1,0 +1,127 @@
+"""Why a workload does not run: its pods cannot be created, or one of them waits.
+
+The first that fails is the cause: the quota or the service account that keeps pods from being created, what else the
+server said when it refused them, then the first pod that waits. Pure. Left out: whether a workload is as its owner wants
+it otherwise, such as how far a rollout is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dray.api import podclaims
+from dray.api.reasons.causes import Cause, CauseCode
+from dray.api.reasons.suggestions import Suggestion
+from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from dray.api.types.batch import Job
+from dray.api.types.core import Event, Pod, PodTemplateSpec, ServiceAccount
+from dray.api.types.meta import ObjectMeta
+from dray.client import Object
+from dray.inspect.changes import applied
+from dray.inspect.placement import Deadlines
+from dray.inspect.pods import CauseFinding, PodCase
+from dray.inspect.quotas import quota_cause
+from dray.inspect.snapshot import Snapshot
+from dray.inspect.suggesting import names
+from dray.inspect.suggesting.offers import suggestions
+from dray.inspect.suggesting.subject import Subject
+
+Workload = Deployment | ReplicaSet | StatefulSet | DaemonSet | Job
+_REFUSED = "FailedCreate"
+_DEFAULT_ACCOUNT = "default"
+
+
+class WorkloadCase:
+    """One workload, examined step by step."""
+
+    def __init__(self, snapshot: Snapshot, workload: Workload, deadlines: Deadlines) -> None:
+        self._snapshot = snapshot
+        self._workload = workload
+        self._deadlines = deadlines
+        self._namespace = workload.metadata.namespace
+        self._makers = [workload, *self._owned(ReplicaSet, [workload])]
+
+    def finding(self) -> tuple[CauseFinding, tuple[Suggestion, ...]]:
+        refused = self._refused()
+        if refused is not None:
+            return CauseFinding(refused), tuple(self._helping(refused))
+        pods = [pod for pod in self._owned(Pod, self._makers) if not podclaims.is_finished(pod)]
+        for pod in sorted(pods, key=lambda pod: pod.metadata.name):
+            found = PodCase(self._snapshot, pod, self._deadlines).finding()
+            if found.waits:
+                help_ = suggestions(self._snapshot, pod, found.cause, found.nodes, self._deadlines)
+                cause = Cause(CauseCode.OTHER_POD, subject=pod.metadata.name, behind=found.cause)
+                return found._replace(cause=cause), help_
+        return CauseFinding(Cause(CauseCode.ALL_RUN, of=len(pods)), waits=False), ()
+
+    def _owned(self, type_: Any, owners: Iterable[Object]) -> list[Any]:
+        uids = {owner.metadata.uid for owner in owners}
+        return [
+            one
+            for one in self._snapshot.all(type_)
+            if any(owner.controller and owner.uid in uids for owner in one.metadata.ownerReferences)
+        ]
+
+    # Pods that cannot be created
+
+    def _refused(self) -> Cause | None:
+        event = self._event()
+        if event is None:
+            return None
+        pod = self._pod()
+        quota = quota_cause(self._snapshot, self._namespace, pod)
+        if quota is not None:
+            return quota
+        account = pod.spec.serviceAccountName or _DEFAULT_ACCOUNT
+        known = {one.metadata.name for one in self._snapshot.all(ServiceAccount) if self._is_here(one)}
+        if ServiceAccount not in self._snapshot.unreadable and account not in known:
+            return Cause(CauseCode.ACCOUNT_MISSING, subject=account)
+        return Cause(CauseCode.PODS_REFUSED, message=event.message)
+
+    def _is_here(self, one: Object) -> bool:
+        return one.metadata.namespace == self._namespace
+
+    def _event(self) -> Event | None:
+        """What the server said last when it refused a pod, unless pods were created since."""
+        uids = {maker.metadata.uid for maker in self._makers}
+        found = [e for e in self._snapshot.all(Event) if e.reason == _REFUSED and e.involvedObject.uid in uids]
+        last = max(found, key=lambda event: event.lastTimestamp or "", default=None)
+        newest = max((pod.metadata.creationTimestamp or "" for pod in self._owned(Pod, self._makers)), default="")
+        return last if last is not None and (last.lastTimestamp or "") >= newest and self._lacks_pods() else None
+
+    def _lacks_pods(self) -> bool:
+        pods = [pod for pod in self._owned(Pod, self._makers) if pod.metadata.deletionTimestamp is None]
+        wanted = getattr(self._workload.spec, "replicas", None)
+        return wanted is None or len(pods) < wanted
+
+    def _pod(self) -> Pod:
+        """A pod as the workload would make it."""
+        template: PodTemplateSpec = self._workload.spec.template
+        meta = ObjectMeta(
+            name=f"{self._workload.metadata.name}-trial",
+            namespace=self._namespace,
+            uid="trial",
+            labels=template.metadata.labels if template.metadata is not None else {},
+        )
+        return Pod(metadata=meta, spec=template.spec)
+
+    def _helping(self, cause: Cause) -> Iterator[Suggestion]:
+        """A larger quota or a new account, if a pod can then be created and has a place."""
+        pod = self._pod()
+        subject = Subject(self._snapshot, pod, (), self._deadlines.cluster)
+        offers = [*names.quota(subject, cause)] if cause.code is CauseCode.QUOTA else []
+        if cause.code is CauseCode.ACCOUNT_MISSING:
+            offers.append(names.account(self._namespace, cause.subject))
+        for offer in offers:
+            after = applied(with_pod(self._snapshot, pod), offer.changes)
+            made = after.get(Pod, pod.metadata.name, self._namespace)
+            admitted = quota_cause(after, self._namespace, pod) is None
+            if admitted and made is not None and PodCase(after, made, self._deadlines).places():
+                yield offer
+
+
+def with_pod(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    """The snapshot with one more pod."""
+    objects: dict[type[Any], tuple[Any, ...]] = {**snapshot.objects, Pod: (*snapshot.all(Pod), pod)}
+    return Snapshot(objects, snapshot.unreadable, snapshot.unserved)
