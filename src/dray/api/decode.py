@@ -157,7 +157,7 @@ def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
             _expect(_METADATA_HOLDER, _METADATA_SLOT, metadata, dict, "metadata")
             _walk(_plan(f"{META}ObjectMeta"), metadata, "metadata", complaints)
         complaints += pruning.pruned(node, tree)
-        pruning.fill(node, tree)
+        pruning.fill(node, tree, pruning.Room(pruning.MOST_DEFAULTS))
         if (name := objects.unfit_name(tree)) is not None:
             raise _WrongType(f"field {quote(name)} has quotes, backslashes or control characters in its name")
     except (_WrongType, RecursionError) as error:

@@ -45,6 +45,10 @@ class Interrupted(EvaluationError):
         super().__init__("operation interrupted")
 
 
+class TooSlow(Interrupted):
+    """An evaluation takes longer than whoever asked can wait; it is neither a failure nor a result."""
+
+
 class NoSuchKey(EvaluationError):
     """A map, an object or a device has nothing under the name that was asked for."""
 

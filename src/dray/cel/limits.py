@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from dray.cel.errors import CostExceeded
+from dray.cel.errors import CostExceeded, TooSlow
 
 Interrupt = Callable[[], bool]  # asked now and then; once it says yes, an evaluation ends with Interrupted
 
 MAX_LENGTH = 10 * 1024  # of a selector, in bytes
 MAX_POINTS = 100_000  # of any expression, in code points
 MAX_COST = 1_000_000
+QUICK = 0.01  # seconds that an event loop spends on the expressions of one object
 SHORT_LENGTH = 2 * 1024  # in code points: what most expressions stay far below
 
 TEXT_COST_FACTOR = 0.1
@@ -64,6 +65,18 @@ def spend_text(size: int) -> None:
 def spend_elements(count: int) -> None:
     """Before a list of this size is made, or so many elements are compared; raises CostExceeded."""
     spend_text(_ELEMENT_EFFORT * count)
+
+
+def quickly(seconds: float = QUICK) -> Interrupt:
+    """Ends with TooSlow what takes longer than an event loop can wait, in seconds of the thread's processor."""
+    ends = time.thread_time() + seconds
+
+    def interrupt() -> bool:
+        if time.thread_time() > ends:
+            raise TooSlow
+        return False
+
+    return interrupt
 
 
 def at(deadline: float) -> Interrupt:

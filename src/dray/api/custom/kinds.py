@@ -49,13 +49,17 @@ class Version(msgspec.Struct, frozen=True, eq=False):
 class CustomKind:
     """What a definition says about its objects."""
 
-    def __init__(self, definition: apiextensions.CustomResourceDefinition) -> None:
+    def __init__(self, definition: apiextensions.CustomResourceDefinition, before: CustomKind | None = None) -> None:
+        """`before` lends its schemas, where the definition still has them."""
         self.definition = definition
         names = definition.status.acceptedNames
         self.list_kind = names.listKind or f"{definition.spec.names.kind}List"
-        number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
         self.versions: dict[str, Version] = {}
         self._seen: dict[str, Resource] = {}
+        number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
+        if before is not None and before.definition.spec == definition.spec:
+            self.versions = before.versions
+            return
         for spec in definition.spec.versions:
             node = compiled(schema_of(spec))
             self.versions[spec.name] = Version(spec.name, node, self._message(spec.name, number), spec)
@@ -156,9 +160,9 @@ def schema_of(version: apiextensions.CustomResourceDefinitionVersion) -> Tree:
     return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def custom_resource(definition: apiextensions.CustomResourceDefinition) -> Resource:
-    """The row of a definition whose names are accepted."""
-    kind = CustomKind(definition)
+def custom_resource(definition: apiextensions.CustomResourceDefinition, before: CustomKind | None = None) -> Resource:
+    """The row of a definition whose names are accepted; `before` is what was known of it."""
+    kind = CustomKind(definition, before)
     names, spec = definition.status.acceptedNames, definition.spec
     sub = {name for version in kind.versions.values() for name in _subresources(version)}
     return Resource(

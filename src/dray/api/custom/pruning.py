@@ -12,8 +12,10 @@ import msgspec
 from msgspec import UNSET
 
 from dray.api.custom.structure import ANYTHING, Node
+from dray.api.errors import TooLarge
 from dray.api.wire import Tree
 
+MOST_DEFAULTS = 512 << 10  # bytes that a request may have filled in; no object is stored with three times as many
 _TYPE = ("apiVersion", "kind", "metadata")
 _encode, _decode = msgspec.json.encode, msgspec.json.decode
 
@@ -54,16 +56,29 @@ def _prune_members(node: Node, tree: Tree, path: str, complaints: list[str], who
             _prune(part, tree[name], here, complaints)
 
 
-def fill(node: Node, value: Any) -> None:
+class Room:
+    """How many bytes of defaults an object may still get: a short list of empty objects could otherwise become huge."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+
+    def take(self, size: int) -> None:
+        """Raises TooLarge."""
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge(f"Request entity too large: the defaults of the object have more than {self._most} bytes")
+
+
+def fill(node: Node, value: Any, room: Room | None = None) -> None:
     """Drop nulls that mean nothing, and fill in defaults."""
     if isinstance(value, dict):
-        _fill_members(node, value)
+        _fill_members(node, value, room)
     elif isinstance(value, list) and node.items is not None:
         for item in value:
-            fill(node.items, item)
+            fill(node.items, item, room)
 
 
-def _fill_members(node: Node, tree: Tree) -> None:
+def _fill_members(node: Node, tree: Tree, room: Room | None) -> None:
     for name in [name for name, value in tree.items() if value is None]:
         part = node.properties.get(name) or node.additional
         if part is not None and part is not ANYTHING and not part.nullable:
@@ -71,8 +86,11 @@ def _fill_members(node: Node, tree: Tree) -> None:
     if node.has_defaults:
         for name, part in node.properties.items():
             if part.default is not UNSET and name not in tree:
-                tree[name] = _decode(_encode(part.default))  # a copy of its own
+                text = _encode(part.default)
+                if room is not None:
+                    room.take(len(text))
+                tree[name] = _decode(text)  # a copy of its own
     for name, value in tree.items():
         part = node.properties.get(name) or node.additional
         if part is not None and part is not ANYTHING and isinstance(value, (dict, list)):
-            fill(part, value)
+            fill(part, value, room)

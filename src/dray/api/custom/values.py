@@ -1,7 +1,9 @@
 """Whether the values of a custom object are what its schema says, in Kubernetes' words.
 
 Every value is judged by its own rules and those of `allOf`, `anyOf`, `oneOf` and `not`; the first thing wrong with a
-text or a number is told, and everything wrong with the members of objects and lists. Left out: rules in CEL.
+text or a number is told, and everything wrong with the members of objects and lists. A part that an update leaves as it
+was is not judged again, so that a schema can become stricter than what is stored. Alternatives multiply the work, so
+whoever asks can interrupt there. Left out: rules in CEL.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from dray.api.custom.formats import is_format
 from dray.api.custom.structure import Node
@@ -17,6 +20,8 @@ from dray.api.errors import FieldError, duplicate, invalid, required, shown, too
 from dray.api.wire import Tree
 
 Errors = Iterator[FieldError]
+Interrupt = Callable[[], bool]  # asked before alternatives; ends the judgement by raising
+NEVER: Interrupt = bool
 _TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 _WHOLE = "<nil>"  # where Kubernetes looks for what is wrong with a choice of schemas
 
@@ -25,20 +30,25 @@ def type_name(value: Any) -> str:
     return "null" if value is None else _TYPES[type(value)]
 
 
-def value_faults(node: Node, value: Any) -> list[FieldError]:
-    """What is wrong with a value, by paths from it."""
-    return [*_judged(node, value, ""), *_lists(node, value, "")]
+def value_faults(node: Node, value: Any, old: Any = UNSET, interrupt: Interrupt = NEVER) -> list[FieldError]:
+    """What is wrong with a value, by paths from it; `old` is what it replaces."""
+    found = [*_judged(node, value, "", old, interrupt)]
+    repeated = [*_lists(node, value, "")]
+    if repeated and old is not UNSET and any(_lists(node, old, "")):
+        repeated = []
+    return found + repeated
 
 
-def _judged(node: Node, value: Any, path: str) -> Errors:
-    if value is None and node.nullable:
+def _judged(node: Node, value: Any, path: str, old: Any = UNSET, interrupt: Interrupt = NEVER) -> Errors:
+    if (value is None and node.nullable) or (old is not UNSET and value == old):
         return
     wanted = _wrong_type(node, value)
     if wanted:
         yield _type_error(path, wanted, type_name(value))
         return
     if node.has_choices:
-        yield from _choices(node, value, path)
+        interrupt()
+        yield from _choices(node, value, path, interrupt)
     judge = _JUDGES.get(type(value))
     if judge is not None:
         yield from judge(node, value, path)
@@ -46,10 +56,24 @@ def _judged(node: Node, value: Any, path: str) -> Errors:
     if allowed is not None and not any(same(value, option) for option in allowed):
         yield _not_supported(path, value, allowed)
     if isinstance(value, dict):
-        yield from _members(node, value, path)
+        yield from _members(node, value, path, old, interrupt)
     elif isinstance(value, list) and node.items is not None:
+        known = by_key(node, old)
         for index, item in enumerate(value):
-            yield from _judged(node.items, item, f"{path}[{index}]")
+            was = known.get(key_of(node, item), UNSET) if known else UNSET
+            yield from _judged(node.items, item, f"{path}[{index}]", was, interrupt)
+
+
+def by_key(node: Node, old: Any) -> dict[bytes, Any]:
+    """The elements of a list before, where its elements can be told apart."""
+    if node.list_type != "map" or not isinstance(old, list):
+        return {}
+    return {key_of(node, item): item for item in old}
+
+
+def key_of(node: Node, item: Any) -> bytes:
+    parts = {name: item[name] for name in node.map_keys if name in item} if isinstance(item, dict) else item
+    return msgspec.json.encode(parts, order="sorted")
 
 
 def same(left: Any, right: Any) -> bool:
@@ -168,34 +192,37 @@ _JUDGES: dict[type, Callable[[Node, Any, str], Errors]] = {
 }
 
 
-def _members(node: Node, value: Tree, path: str) -> Errors:
+def _members(node: Node, value: Tree, path: str, old: Any, interrupt: Interrupt) -> Errors:
+    before = old if isinstance(old, dict) else {}
     for name in sorted(value):
         part = node.properties.get(name) or node.additional
         if part is not None:
-            yield from _judged(part, value[name], f"{path}.{name}" if path else name)
+            here = f"{path}.{name}" if path else name
+            yield from _judged(part, value[name], here, before.get(name, UNSET), interrupt)
 
 
-def _choices(node: Node, value: Any, path: str) -> Errors:
-    if node.any_of and not any(_fits(option, value) for option in node.any_of):
+def _choices(node: Node, value: Any, path: str, interrupt: Interrupt) -> Errors:
+    if node.any_of and not any(_fits(option, value, interrupt) for option in node.any_of):
         yield _choice(f"{shown(path)} must validate at least one schema (anyOf)")
         yield from _judged(node.any_of[0], value, path)
     if node.one_of:
-        count = sum(_fits(option, value) for option in node.one_of)
+        count = sum(_fits(option, value, interrupt) for option in node.one_of)
         if count != 1:
             how_many = f"Found {count} valid alternatives" if count else "Found none valid"
             yield _choice(f"{shown(path)} must validate one and only one schema (oneOf). {how_many}")
             if not count:
                 yield from _judged(node.one_of[0], value, path)
-    faults = [error for option in node.all_of for error in _judged(option, value, path)]
+    faults = [error for option in node.all_of for error in _judged(option, value, path, UNSET, interrupt)]
     if faults:
         yield _choice(f"{shown(path)} must validate all the schemas (allOf)")
         yield from faults
-    if node.negated is not None and _fits(node.negated, value):
+    if node.negated is not None and _fits(node.negated, value, interrupt):
         yield _choice(f"{shown(path)} must not validate the schema (not)")
 
 
-def _fits(node: Node, value: Any) -> bool:
-    return next(_judged(node, value, ""), None) is None
+def _fits(node: Node, value: Any, interrupt: Interrupt) -> bool:
+    interrupt()
+    return next(_judged(node, value, "", UNSET, interrupt), None) is None
 
 
 def _choice(text: str) -> FieldError:
@@ -224,12 +251,9 @@ def _lists(node: Node, value: Any, path: str) -> Errors:
 def _repeated(node: Node, value: list[Any], path: str) -> Errors:
     seen: set[bytes] = set()
     for index, item in enumerate(value):
-        key = item
-        if node.list_type == "map":
-            if not isinstance(item, dict):
-                continue
-            key = {name: item[name] for name in node.map_keys if name in item}
-        text = msgspec.json.encode(key, order="sorted")
+        if node.list_type == "map" and not isinstance(item, dict):
+            continue
+        text = key_of(node, item) if node.list_type == "map" else msgspec.json.encode(item, order="sorted")
         if text in seen:
-            yield duplicate(f"{path}[{index}]", key)
+            yield duplicate(f"{path}[{index}]", msgspec.json.decode(text))
         seen.add(text)

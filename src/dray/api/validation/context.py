@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from dray.api.custom.judgement import judged
 from dray.api.custom.structure import Node
 from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
@@ -42,14 +43,10 @@ class RuleFault(NamedTuple):
 
 # A check of all rules of a schema, and one of an object (and the one before it) in a version of its kind.
 RuleFaults = Callable[[Node], Iterable[RuleFault]]
-RuleErrors = Callable[[Node, Tree, Tree | None], Iterable[FieldError]]
+ObjectErrors = Callable[[Node, Tree, Tree | None], Iterable[FieldError]]
 
 
 def accept_rules(node: Node) -> Iterable[RuleFault]:
-    return ()
-
-
-def accept_values(node: Node, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
     return ()
 
 
@@ -78,4 +75,4 @@ class Context:
     policy_expressions: PolicyExpressions = accept_policies
     check_derived: DerivedCheck = accept_derived
     rule_faults: RuleFaults = accept_rules
-    rule_errors: RuleErrors = accept_values
+    object_errors: ObjectErrors = judged

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-import msgspec
-
-from dray.api.custom import values
 from dray.api.custom.objects import CustomObject, whole
 from dray.api.custom.structure import Node
-from dray.api.errors import FieldError
 from dray.api.resources import Resource
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.wire import Wire
-
-# Faults after which rules are not asked: they would stumble over them.
-_BLOCKING = frozenset({"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
-_UNASKED = FieldError(
-    "FieldValueInvalid",
-    "<nil>",
-    "Invalid value: null: some validation rules were not checked because the object was invalid; "
-    "correct the existing errors to complete validation",
-)
 
 
 def create(resource: Resource, object_: Wire, context: Context) -> Errors:
@@ -45,12 +32,4 @@ def _node(resource: Resource, context: Context) -> Node:
 
 
 def _judged(node: Node, obj: CustomObject, old: CustomObject | None, context: Context) -> Errors:
-    tree = whole(obj)
-    found = values.value_faults(node, tree)
-    yield from found
-    if not node.has_rules:
-        return
-    if any(fault.reason in _BLOCKING for fault in found):
-        yield _UNASKED
-    else:
-        yield from context.rule_errors(node, tree, msgspec.to_builtins(old) if old is not None else None)
+    yield from context.object_errors(node, whole(obj), whole(old) if old is not None else None)

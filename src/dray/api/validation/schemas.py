@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.custom import pruning, values
-from dray.api.custom.structure import compiled
+from dray.api.custom.structure import Node, compiled
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors
@@ -36,10 +36,28 @@ def schema(tree: Tree, path: Path, context: Context) -> Errors:
         yield invalid(path / "type", tree["type"], text) if tree.get("type") else required(path / "type", text)
     if tree.get("nullable"):
         yield forbidden(path / "nullable", "nullable cannot be true at the root")
-    found = [*_skeleton(tree, path, "", root=True)]
+    nodes = _Nodes(tree)
+    found = [*_skeleton(tree, path, "", nodes, root=True)]
     yield from found
     if not found:
-        yield from _rules(tree, path, context)
+        yield from _rules(tree, path, nodes, context)
+
+
+class _Nodes:
+    """The nodes of a schema by their trees, all compiled at once when the first default or rule asks for one."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._nodes: dict[int, Node] = {}
+
+    def of(self, tree: Tree) -> Node:
+        if not self._nodes:
+            pending = [compiled(self._tree)]
+            while pending:
+                node = pending.pop()
+                self._nodes[id(node.schema)] = node
+                pending += [*node.properties.values(), *filter(None, (node.additional, node.items))]
+        return self._nodes.get(id(tree)) or compiled(tree)
 
 
 def depth(tree: Any) -> int:
@@ -57,16 +75,16 @@ def depth(tree: Any) -> int:
     return found // 2
 
 
-def _skeleton(node: Tree, path: Path, where: str, root: bool = False) -> Errors:
+def _skeleton(node: Tree, path: Path, where: str, nodes: _Nodes, root: bool = False) -> Errors:
     for name in _FORBIDDEN:
         if node.get(name):
             yield forbidden(path / name, f"{name} is not supported")
     yield from _type(node, path, where, root)
-    yield from _members(node, path, root)
+    yield from _members(node, path, nodes, root)
     yield from _judgement(node, path)
     yield from _marks(node, path)
     if "default" in node:
-        yield from _default(node, path)
+        yield from _default(node, path, nodes)
 
 
 def _type(node: Tree, path: Path, where: str, root: bool) -> Errors:
@@ -83,23 +101,23 @@ def _type(node: Tree, path: Path, where: str, root: bool) -> Errors:
         yield required(path / "items", "must be specified")
 
 
-def _members(node: Tree, path: Path, root: bool) -> Errors:
+def _members(node: Tree, path: Path, nodes: _Nodes, root: bool) -> Errors:
     items, additional, properties = node.get("items"), node.get("additionalProperties"), node.get("properties") or {}
     if isinstance(items, list):
         yield forbidden(path / "items", "items must be a schema object and not an array")
     elif isinstance(items, dict):
-        yield from _skeleton(items, path / "items", "array items")
+        yield from _skeleton(items, path / "items", "array items", nodes)
     if additional is False:
         yield forbidden(path / "additionalProperties", "additionalProperties cannot be set to false")
     elif additional is not None and properties:
         yield forbidden(path / "additionalProperties", "additionalProperties and properties are mutual exclusive")
     elif isinstance(additional, dict):
-        yield from _skeleton(additional, path / "additionalProperties", "object fields")
+        yield from _skeleton(additional, path / "additionalProperties", "object fields", nodes)
     for name in sorted(properties):
         if root and name == "metadata":
             yield from _metadata(properties[name], path / "properties" % name)
         elif not (root and name in ("apiVersion", "kind")):
-            yield from _skeleton(properties[name], path / "properties" % name, "object fields")
+            yield from _skeleton(properties[name], path / "properties" % name, "object fields", nodes)
 
 
 def _metadata(node: Tree, path: Path) -> Errors:
@@ -192,9 +210,8 @@ def _keys(node: Tree, keys: list[str], path: Path) -> Errors:
             yield required(path / "items" / "properties" % key / "default", text)
 
 
-def _default(node: Tree, path: Path) -> Errors:
-    compiled_node = compiled({name: value for name, value in node.items() if name != "default"})
-    default = node["default"]
+def _default(node: Tree, path: Path, nodes: _Nodes) -> Errors:
+    compiled_node, default = nodes.of(node), node["default"]
     for complaint in pruning.pruned_value(compiled_node, default):
         yield invalid(path / "default", default, f"must not have unknown fields: {complaint}")
     for fault in values.value_faults(compiled_node, default):
@@ -205,9 +222,9 @@ def _default(node: Tree, path: Path) -> Errors:
 # Rules
 
 
-def _rules(tree: Tree, path: Path, context: Context) -> Errors:
+def _rules(tree: Tree, path: Path, nodes: _Nodes, context: Context) -> Errors:
     yield from _plain_rules(tree, path)
-    for fault in context.rule_faults(compiled(tree)):
+    for fault in context.rule_faults(nodes.of(tree)):
         here = f"{path}{fault.path}.x-kubernetes-validations[{fault.number}].{fault.part}"
         error = invalid if fault.reason == "Invalid" else lambda at, _, text: forbidden(at, text)
         yield error(here, fault.shown, fault.text)

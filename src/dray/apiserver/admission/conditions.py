@@ -14,30 +14,13 @@ from typing import cast
 from dray.api.types.admissionregistration import MatchCondition
 from dray.apiserver.admission.attempts import Elsewhere, Known
 from dray.cel.admission import CONDITIONS_BUDGET, Compiler, Evaluation, OutOfBudget, Read
-from dray.cel.errors import Interrupted
+from dray.cel.errors import Interrupted, TooSlow
 from dray.cel.expression import Expression
-from dray.cel.limits import Interrupt, at
+from dray.cel.limits import Interrupt, at, quickly
 from dray.cel.values import Value
 
-QUICK = 0.01  # seconds of the thread's processor that the event loop spends on a policy
 VALUES = ("object", "oldObject", "request", "namespaceObject", "params")  # what can be seen without an authorizer
 SECONDS = 1.0  # what Kubernetes means its budget of cost to come to
-
-
-class TooSlow(Interrupted):
-    """An evaluation takes longer than the event loop can wait; it is neither a failure nor a result."""
-
-
-def quickly() -> Interrupt:
-    """Ends with TooSlow what holds the event loop for long."""
-    ends = time.thread_time() + QUICK
-
-    def interrupt() -> bool:
-        if time.thread_time() > ends:
-            raise TooSlow
-        return False
-
-    return interrupt
 
 
 class ConditionsFailed(Exception):

@@ -15,7 +15,7 @@ from dray.api.types.admissionregistration import (
 )
 from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.attempts import Elsewhere, Known
-from dray.apiserver.admission.conditions import VALUES, TooSlow, quickly
+from dray.apiserver.admission.conditions import VALUES
 from dray.apiserver.admission.policy_bindings import Bound, BoundPolicies, matched
 from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, Refusal, Verdict
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
@@ -23,6 +23,8 @@ from dray.apiserver.admission.policy_view import View
 from dray.apiserver.admission.webhooks import Unprocessable
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
+from dray.cel.errors import TooSlow
+from dray.cel.limits import quickly
 from dray.cel.values import Value
 
 _DENIALS: Mapping[str, type[ApiError]] = {

@@ -17,9 +17,10 @@ import msgspec
 from dray.api.times import timestamp
 from dray.api.types.admissionregistration import MutatingAdmissionPolicy, Mutation
 from dray.apiserver.admission.attempts import Elsewhere, Known
-from dray.apiserver.admission.conditions import SECONDS, VALUES, Conditions, TooSlow, evaluate, quickly
+from dray.apiserver.admission.conditions import SECONDS, VALUES, Conditions, evaluate
 from dray.cel.admission import BUDGET, OBJECT, Compiler, Evaluation, OutOfBudget, Read, Use
-from dray.cel.limits import Interrupt, at
+from dray.cel.errors import TooSlow
+from dray.cel.limits import Interrupt, at, quickly
 from dray.cel.values import NANOS, Duration, Made, Timestamp, Value, format_seconds, type_name
 
 _TEXT_FIELDS = ("op", "path", "from")

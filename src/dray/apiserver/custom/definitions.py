@@ -17,6 +17,7 @@ from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.apiserver.read.storage import Storage
 from dray.store import Closed, Event
 
+ByVersion = dict[tuple[str, str], dict[str, Resource]]  # group and version → plural name
 DEFINITIONS = BY_TYPE[CustomResourceDefinition]
 
 
@@ -31,7 +32,7 @@ class Definitions:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._by_name: dict[str, Resource] = {}
-        self._by_version: dict[tuple[str, str], dict[str, Resource]] = {}
+        self._index: ByVersion | None = None  # made when it is asked for: definitions come by the hundred
         self._listeners: list[Callable[[str], None]] = []
         self.changes = 0  # counts up whenever what is served changes
 
@@ -57,6 +58,15 @@ class Definitions:
     def plurals(self, group: str, version: str) -> Mapping[str, Resource] | None:
         """What is served in one version of a group, by plural name."""
         return self._by_version.get((group, version))
+
+    @property
+    def _by_version(self) -> ByVersion:
+        if self._index is None:
+            self._index = {}
+            for resource in self._by_name.values():
+                for version in resource.versions:
+                    self._index.setdefault((resource.group, version), {})[resource.plural] = resource
+        return self._index
 
     @property
     def groups(self) -> set[str]:
@@ -96,21 +106,18 @@ class Definitions:
             self._drop(name)
         elif known is None or _differs(known, definition):
             self._drop(name)
-            self._by_name[name] = custom_resource(definition)
-            self._index()
+            self._by_name[name] = custom_resource(definition, known.custom if known is not None else None)
+            self._changed()
 
     def _drop(self, name: str) -> None:
         known = self._by_name.pop(name, None)
         if known is not None and known.custom is not None:
             known.custom.forget()
-            self._index()
+            self._changed()
 
-    def _index(self) -> None:
+    def _changed(self) -> None:
         self.changes += 1
-        self._by_version = {}
-        for resource in self._by_name.values():
-            for version in resource.versions:
-                self._by_version.setdefault((resource.group, version), {})[resource.plural] = resource
+        self._index = None
 
 
 def _differs(resource: Resource, definition: CustomResourceDefinition) -> bool:

@@ -140,6 +140,7 @@ class Establishing:
     async def _run(self) -> None:
         while True:
             name = await self._waiting.get()
+            await asyncio.sleep(0)  # a write in the process need not wait for anything: others have their turns here
             try:
                 again = await self._handle(name)
             except ApiError as error:
@@ -229,6 +230,7 @@ class Establishing:
     async def _delete_objects(self, resource: Resource) -> int:
         """Delete all objects; returns how many are still held by finalizers."""
         for obj in list(self._api.storage.list(resource)):
+            await asyncio.sleep(0)
             metadata = obj.metadata  # type: ignore[attr-defined]  # every stored object has it
             if metadata.deletionTimestamp is not None:
                 continue

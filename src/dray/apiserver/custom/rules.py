@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from dray.api.custom.structure import Node, Rule
+from dray.api.custom.values import by_key, key_of
 from dray.api.errors import FieldError, shown
 from dray.api.validation import RuleFault
 from dray.api.wire import Tree
@@ -23,8 +24,9 @@ from dray.apiserver.custom.typing import Convert, SchemaSizes, cardinality, decl
 from dray.cel.cost import estimate_cost
 from dray.cel.declarations import Environment, collect
 from dray.cel.environment import LIBRARIES, NAMED_TYPES
-from dray.cel.errors import CompileError
+from dray.cel.errors import CompileError, Interrupted, TooSlow
 from dray.cel.expression import Expression, checked_tree
+from dray.cel.limits import Interrupt
 from dray.cel.types import BOOL, STRING, optional_of, type_of
 from dray.cel.values import Optional, Value
 
@@ -68,14 +70,17 @@ def _environment(node: Node, rule: Rule, root: bool) -> Environment:
     return Environment(base.functions, variables, base.types, fields)
 
 
-_kept: WeakKeyDictionary[Node, tuple[Compiled, ...]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Node, list[Compiled]] = WeakKeyDictionary()
 
 
-def _compiled(node: Node, root: bool) -> tuple[Compiled, ...]:
-    found = _kept.get(node)
-    if found is None:
-        found = _kept[node] = tuple(_compile(node, rule, root) for rule in node.rules)
-    return found
+def _compiled(node: Node, root: bool, interrupt: Interrupt) -> Iterator[Compiled]:
+    """The rules of a node, each compiled when it is first asked; what is compiled stays so, whoever interrupts."""
+    found = _kept.setdefault(node, [])
+    for number, rule in enumerate(node.rules):
+        interrupt()
+        if number == len(found):
+            found.append(_compile(node, rule, root))
+        yield found[number]
 
 
 def _compile(node: Node, rule: Rule, root: bool) -> Compiled:
@@ -188,17 +193,20 @@ class OutOfBudget(Exception):
 
 
 class _Asking:
-    def __init__(self) -> None:
+    def __init__(self, interrupt: Interrupt) -> None:
         self.left = OBJECT_BUDGET
+        self.interrupt = interrupt
 
 
-def errors(root: Node, tree: Tree, old: Tree | None) -> list[FieldError]:
-    """What the rules of a schema say against an object; `old` is the one that it replaces."""
-    asking = _Asking()
+def errors(root: Node, tree: Tree, old: Tree | None, interrupt: Interrupt = bool) -> list[FieldError]:
+    """What the rules of a schema say against an object; `old` is the one that it replaces. Raises what interrupts."""
+    asking = _Asking(interrupt)
     found: list[FieldError] = []
     try:
         found.extend(_ask(asking, root, tree, old, "", True))
-    except OutOfBudget:
+    except (OutOfBudget, Interrupted) as error:
+        if isinstance(error, TooSlow):
+            raise
         text = "validation failed due to running out of cost budget, no further validation rules will be run"
         found.append(FieldError("FieldValueInvalid", "<nil>", f"Invalid value: {text}"))
     return found
@@ -219,28 +227,18 @@ def _ask(asking: _Asking, node: Node, value: Any, old: Any, path: str, root: boo
                     here = f"{path}[{name}]"
                 yield from _ask(asking, part, value[name], before.get(name), here)
     elif isinstance(value, list) and node.items is not None:
-        known = _by_key(node, old)
+        known = by_key(node, old)
         for index, item in enumerate(value):
-            was = known.get(_key(node, item)) if known else None
+            was = known.get(key_of(node, item)) if known else None
             yield from _ask(asking, node.items, item, was, f"{path}[{index}]")
-
-
-def _by_key(node: Node, old: Any) -> dict[bytes, Any]:
-    if node.list_type != "map" or not isinstance(old, list):
-        return {}
-    return {_key(node, item): item for item in old}
-
-
-def _key(node: Node, item: Any) -> bytes:
-    parts = {name: item[name] for name in node.map_keys if name in item} if isinstance(item, dict) else item
-    return msgspec.json.encode(parts, order="sorted")
 
 
 def _ask_rules(asking: _Asking, node: Node, value: Any, old: Any, path: str, root: bool) -> Iterator[FieldError]:
     convert = Convert(root)
     variables: dict[str, Value] = {"self": convert.value(node, value)}
     before: Value = convert.value(node, old) if old is not None else None
-    for compiled in _compiled(node, root):
+    unchanged = old is not None and value == old  # was let in before, by whatever rules
+    for compiled in _compiled(node, root, asking.interrupt):
         if compiled.transition:
             if compiled.rule.optional_old:
                 variables["oldSelf"] = Optional(before, old is not None)
@@ -248,7 +246,9 @@ def _ask_rules(asking: _Asking, node: Node, value: Any, old: Any, path: str, roo
                 continue
             else:
                 variables["oldSelf"] = before
-        result = compiled.expression.evaluate(variables)
+        elif unchanged:
+            continue
+        result = compiled.expression.evaluate(variables, asking.interrupt)
         asking.left -= result.cost
         if asking.left < 0:
             raise OutOfBudget
@@ -265,7 +265,7 @@ def _message(asking: _Asking, compiled: Compiled, variables: dict[str, Value]) -
     default = rule.message.strip() or f"failed rule: {rule.rule.strip()}"
     if compiled.message is None or compiled.message.error is not None:
         return default
-    result = compiled.message.evaluate(variables)
+    result = compiled.message.evaluate(variables, asking.interrupt)
     asking.left -= result.cost
     text = result.value.strip() if isinstance(result.value, str) and result.error is None else ""
     return text if text and "\n" not in text else default

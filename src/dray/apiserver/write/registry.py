@@ -69,7 +69,7 @@ class Registry:
         self._memo = Memo()
 
     async def close(self) -> None:
-        await self._validators.selectors.close()
+        await self._validators.close()
 
     # Creation
 
@@ -130,7 +130,7 @@ class Registry:
 
     async def _store(self, admission: AdmissionRequest, obj: Wire, validate: Validate) -> Answer:
         """Store a new object; raises the store's Conflict when there is one of its name."""
-        resource, checks = admission.resource, self._validators.selectors
+        resource, checks = admission.resource, self._validators
         errors = checks.validated(validate)
         if errors is None:
             errors = await checks.waited_for(validate)
@@ -243,9 +243,9 @@ class Registry:
         resource, subresource, old = request.resource, request.subresource, cast(Wire, current.object)
         context = self._validators.context(request)
         validate = partial(validation.validate_update, resource, obj, old, subresource, context)
-        errors = self._validators.selectors.validated(validate)
+        errors = self._validators.validated(validate)
         if errors is None:
-            errors = await self._validators.selectors.waited_for(validate)
+            errors = await self._validators.waited_for(validate)
         if errors:
             raise Invalid(resource, request.name, errors)
         admission.warnings += strategy.warnings(resource, obj)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from dray.api import validation
-from dray.api.custom import Node
 from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
-from dray.api.wire import Tree
 from dray.apiserver.request import Request
-from dray.apiserver.write.selector_checks import SelectorChecks
+from dray.apiserver.write.rule_checks import RuleChecks
+from dray.apiserver.write.selector_checks import SelectorChecks, Validate
 
 
 class Validators:
@@ -18,8 +15,32 @@ class Validators:
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
-        self.selectors = SelectorChecks(gates)
+        self._selectors = SelectorChecks(gates)
+        self._rules = RuleChecks()
         self._contexts: dict[str, validation.Context] = {}
+
+    def validated(self, validate: Validate) -> list[FieldError] | None:
+        """What validation finds wrong; None where it takes waiting to know (`waited_for`), which is rare."""
+        self._rules.start({})
+        errors = self._selectors.validated(validate)
+        return None if self._rules.missing else errors
+
+    async def waited_for(self, validate: Validate) -> list[FieldError]:
+        """What the validation that has just been done finds wrong, with every expression checked."""
+        if not self._rules.missing:
+            return await self._selectors.waited_for(validate)
+        known = await self._rules.find_out()
+
+        def again() -> list[FieldError]:
+            self._rules.start(known)
+            return validate()
+
+        errors = self._selectors.validated(again)
+        return errors if errors is not None else await self._selectors.waited_for(again)
+
+    async def close(self) -> None:
+        await self._selectors.close()
+        await self._rules.close()
 
     def context(self, request: Request) -> validation.Context:
         version = request.version or request.resource.stored
@@ -27,12 +48,12 @@ class Validators:
         if context is None:
             context = validation.Context(
                 self._gates,
-                self.selectors.check,
+                self._selectors.check,
                 version,
                 _policy_expressions,
-                check_derived=self.selectors.check_derived,
-                rule_faults=_rule_faults,
-                rule_errors=_rule_errors,
+                check_derived=self._selectors.check_derived,
+                rule_faults=self._rules.faults,
+                object_errors=self._rules.errors,
             )
             self._contexts[version] = context
         return context
@@ -51,17 +72,3 @@ def _policy_expressions(params: bool, composed: bool) -> validation.PolicyCheck:
         return validation.Complaint("Invalid" if error.kind == "RuleInvalid" else "InternalError", error.detail)
 
     return check
-
-
-def _rule_faults(node: Node) -> Iterable[validation.RuleFault]:
-    """What is wrong with the rules of a custom resource. Imported late for the same reason."""
-    from dray.apiserver.custom.rules import faults
-
-    return faults(node) if node.has_rules else ()
-
-
-def _rule_errors(node: Node, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
-    """What the rules of a custom resource say against an object."""
-    from dray.apiserver.custom.rules import errors
-
-    return errors(node, tree, old)

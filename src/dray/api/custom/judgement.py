@@ -1,0 +1,41 @@
+"""Whether a custom object is what its schema says: values first, then rules, which would stumble over wrong values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import UNSET
+
+from dray.api.custom import values
+from dray.api.custom.structure import Node
+from dray.api.custom.values import NEVER, Interrupt
+from dray.api.errors import FieldError
+from dray.api.wire import Tree
+
+Rules = Callable[[Node, Tree, Tree | None, Interrupt], Iterable[FieldError]]
+
+# Faults after which rules are not asked.
+_BLOCKING = frozenset({"FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid"})
+_UNASKED = FieldError(
+    "FieldValueInvalid",
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+def no_rules(node: Node, tree: Tree, old: Tree | None, interrupt: Interrupt) -> Iterable[FieldError]:
+    """The rules as those see them who have no expression language at hand."""
+    return ()
+
+
+def judged(
+    node: Node, tree: Tree, old: Tree | None, rules: Rules = no_rules, interrupt: Interrupt = NEVER
+) -> list[FieldError]:
+    """What is wrong with an object; `old` is the one that it replaces."""
+    found = values.value_faults(node, tree, UNSET if old is None else old, interrupt)
+    if not node.has_rules:
+        return found
+    if any(fault.reason in _BLOCKING for fault in found):
+        return [*found, _UNASKED]
+    return [*found, *rules(node, tree, old, interrupt)]
