@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -31,7 +32,7 @@ NAMESPACE = "gpu-driver"
 
 def host_directories(image: str) -> dict[str, tuple[str, str]]:
     """What a Python of this machine needs: for an image that has nothing but links, and for a project below /tmp."""
-    needed = {sys.prefix, sys.base_prefix, str(Path(dray.__file__).resolve().parents[2])}
+    needed = {sys.prefix, sys.base_prefix, *(str(Path(m.__file__).resolve().parents[2]) for m in (dray, msgspec))}
     needed = needed | {"/usr"} if image != "none" else {path for path in needed if path.startswith("/tmp/")}
     return {f"host-{number}": (path, "Directory") for number, path in enumerate(sorted(needed))}
 
