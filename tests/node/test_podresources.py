@@ -1,4 +1,4 @@
-"""The PodResources socket, asked as a monitoring agent asks it: by the full names of methods, over a real socket."""
+"""The PodResources socket, asked as a monitoring agent asks it: with the generated client, over a real socket."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ import pytest
 from dray.client import Client
 from dray.node.podresources import SOCKET
 from dray.rpc import podresources_pb2 as messages
+from dray.rpc.podresources_pb2_grpc import PodResourcesListerStub
 from tests.node.cluster import NAMESPACE, Cluster
 from tests.node.conftest import running_agent
 from tests.node.driver import NAME, Driver
 from tests.waiting import SECONDS, within
 
 
-async def ask(root: Path, method: str, request: Any, answer: Any) -> Any:
+async def ask(root: Path, method: str, request: Any) -> Any:
     options = [("grpc.default_authority", "localhost")]
     async with grpc.aio.insecure_channel(f"unix:{root / SOCKET}", options=options) as channel:
-        call = channel.unary_unary(
-            f"/v1.PodResourcesLister/{method}",
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=answer.FromString,
-        )
-        return await call(request, timeout=SECONDS)
+        return await getattr(PodResourcesListerStub(channel), method)(request, timeout=SECONDS)
 
 
 async def test_devices_of_containers_are_listed_by_claim(
@@ -39,7 +35,7 @@ async def test_devices_of_containers_are_listed_by_claim(
         await cluster.pod("without")
         await cluster.phase("with", "Running")
         await cluster.phase("without", "Running")
-        listed = await ask(root, "List", messages.ListPodResourcesRequest(), messages.ListPodResourcesResponse)
+        listed = await ask(root, "List", messages.ListPodResourcesRequest())
         found = {pod.name: [one for c in pod.containers for one in c.dynamic_resources] for pod in listed.pod_resources}
         assert found["without"] == []
         [resource] = found["with"]
@@ -49,14 +45,9 @@ async def test_devices_of_containers_are_listed_by_claim(
         assert len(device.cdi_devices) == 1
 
         request = messages.GetPodResourcesRequest(pod_name="with", pod_namespace=NAMESPACE)
-        one = await ask(root, "Get", request, messages.GetPodResourcesResponse)
+        one = await ask(root, "Get", request)
         assert [*one.pod_resources.containers[0].dynamic_resources] == [resource]
-        nothing = await ask(
-            root,
-            "GetAllocatableResources",
-            messages.AllocatableResourcesRequest(),
-            messages.AllocatableResourcesResponse,
-        )
+        nothing = await ask(root, "GetAllocatableResources", messages.AllocatableResourcesRequest())
         assert not nothing.devices
         with pytest.raises(grpc.aio.AioRpcError, match="not found"):
-            await ask(root, "Get", messages.GetPodResourcesRequest(pod_name="no"), messages.GetPodResourcesResponse)
+            await ask(root, "Get", messages.GetPodResourcesRequest(pod_name="no"))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from dray.api.podclaims import is_finished
 from dray.api.selectors import label_selector
 from dray.api.times import parse_timestamp, timestamp
 from dray.api.types.apps import Deployment, ReplicaSet, StatefulSet
@@ -23,7 +24,7 @@ from dray.client import Controller, Deltas, Key, key_of
 from dray.client.status import with_conditions
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import controller_of
-from dray.controllers.workloads.pods import is_deleting, is_finished, is_ready
+from dray.controllers.workloads.pods import is_deleting, is_ready
 
 DISRUPTED_SECONDS = 120.0
 WORKERS = 4

@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 
 from dray.api.errors import AlreadyExists, NotFound
+from dray.api.podclaims import is_finished
 from dray.api.types.core import Container, Endpoints, Pod, Service, ServicePort
 from dray.api.types.discovery import EndpointSlice
 from dray.api.wire import Tree
 from dray.client import Controller, Deltas, Key, key_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.ownership import controller_reference
-from dray.controllers.workloads.pods import is_deleting, is_finished, is_ready, tree_of
+from dray.controllers.workloads.pods import is_deleting, is_ready, tree_of
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from dray.api.errors import NotFound
+from dray.api.podclaims import is_finished
 from dray.api.selectors.taints import tolerates
 from dray.api.times import parse_timestamp, timestamp
 from dray.api.types.core import Node, Pod, PodCondition, PodStatus, Taint, Toleration
@@ -17,7 +18,6 @@ from dray.controllers.nodes import BY_NODE, node_named
 
 WORKERS = 8
 NO_EXECUTE = "NoExecute"
-_DONE = ("Succeeded", "Failed")
 
 
 class NodeEviction:
@@ -55,7 +55,7 @@ class NodeEviction:
     async def _reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(*key)
         node = self._nodes.get("", pod.spec.nodeName) if pod is not None and pod.spec.nodeName else None
-        if pod is None or node is None or pod.metadata.deletionTimestamp is not None or pod.status.phase in _DONE:
+        if pod is None or node is None or pod.metadata.deletionTimestamp is not None or is_finished(pod):
             return None
         due = eviction_due(evicting(node), pod.spec.tolerations, self._clock.time())
         if due is None:

@@ -17,12 +17,13 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api.errors import NotFound
+from dray.api.podclaims import is_finished
 from dray.api.times import timestamp
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, NodeCondition, NodeStatus, Pod, PodCondition, PodStatus, Taint
 from dray.client import Deltas, PatchKind, change_status, with_conditions
 from dray.controllers.context import ControllerContext
-from dray.controllers.nodes import BY_NODE, node_named
+from dray.controllers.nodes import BY_NODE, node_named, ready_of
 
 MONITOR_SECONDS = 5.0
 GRACE_SECONDS = 50.0
@@ -31,7 +32,6 @@ LEASES_NAMESPACE = "kube-node-lease"
 UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
 _OWN_TAINTS = (UNREACHABLE, NOT_READY)
 _JUDGED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-_DONE = ("Succeeded", "Failed")
 _AT_ONCE = 500  # nodes that are looked at in one turn of the event loop: a few milliseconds
 
 
@@ -126,7 +126,7 @@ class NodeHealth:
         return with_conditions(status, *told)
 
     async def _unready(self, pod: Pod) -> None:
-        if pod.status.phase in _DONE:
+        if is_finished(pod):
             return
         try:
             await change_status(self._client, pod, lambda pod: self._not_ready(pod.status))
@@ -145,11 +145,6 @@ def _batched(nodes: Sequence[Node]) -> Iterator[Sequence[Node]]:
     """Nodes in parts, between which others on the event loop have their turn."""
     for start in range(0, len(nodes), _AT_ONCE):
         yield nodes[start : start + _AT_ONCE]
-
-
-def ready_of(node: Node) -> str:
-    """What the node's condition Ready says; True for a node that says nothing."""
-    return next((c.status for c in node.status.conditions if c.type == "Ready"), "True")
 
 
 def taints_of(ready: str, *, evicts: bool) -> list[tuple[str, str]]:

@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from dray.api.errors import NotFound
+from dray.api.podclaims import is_finished
+from dray.api.selectors.taints import untolerated
 from dray.api.times import timestamp
 from dray.api.types.core import Node, Pod, PodCondition, PodStatus, Taint
 from dray.api.types.resource import ResourceSlice
@@ -25,7 +27,6 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 QUARANTINE_SECONDS = 40.0
 WORKERS = 8
 BY_NODE = "node"
-_DONE = ("Succeeded", "Failed")
 
 
 class NodeKey(NamedTuple):
@@ -105,7 +106,7 @@ class NodeGarbage:
 
     async def _tainted(self, node: Node) -> None:
         taint = out_of_service(node)
-        if taint is None or is_ready(node):
+        if taint is None or ready_of(node) == "True":
             return
         for pod in self._pods.by_index(BY_NODE, node.metadata.name):
             if pod.metadata.deletionTimestamp is not None or must_leave(pod, taint):
@@ -115,7 +116,7 @@ class NodeGarbage:
         """Fail the pod, so that controllers and quotas see it end, and delete it without waiting for its node."""
         meta = pod.metadata
         try:
-            if pod.status.phase not in _DONE:
+            if not is_finished(pod):
                 await change_status(self._client, pod, lambda pod: self._failed(pod.status, message))
             await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace=0)
         except NotFound:
@@ -141,15 +142,11 @@ def out_of_service(node: Node) -> Taint | None:
     return next((taint for taint in node.spec.taints if taint.key == OUT_OF_SERVICE), None)
 
 
-def is_ready(node: Node) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+def ready_of(node: Node) -> str:
+    """What the node's condition Ready says; empty for a node that says nothing."""
+    return next((c.status for c in node.status.conditions if c.type == "Ready"), "")
 
 
 def must_leave(pod: Pod, taint: Taint) -> bool:
     """Whether a pod that runs does not tolerate the taint."""
-    return taint.effect == "NoExecute" and not any(
-        (not t.key or t.key == taint.key)
-        and (not t.effect or t.effect == taint.effect)
-        and (t.operator == "Exists" or (t.key and t.value == taint.value))
-        for t in pod.spec.tolerations
-    )
+    return any(untolerated((taint,), pod.spec.tolerations, ("NoExecute",)))

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from dray.api import usage
 from dray.api.errors import NotFound
+from dray.api.podclaims import is_finished
 from dray.api.resources import BY_TYPE, RESOURCES, Resource
 from dray.api.types.core import Pod, ResourceQuota, ResourceQuotaStatus
 from dray.api.types.resource import DeviceClass
@@ -25,7 +26,6 @@ _GATHER_SECONDS = 0.05
 # Custom objects and events are not followed here, only counted again now and then: few quotas are about them, and events
 # come with every pod. A copy of all events cost a fiftieth of the work on a pod.
 _UNFOLLOWED_SECONDS = 30.0
-_DONE = ("Succeeded", "Failed")
 
 
 class QuotaController:
@@ -123,5 +123,5 @@ def _frees(delta: Delta[Any]) -> bool:
     if delta.new is None:
         return True
     if isinstance(delta.new, Pod):
-        return delta.new.status.phase in _DONE and (delta.old is None or delta.old.status.phase not in _DONE)
+        return is_finished(delta.new) and (delta.old is None or not is_finished(delta.old))
     return False

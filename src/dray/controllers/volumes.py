@@ -18,6 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dray.api.errors import AlreadyExists, NotFound
+from dray.api.podclaims import is_finished
 from dray.api.quantity import Quantity
 from dray.api.selectors import label_selector
 from dray.api.times import timestamp
@@ -26,7 +27,7 @@ from dray.api.types.storage import StorageClass
 from dray.api.wire import Tree
 from dray.client import Controller, Deltas, Key, change_status, key_of, with_fields
 from dray.controllers.context import ControllerContext
-from dray.controllers.workloads.pods import is_deleting, is_finished
+from dray.controllers.workloads.pods import is_deleting
 
 PROVISIONER = "dray.io/hostpath"
 CLASS = "hostpath"

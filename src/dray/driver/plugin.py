@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypeAlias
 
 import grpc.aio
-from google.protobuf.message_factory import GetMessageClass
 
 from dray.driver.claims import ClaimReference
 from dray.driver.contract import DeviceHealth, Driver, HealthReporter
@@ -21,6 +20,7 @@ from dray.driver.preparation import ClaimNotFound, Preparation
 from dray.driver.prepared import Answer
 from dray.driver.sockets import Sockets, SocketServer
 from dray.rpc import HEALTH_SERVICES, PLUGIN_SERVICES, dra_v1_pb2, dra_v1beta1_pb2, health_pb2, registration_pb2
+from dray.rpc.serving import add_service
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +62,12 @@ class Plugin:
 
     def _add_plugin(self, server: grpc.aio.Server) -> None:
         for messages in (dra_v1_pb2, dra_v1beta1_pb2):
-            _add(server, messages.DESCRIPTOR.services_by_name["DRAPlugin"], _Dra(messages, self._preparation))
+            add_service(server, messages.DESCRIPTOR.services_by_name["DRAPlugin"], _Dra(messages, self._preparation))
         if self._health is not None:
             self._health.add_to(server)
 
     def _add_registration(self, server: grpc.aio.Server) -> None:
-        _add(server, registration_pb2.DESCRIPTOR.services_by_name["Registration"], self)
+        add_service(server, registration_pb2.DESCRIPTOR.services_by_name["Registration"], self)
 
     async def GetInfo(self, request: registration_pb2.InfoRequest, context: Context) -> registration_pb2.PluginInfo:
         services = PLUGIN_SERVICES + (HEALTH_SERVICES if self._health is not None else ())
@@ -161,19 +161,6 @@ class _Health:
 
     def close(self) -> None:
         self._closed.set()
-
-
-def _add(server: grpc.aio.Server, service: Any, servicer: object) -> None:
-    """Serve the methods of a service with the servicer's coroutines of the same names."""
-    handlers = {
-        method.name: grpc.unary_unary_rpc_method_handler(
-            getattr(servicer, method.name),
-            request_deserializer=GetMessageClass(method.input_type).FromString,
-            response_serializer=GetMessageClass(method.output_type).SerializeToString,
-        )
-        for method in service.methods
-    }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
 
 
 def _references(request: Any) -> list[ClaimReference]:

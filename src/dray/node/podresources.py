@@ -18,11 +18,11 @@ from dray.api.podclaims import is_finished
 from dray.api.types.core import Container, Pod
 from dray.node.claims import Claims, Granted
 from dray.rpc import podresources_pb2 as messages
+from dray.rpc.serving import add_service
 
 log = logging.getLogger(__name__)
 
 SOCKET = "pod-resources/kubelet.sock"
-_SERVICE = "v1.PodResourcesLister"
 _PATH_MOST = 107
 
 
@@ -42,13 +42,8 @@ class PodResources:
             return
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.unlink(missing_ok=True)
-        methods = {
-            "List": _method(self._list, messages.ListPodResourcesRequest),
-            "Get": _method(self._get, messages.GetPodResourcesRequest),
-            "GetAllocatableResources": _method(self._allocatable, messages.AllocatableResourcesRequest),
-        }
         server = self._server = grpc.aio.server()
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, methods),))
+        add_service(server, messages.DESCRIPTOR.services_by_name["PodResourcesLister"], self)
         server.add_insecure_port(f"unix:{path}")
         await server.start()
         os.chmod(path, 0o600)
@@ -57,11 +52,11 @@ class PodResources:
         if self._server is not None:
             await self._server.stop(0)
 
-    async def _list(self, request: Any, context: Any) -> messages.ListPodResourcesResponse:
+    async def List(self, request: Any, context: Any) -> messages.ListPodResourcesResponse:
         running = [pod for pod in self._pods() if not is_finished(pod)]
         return messages.ListPodResourcesResponse(pod_resources=[self._of(pod) for pod in running])
 
-    async def _get(self, request: Any, context: Any) -> messages.GetPodResourcesResponse:
+    async def Get(self, request: Any, context: Any) -> messages.GetPodResourcesResponse:
         for pod in self._pods():
             if (pod.metadata.name, pod.metadata.namespace) == (request.pod_name, request.pod_namespace):
                 return messages.GetPodResourcesResponse(pod_resources=self._of(pod))
@@ -69,7 +64,7 @@ class PodResources:
         await context.abort(grpc.StatusCode.NOT_FOUND, f"pod {where} not found")
         raise AssertionError("abort raises")
 
-    async def _allocatable(self, request: Any, context: Any) -> messages.AllocatableResourcesResponse:
+    async def GetAllocatableResources(self, request: Any, context: Any) -> messages.AllocatableResourcesResponse:
         return messages.AllocatableResourcesResponse()
 
     def _of(self, pod: Pod) -> messages.PodResources:
@@ -105,10 +100,4 @@ def _resource(granted: Granted) -> messages.ClaimResource:
         pool_name=device.pool,
         device_name=device.device,
         **({"share_id": device.share} if device.share else {}),
-    )
-
-
-def _method(handler: Any, request: Any) -> Any:
-    return grpc.unary_unary_rpc_method_handler(
-        handler, request_deserializer=request.FromString, response_serializer=lambda answer: answer.SerializeToString()
     )

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from dray.api.errors import ApiError, conflict, invalid, not_found, unsupported
 from dray.api.errors import Conflict as ConflictError
+from dray.api.podclaims import is_finished
 from dray.api.resources import Resource
 from dray.api.times import parse_timestamp, timestamp
 from dray.api.types import core
@@ -47,7 +48,6 @@ _RETURNED = frozenset(
     }
 )
 _RETURNED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
-_TERMINATED = ("Succeeded", "Failed")
 
 
 def gone_when_written(resource: Resource, obj: Wire) -> bool:
@@ -222,7 +222,7 @@ def _finalizers(present: tuple[str, ...], policy: str) -> tuple[str, ...]:
 
 def _grace(old: Any, options: Options) -> int:
     """How long the object may take to stop: only pods on a node may take any time."""
-    if not isinstance(old, core.Pod) or not old.spec.nodeName or old.status.phase in _TERMINATED:
+    if not isinstance(old, core.Pod) or not old.spec.nodeName or is_finished(old):
         return 0
     own = old.spec.terminationGracePeriodSeconds
     grace = options.grace_period_seconds

@@ -12,6 +12,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from dray.api.errors import InternalError, TooManyRequests
+from dray.api.podclaims import is_finished
 from dray.api.resources import BY_TYPE
 from dray.api.selectors import label_selector
 from dray.api.types.core import Pod
@@ -22,7 +23,6 @@ from dray.store import Conflict, Version
 
 _BUDGETS = BY_TYPE[PodDisruptionBudget]
 _ATTEMPTS = 8
-_DONE = ("Succeeded", "Failed")
 
 
 class Budgets:
@@ -34,7 +34,7 @@ class Budgets:
     async def grant(self, version: Version, dry_run: bool) -> None:
         """Charge the budget of a pod for its eviction; raises TooManyRequests where it has nothing left."""
         pod = cast(Pod, version.object)
-        if pod.status.phase in (*_DONE, "Pending") or pod.metadata.deletionTimestamp is not None:
+        if is_finished(pod) or pod.status.phase == "Pending" or pod.metadata.deletionTimestamp is not None:
             return
         for _ in range(_ATTEMPTS):
             found = self._budgets_of(pod)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from dray.api.podclaims import is_finished
 from dray.api.selectors import node_selector_matches, untolerated
 from dray.api.types.apps import DaemonSet, DaemonSetStatus
 from dray.api.types.core import Node, NodeSelector, Pod, PodSpec, Toleration
 from dray.client import Tree
-from dray.controllers.workloads.pods import creation_time, is_available, is_deleting, is_finished, is_ready, pod_tree
+from dray.controllers.workloads.pods import creation_time, is_available, is_deleting, is_ready, pod_tree
 from dray.controllers.workloads.revisions import template_hash
 from dray.controllers.workloads.rollout import share
 

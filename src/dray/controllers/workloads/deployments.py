@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dray.api.podclaims import is_finished
 from dray.api.selectors import label_selector
 from dray.api.types.apps import Deployment, DeploymentStatus, ReplicaSet
 from dray.api.types.core import Pod
@@ -21,7 +22,7 @@ from dray.controllers.workloads import progress, revisions, rollout
 from dray.controllers.workloads.adoption import Adoption, controlled, controller_of, index_by_controller
 from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import namespace_ends
-from dray.controllers.workloads.pods import is_deleting, is_finished
+from dray.controllers.workloads.pods import is_deleting
 from dray.controllers.workloads.progress import Conditions
 from dray.controllers.workloads.revisions import REVISION, Sets
 from dray.controllers.workloads.rollout import Resize, size, wanted

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dray.api.podclaims import is_finished
 from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod, PodTemplateSpec
 from dray.api.wire import Tree, Wire
@@ -18,14 +19,8 @@ from dray.client.interface import Object
 from dray.controllers.ownership import controller_reference
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_FINISHED = ("Succeeded", "Failed")
 # Of two pods the one that has come less far goes first.
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
-
-
-def is_finished(pod: Pod) -> bool:
-    """Whether its containers have ended for good."""
-    return pod.status.phase in _FINISHED
 
 
 def is_deleting(obj: Object) -> bool:
