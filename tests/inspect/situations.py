@@ -6,10 +6,17 @@ functions of the cluster. Two simulated nodes with two devices each, unless it s
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import yaml
+
+import dray
 from dray.api.reasons.causes import CauseCode as Code
 from dray.api.reasons.suggestions import SuggestionCode as Help
 from dray.api.wire import Tree
@@ -76,11 +83,6 @@ def class_(name: str, expression: str, **spec: Any) -> Tree:
         "metadata": {"name": name},
         "spec": {"selectors": selectors, **spec},
     }
-
-
-def asking(name: str = "p", limits: Tree | None = None, **amounts: str) -> Tree:
-    resources: Tree = {"requests": amounts or limits, "limits": limits or {}}
-    return pod(name, containers=[{"name": "main", "image": "app", "resources": resources}])
 
 
 def resources(amounts: Tree, name: str = "p", **more: Any) -> Tree:
@@ -213,12 +215,6 @@ def doubled(node: int, driver: str = DRIVER) -> Step:
             cluster.apply({"apiVersion": API, "kind": "ResourceSlice", "metadata": meta, "spec": spec})
 
     return step
-
-
-def stale_claim(cluster: Cluster) -> None:
-    """Let the pod's status name a claim of somebody else."""
-    told = [{"name": "t0", "resourceClaimName": "old"}]
-    cluster.patch("pods", "p", {"status": {"resourceClaimStatuses": told}}, subresource="status")
 
 
 ANTI = {"podAntiAffinity": {REQUIRED: [{"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": HOSTNAME}]}}
@@ -887,4 +883,134 @@ NODES = (
     Situation("no node at all", Code.NO_NODES, "the cluster has no nodes", None, (bare(),), ("--nodes", "0")),
 )
 
-SITUATIONS = NAMES + SELECTORS + NUMBERS + CONSTRAINTS + CLAIMS + NODES
+AGENT = ("--agents", "1", "--runtime", "process")
+EXAMPLE = Path(dray.__file__).parent / "examples" / "driver"
+PUBLISHED = {
+    "apiVersion": API,
+    "kind": "ResourceSlice",
+    "metadata": {"name": "by-hand"},
+    "spec": {
+        "driver": DRIVER,
+        "nodeName": "agent-0",
+        "pool": {"name": "agent-0", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0"}],
+    },
+}
+
+
+def shell(command: str, **more: Any) -> list[Tree]:
+    return [{"name": "main", "image": "app", "command": ["sh", "-c", command], **more}]
+
+
+def published_by_hand(cluster: Cluster) -> None:
+    """Publish a device of a driver that is not there, until the pod has its node: an agent that starts takes it back."""
+
+    def look() -> bool:
+        if not cluster.list("resourceslices"):
+            cluster.apply(PUBLISHED)
+        return bool(cluster.get("pods", "p")["spec"].get("nodeName"))
+
+    wait_until(look)
+
+
+def dead_node(cluster: Cluster) -> None:
+    cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "dead"}})
+    ready = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting"}
+    cluster.patch("nodes", "dead", {"status": {"conditions": [ready]}}, subresource="status")
+
+
+def driver_goes_away(cluster: Cluster) -> None:
+    """Let a pod run with a device, end the driver, and delete the pod."""
+    root = cluster.directory / "nodes" / "agent-0"
+    command = [sys.executable, str(EXAMPLE / "driver.py"), "agent-0", str(root)]
+    with subprocess.Popen(command, env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}) as driver:
+        try:
+            for tree in yaml.safe_load_all((EXAMPLE / "pod.yaml").read_text()):
+                if tree["kind"] == "Pod":
+                    tree["metadata"]["name"] = "p"
+                    tree["spec"]["containers"][0]["command"] = ["sleep", "600"]
+                cluster.apply(tree)
+            wait_until(lambda: phase(cluster, "p") == "Running")
+        finally:
+            driver.kill()
+    cluster.delete("pods", "p", grace=1)
+
+
+ON_NODES = (
+    Situation(
+        "a node that is dead",
+        Code.NODE_DEAD,
+        "its node dead is not ready: Kubelet stopped posting",
+        Help.POD_AGAIN,
+        (dead_node, bare(nodeName="dead")),
+    ),
+    Situation(
+        "devices whose driver never says that they are ready",
+        Code.DEVICES_NOT_READY,
+        "its driver has not set condition attached",
+        None,
+        (everywhere(bindingConditions=["attached"], bindingFailureConditions=["broken"]), claim(), pod()),
+    ),
+    Situation(
+        "a driver that is not on the node",
+        Code.NODE_TROUBLE,
+        f"DRA driver {DRIVER} is not registered",
+        None,
+        (class_(CLASS, f'device.driver == "{DRIVER}"'), claim(), pod(), published_by_hand),
+        AGENT,
+    ),
+    Situation(
+        "a deleted pod whose driver has gone",
+        Code.DELETING_NOT_UNPREPARED,
+        "driver telescope.example.com, which must unprepare its devices",
+        None,
+        (driver_goes_away,),
+        AGENT,
+    ),
+    Situation(
+        "an init container that fails",
+        Code.CONTAINER_FAILS,
+        "container setup ends with exit code 3",
+        None,
+        (
+            pod(
+                initContainers=[{"name": "setup", "image": "app", "command": ["sh", "-c", "exit 3"]}],
+                containers=shell("sleep 600"),
+            ),
+        ),
+        AGENT,
+    ),
+    Situation(
+        "a container that fails",
+        Code.CONTAINER_FAILS,
+        "container main ends with exit code 4",
+        None,
+        (pod(containers=shell("exit 4")),),
+        AGENT,
+    ),
+    Situation(
+        "a probe that fails",
+        Code.NOT_READY,
+        "but is not ready: Readiness probe failed",
+        None,
+        (pod(containers=shell("sleep 600", readinessProbe={"exec": {"command": ["false"]}, "periodSeconds": 1})),),
+        AGENT,
+    ),
+    Situation(
+        "a secret that does not exist",
+        Code.CONTAINER_WAITS,
+        'secret "key" not found',
+        None,
+        (
+            pod(
+                containers=shell(
+                    "sleep 600",
+                    env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "key", "key": "k"}}}],
+                )
+            ),
+        ),
+        AGENT,
+    ),
+)
+
+SITUATIONS = NAMES + SELECTORS + NUMBERS + CONSTRAINTS + CLAIMS + NODES + ON_NODES

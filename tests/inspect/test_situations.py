@@ -62,7 +62,7 @@ def make(cluster: Cluster, change: Tree) -> None:
         case "delete":
             cluster.delete(*key, where)
         case "replace":
-            cluster.delete(*key, where)
+            cluster.delete(*key, where, grace=0 if change.get("force") else None)
             wait_until(lambda: is_gone(cluster, *key, where))
             cluster.apply(change["body"])
 

@@ -104,7 +104,8 @@ def bar(share: Share, width: int = BARS[0]) -> Text:
         lost = 1
     full = min(full, width - lost)
     sick = min(full, max(1, round(share.unhealthy * width))) if share.unhealthy else 0
-    text = Text("█" * (full - sick), style="cyan")
+    text = Text()
+    text.append("█" * (full - sick), style="cyan")
     text.append("█" * sick, style="red")
     text.append("▒" * lost, style="yellow")
     text.append("░" * (width - full - lost), style="dim")

@@ -57,7 +57,7 @@ class PlacedPod:
         if ready is not None and ready.status != "True":
             event = self._event("Unhealthy")
             message = event.message if event is not None else ready.message or ready.reason
-            return Cause(CauseCode.NOT_READY, node=self._node, message=message)
+            return Cause(CauseCode.NOT_READY, node=self._node, message=message.rstrip(": "))
         return Cause(CauseCode.RUNNING, node=self._node)
 
     def deleting(self) -> Cause:

@@ -234,7 +234,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CauseCode.CLAIM_NOT_ALLOCATED: "node {node} waits for claim {claim}, which is not allocated",
     CauseCode.NOT_RESERVED: "node {node} waits: claim {claim} is not reserved for the pod",
     CauseCode.IMAGE: "container {subject}: image {wanted} cannot be pulled: {message}",
-    CauseCode.CONTAINER_FAILS: "container {subject} ends with {message} and is started again; it was so {found} times",
+    CauseCode.CONTAINER_FAILS: "container {subject} ends with {message} again and again; restarts: {found}",
     CauseCode.CONTAINER_WAITS: "container {subject} waits: {message}",
     CauseCode.NOT_READY: "it runs on {node}, but is not ready: {message}",
     CauseCode.VOLUME: "volume {subject} is not ready: {message}",

@@ -22,15 +22,18 @@ class ChangeVerb(StrEnum):
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change of one object. `body` is the whole object, or of a PATCH the JSON merge patch."""
+    """One change of one object. `body` is the whole object, or of a PATCH the JSON merge patch.
+
+    With `force`, a pod is deleted without the consent of its node, which is gone.
+    """
 
     verb: ChangeVerb
     apiVersion: str
     kind: str
     name: str
     namespace: str = ""
-    subresource: str = ""
     body: dict[str, Any] = {}
+    force: bool = False
 
 
 class SuggestionCode(StrEnum):

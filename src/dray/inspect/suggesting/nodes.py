@@ -7,6 +7,8 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
+from msgspec.structs import replace
+
 from dray.api.podclaims import holds_devices
 from dray.api.reasons.causes import Cause
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
@@ -193,4 +195,5 @@ def by_scheduler(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 
 def pod_again(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """The pod made again, away from a node that is gone."""
-    yield Suggestion(SuggestionCode.POD_AGAIN, subject.name, changes=subject.again(lambda spec: None))
+    changes = tuple(replace(change, force=True) for change in subject.again(lambda spec: None))
+    yield Suggestion(SuggestionCode.POD_AGAIN, subject.name, changes=changes)

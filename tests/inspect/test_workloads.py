@@ -1,0 +1,86 @@
+"""Workloads whose pods cannot be created, or wait: the cause is told of the workload, and what is suggested helps."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dray.api.wire import Tree
+from dray.cli import main
+from dray.testing import Cluster
+from tests.inspect.situations import claim, pod, quota, request, template
+from tests.inspect.test_situations import make
+from tests.waiting import wait_until
+
+
+def deployment(**spec: Any) -> Tree:
+    labels = {"app": "web"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {**pod(claims=[])["spec"], **spec}},
+        },
+    }
+
+
+def explained(cluster: Cluster, capsys: pytest.CaptureFixture[str], code: str) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        capsys.readouterr()
+        assert main(["explain", "deployment/web", "-o", "json", "--kubeconfig", str(cluster.kubeconfig)]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found if found["cause"]["code"] == code else None
+
+    return wait_until(look)
+
+
+def running(cluster: Cluster) -> int:
+    return sum(pod["status"].get("phase") == "Running" for pod in cluster.list("pods"))
+
+
+def test_a_quota_that_refuses_pods(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1") as cluster:
+        cluster.apply(quota(pods="1"))
+        wait_until(lambda: cluster.get("resourcequotas", "q").get("status", {}).get("used"))
+        cluster.apply(deployment())
+        found = explained(cluster, capsys, "Quota")
+        assert (found["waits"], found["cause"]["subject"]) == (True, "q")
+        [helps] = found["help"]
+        assert (helps["code"], helps["new"]) == ("help-raise-quota", "2")
+        for change in helps["changes"]:
+            make(cluster, change)
+        wait_until(lambda: running(cluster) == 2)
+        assert not explained(cluster, capsys, "AllRun")["waits"]
+
+
+def test_a_service_account_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1") as cluster:
+        cluster.apply(deployment(serviceAccountName="robot"))
+        [helps] = explained(cluster, capsys, "ServiceAccountMissing")["help"]
+        for change in helps["changes"]:
+            make(cluster, change)
+        wait_until(lambda: running(cluster) == 2)
+
+
+def test_the_pod_that_waits_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1", "--devices", "2") as cluster:
+        cluster.apply(template("t", request(count=3)))
+        spec = pod(templates=["t"])["spec"]
+        cluster.apply(deployment(**spec))
+        found = explained(cluster, capsys, "PodWaits")
+        assert found["cause"]["behind"]["code"] == "TooFewDevices"
+        assert found["cause"]["subject"].startswith("web-")
+        assert found["help"][0]["code"] == "help-fewer-devices"
+        assert {change["kind"] for change in found["help"][0]["changes"]} == {"ResourceClaimTemplate", "Pod"}
+
+
+def test_a_workload_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1") as cluster:
+        cluster.apply(claim())
+        assert main(["explain", "job", "web", "--kubeconfig", str(cluster.kubeconfig)]) == 1
+        assert 'job "web" not found' in capsys.readouterr().err
