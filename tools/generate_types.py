@@ -23,6 +23,7 @@ STORED = {
     META: "meta",
     EXTENSIONS: "apiextensions",
     "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.": "apiregistration",
+    "io.k8s.metrics.pkg.apis.metrics.v1beta1.": "metrics",
     **{
         f"io.k8s.api.{group}.{version}.": group
         for group, version in [

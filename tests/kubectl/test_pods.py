@@ -185,3 +185,25 @@ def test_logs_follow_until_the_container_ends(kubectl: Kubectl) -> None:
     assert kubectl("logs", "-f", name).split() == ["1", "2", "3"]
     assert kubectl("logs", "--tail=1", name).split() == ["3"]
     kubectl("delete", "pod", name)
+
+
+def test_top_shows_what_nodes_and_pods_use(kubectl: Kubectl) -> None:
+    wait_until(lambda: "agent-0" in kubectl.run("top", "nodes").stdout)
+    wait_until(lambda: kubectl.run("top", "pod", "p", "--containers").returncode == 0)
+    [line] = kubectl("top", "pod", "p", "--containers", "--no-headers").splitlines()
+    pod, container, cores, memory = line.split()
+    assert (pod, container, cores[-1], memory[-2:]) == ("p", "main", "m", "Mi")
+
+
+def test_what_a_node_tells_is_for_those_who_may_read_it(recent: Kubectl) -> None:
+    path = "/api/v1/nodes/agent-0/proxy"
+    assert recent("get", "--raw", f"{path}/healthz") == "ok"
+    assert "p" in [pod["metadata"]["name"] for pod in json.loads(recent("get", "--raw", f"{path}/pods"))["items"]]
+    summary = json.loads(recent("get", "--raw", f"{path}/stats/summary"))
+    assert summary["node"]["nodeName"] == "agent-0"
+    assert summary["node"]["memory"]["workingSetBytes"] > 0
+    assert "container_cpu_usage_seconds_total{" in recent("get", "--raw", f"{path}/metrics/resource")
+    refused = recent.run("--as=nobody", "get", "--raw", f"{path}/pods")
+    assert (refused.returncode, "nodes/proxy" in refused.stderr) == (1, True)
+    assert recent.run("get", "--raw", f"{path}/exec/default/p/main?command=id").returncode == 1
+    assert recent.run("create", "--raw", f"{path}/pods", "-f", "/dev/null").returncode == 1

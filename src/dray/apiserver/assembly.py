@@ -17,6 +17,7 @@ from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.custom.definitions import Definitions
 from dray.apiserver.custom.establishing import Establishing
 from dray.apiserver.limits import Limits
+from dray.apiserver.read.measured import Measured
 from dray.apiserver.read.storage import Storage, decode
 from dray.apiserver.security.certificates import Keys
 from dray.apiserver.security.guards import assemble
@@ -27,6 +28,7 @@ from dray.apiserver.wire.documents import Documents
 from dray.apiserver.wire.http import HttpApi
 from dray.apiserver.wire.logs import NodeLogs
 from dray.apiserver.wire.metrics import Metrics
+from dray.apiserver.wire.nodeproxy import NodeProxy
 from dray.apiserver.wire.paths import Routes
 from dray.store import Cache, Log, open_log
 
@@ -103,6 +105,8 @@ class Running:
             guards.authenticator if settings.authenticate else None,
             settings.limits,
         )
+        self.http.nodes = NodeProxy(self._logs)
+        self.api.measured = Measured(storage, self.http.nodes.text)
         self.http.streams = Streams(self._logs.dial, self._logs.container)
 
     @classmethod

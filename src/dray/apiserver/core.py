@@ -13,16 +13,17 @@ from typing import Any
 
 import msgspec
 
-from dray.api.errors import not_found
+from dray.api.errors import NotImplementedYet, not_found
 from dray.api.gates import FeatureGates
 from dray.api.pace import Pace
-from dray.api.resources import BY_TYPE
+from dray.api.resources import BY_TYPE, METRICS
 from dray.api.types.resource import ResourceSlice
 from dray.apiserver.admission import Chain
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.outages import unavailable
 from dray.apiserver.priority import RequestPriority
 from dray.apiserver.read import listing
+from dray.apiserver.read.measured import Measured
 from dray.apiserver.read.storage import Storage
 from dray.apiserver.read.watching import Change, Watching
 from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, make_request
@@ -63,6 +64,7 @@ class ApiServer:
         self.authorizer = authorizer
         self.request = make_request  # how callers in the process make what `handle` and `watch` take
         self.log_source: LogSource | None = None
+        self.measured: Measured | None = None  # what nodes and pods use, where there is a way to nodes
         self.priority = RequestPriority()
         admission = admission or Chain(())
         commits = Commits(storage.cache, admission)
@@ -101,12 +103,19 @@ class ApiServer:
         try:
             if request.subresource:
                 return await self._subresources.handle(request)
+            if request.resource.group == METRICS:
+                return await self._measure(request)
             verb = self._verbs.get(request.verb)
             if verb is None:
                 raise WrongMethod
             return await verb(request)
         except StoreError as error:
             raise unavailable(error) from error
+
+    def _measure(self, request: Request) -> Awaitable[Answer]:
+        if self.measured is None:
+            raise NotImplementedYet("nothing is measured: this server has no connection to nodes")
+        return self.measured.answer(request)
 
     def watch(self, request: Request) -> AsyncGenerator[list[Change], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""

@@ -28,6 +28,7 @@ from dray.node.health import DeviceHealth
 from dray.node.hostpaths import HostPaths
 from dray.node.identity import Heartbeat, Identity, machine_capacity
 from dray.node.images.puller import Images, ImageSettings
+from dray.node.kubeletapi import KubeletApi
 from dray.node.lifecycle import RestartDelays
 from dray.node.logserver import LogServer
 from dray.node.plugins import Plugins
@@ -92,7 +93,8 @@ class Agent:
         runtime = self._given_runtime or open_runtime(settings.runtime, root)
         checkpoint, problem = Checkpoint.open(root / "claims.json")
         informer = Informer(client, Pod, fields=f"spec.nodeName={settings.name}", clock=clock)
-        logs = LogServer(runtime, informer.get, clock)
+        kubelet = KubeletApi(settings.name, runtime, informer.list, clock)
+        logs = LogServer(runtime, informer.get, clock, kubelet)
         port = await logs.start(settings.address, settings.log_port, root, settings.authority)
         try:
             identity = Identity(settings.name, settings.address, runtime.name, settings.labels, settings.capacity, port)

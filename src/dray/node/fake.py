@@ -15,6 +15,7 @@ from pathlib import Path
 from dray.client import Clock, SystemClock
 from dray.node.played import BadAnnotation, exit_code, run_seconds
 from dray.node.runtime import Attempt, ExecError, ExecSession, Key, StartError, Task
+from dray.node.usage import Usage
 
 _STOPPED = 143  # as if SIGTERM had ended it
 
@@ -75,6 +76,9 @@ class FakeRuntime:
 
     def log(self, key: Key) -> Path | None:
         return None
+
+    def usage(self, keys: Sequence[Key]) -> dict[Key, Usage]:
+        return {}
 
     def remove(self, pod: str) -> None:
         for key in self._known.pop(pod, {}):

@@ -1,4 +1,4 @@
-"""The node's own HTTP endpoint, for the API server alone: container logs, and streams into containers.
+"""The node's own HTTP endpoint, for the API server alone: container logs, streams into containers, and what it uses.
 
 With a cluster authority it speaks TLS and answers only to client certificates of that authority that belong to an API
 server; without one it listens on the loopback address only, for clusters that run without users on one machine. Its own
@@ -11,7 +11,7 @@ import contextlib
 import datetime
 import ipaddress
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from aiohttp import web
 from dray.api.types.core import Pod
 from dray.client import Clock
 from dray.client.tls import as_kubernetes
+from dray.node.kubeletapi import KubeletApi
 from dray.node.logs import BadOption, LogOptions, read_log
 from dray.node.private import write_private
 from dray.node.runtime import Attempt, Runtime
@@ -31,12 +32,19 @@ _LIFETIME = datetime.timedelta(days=3650)
 
 
 class LogServer:
-    """Serves `/containerLogs/NAMESPACE/POD/CONTAINER`, and streams beside it."""
+    """Serves `/containerLogs/NAMESPACE/POD/CONTAINER`, with streams and the kubelet's API beside it."""
 
-    def __init__(self, runtime: Runtime, find: Callable[[str, str], Pod | None], clock: Clock) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        find: Callable[[str, str], Pod | None],
+        clock: Clock,
+        kubelet: KubeletApi | None = None,
+    ) -> None:
         self._runtime = runtime
         self._find = find
         self._clock = clock
+        self._kubelet = kubelet
         self._runner: web.AppRunner | None = None
         self._guarded = False
 
@@ -46,9 +54,10 @@ class LogServer:
         if not authority and not ipaddress.ip_address(address).is_loopback:
             return 0
         tls = _tls(root, address, authority) if authority else None
-        app = web.Application()
+        app = web.Application(middlewares=[self._guard])
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
-        app.router.add_routes(Streams(self._runtime, self._find).routes(self._refusal))
+        app.router.add_routes(Streams(self._runtime, self._find).routes())
+        app.router.add_routes(self._kubelet.routes() if self._kubelet is not None else ())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
         site = web.TCPSite(self._runner, address, port, ssl_context=tls)
@@ -61,8 +70,6 @@ class LogServer:
             await self._runner.cleanup()
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
-        if (refusal := self._refusal(request)) is not None:
-            return refusal
         names = _Names(**request.match_info)
         try:
             options = LogOptions.of(request.query, self._clock.time())
@@ -81,11 +88,14 @@ class LogServer:
                     await answer.write(piece)
         return answer
 
-    def _refusal(self, request: web.Request) -> web.Response | None:
-        """The answer to whoever is no API server."""
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Answer nobody but API servers."""
         if self._guarded and not _is_api_server(request):
             return web.Response(status=403, text="only API servers may ask here")
-        return None
+        return await handler(request)
 
     def _attempt(self, pod: Pod, names: _Names, options: LogOptions) -> Attempt:
         who = f'container "{names.container}" in pod "{names.pod}"'

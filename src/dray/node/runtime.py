@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from dray.node.cdi import NO_EDITS, Edits
 from dray.node.security import Security
+from dray.node.usage import Usage
 
 LOST_EXIT_CODE = 137  # what Kubernetes says of a container that nobody saw end
 
@@ -188,6 +189,10 @@ class Runtime(Protocol):
 
     def log(self, key: Key) -> Path | None:
         """The file with what the container has written; None where there is none."""
+        ...
+
+    def usage(self, keys: Sequence[Key]) -> dict[Key, Usage]:
+        """What running containers have used so far; nothing of those that are not executed. May take a while."""
         ...
 
     def remove(self, pod: str) -> None:

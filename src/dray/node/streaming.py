@@ -31,21 +31,11 @@ class Streams:
         self._runtime = runtime
         self._find = find
 
-    def routes(self, guard: Callable[[web.Request], web.Response | None]) -> list[web.RouteDef]:
-        """The paths of streams; `guard` answers whoever may not ask."""
-
-        def guarded(
-            handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
-        ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-            async def handle(request: web.Request) -> web.StreamResponse:
-                return guard(request) or await handler(request)
-
-            return handle
-
+    def routes(self) -> list[web.RouteDef]:
         return [
-            web.get("/exec/{namespace}/{pod}/{container}", guarded(self._exec)),
-            web.get("/attach/{namespace}/{pod}/{container}", guarded(self._attach)),
-            web.get("/portForward/{namespace}/{pod}", guarded(self._forward)),
+            web.get("/exec/{namespace}/{pod}/{container}", self._exec),
+            web.get("/attach/{namespace}/{pod}/{container}", self._attach),
+            web.get("/portForward/{namespace}/{pod}", self._forward),
         ]
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:

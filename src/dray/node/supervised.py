@@ -29,6 +29,7 @@ from dray.node.execution import attach, run_command
 from dray.node.private import make_private, remove_tree
 from dray.node.runtime import LOST_EXIT_CODE, Attempt, ExecError, ExecSession, Key, Mount, StartError, Task
 from dray.node.termination import MESSAGE_FILE, termination_message
+from dray.node.usage import Usage, of_descendants
 
 _SHIM = str(Path(shim.__file__))
 _KILL_AGAIN_SECONDS = 1.0  # a kill can come before there is somebody to kill
@@ -219,6 +220,10 @@ class Supervised:
     def log(self, key: Key) -> Path | None:
         directory = self._directories.get(key)
         return None if directory is None else directory / "log"
+
+    def usage(self, keys: Sequence[Key]) -> dict[Key, Usage]:
+        files = {key: self._directories[key] / "pid.json" for key in keys if key in self._directories}
+        return of_descendants({pids["shim"]: key for key, file in files.items() if (pids := _read(file)) is not None})
 
     def remove(self, pod: str) -> None:
         for attempt in self.attempts(pod):

@@ -1,9 +1,9 @@
-"""What pods stand on: storage, networks, runtimes."""
+"""What pods stand on: storage, networks, runtimes, and what they use of their nodes."""
 
 from __future__ import annotations
 
-from dray.api.resources.row import NETWORKING, STORAGE, Resource
-from dray.api.types import networking, node, storage
+from dray.api.resources.row import METRICS, NETWORKING, READ_ONLY, STORAGE, Resource
+from dray.api.types import metrics, networking, node, storage
 
 ROWS: tuple[Resource, ...] = (
     Resource(STORAGE, "storageclasses", "StorageClass", storage.StorageClass, namespaced=False, short_names=("sc",)),
@@ -53,5 +53,17 @@ ROWS: tuple[Resource, ...] = (
         subresources=("status",),
         inert=True,
     ),
+    # Measured when they are asked for, and stored nowhere.
+    Resource(
+        METRICS,
+        "nodes",
+        "NodeMetrics",
+        metrics.NodeMetrics,
+        ("v1beta1",),
+        "v1beta1",
+        namespaced=False,
+        verbs=READ_ONLY,
+    ),
+    Resource(METRICS, "pods", "PodMetrics", metrics.PodMetrics, ("v1beta1",), "v1beta1", verbs=READ_ONLY),
     Resource("node.k8s.io", "runtimeclasses", "RuntimeClass", node.RuntimeClass, namespaced=False, inert=True),
 )

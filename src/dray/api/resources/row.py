@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
+READ_ONLY = ("get", "list")
 ALL = ("all",)  # the category that `kubectl get all` shows
 SCALED = ("scale", "status")
 
@@ -26,11 +27,13 @@ NETWORKING = "networking.k8s.io"
 FLOWCONTROL = "flowcontrol.apiserver.k8s.io"
 EXTENSIONS = "apiextensions.k8s.io"
 REGISTRATION = "apiregistration.k8s.io"
+METRICS = "metrics.k8s.io"
 
 # Where the schema keeps groups that are not part of io.k8s.api.
 _PACKAGES = {
     EXTENSIONS: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
     REGISTRATION: "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+    METRICS: "io.k8s.metrics.pkg.apis.metrics",
 }
 
 

@@ -29,6 +29,7 @@ from dray.apiserver.wire.documents import HEALTH, Document, Documents
 from dray.apiserver.wire.listings import Listing, Listings
 from dray.apiserver.wire.metrics import Metrics
 from dray.apiserver.wire.negotiation import PLAIN, accepted
+from dray.apiserver.wire.nodeproxy import NodeProxy
 from dray.apiserver.wire.paths import CONNECTED, Routes, Target, UnknownGroup
 from dray.apiserver.wire.pieces import Part, gathered
 from dray.apiserver.wire.queries import Query, boolean, options_of, parse_query
@@ -79,6 +80,7 @@ class HttpApi:
         self._listings = Listings(limits)
         self._printer = Printer(server.storage)
         self.streams: Streams | None = None  # the way into containers, where there is one
+        self.nodes: NodeProxy | None = None  # and that to what nodes tell
         self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -180,6 +182,8 @@ class Call:
         with self._api._requests.taken(request.user):
             if request.subresource == "log":
                 await self._log(request)
+            elif (request.resource.plural, request.subresource) == ("nodes", "proxy") and self._api.nodes is not None:
+                await self._relay(request, target, self._api.nodes)
             else:
                 await self._answer(request)
 
@@ -318,6 +322,13 @@ class Call:
         await self.begin(200, b"text/plain")
         await self._send({"type": "http.response.body", "body": first, "more_body": True})
         await copy(chunks, self._receive, self._send)
+
+    async def _relay(self, request: Request, target: Target, nodes: NodeProxy) -> None:
+        """Pass on what a node tells."""
+        self._api._server.authorize(request)
+        answer = await nodes.relay(request, self._scope["method"], target.tail, self._scope["query_string"])
+        await self.begin(answer.code, answer.content_type)
+        await copy(answer.pieces, self._receive, self._send)
 
     # Writing
 

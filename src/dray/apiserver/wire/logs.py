@@ -92,6 +92,30 @@ class NodeLogs:
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             raise ServiceUnavailable(f"the node's logs cannot be read: {error or type(error).__name__}") from error
 
+    async def read(self, name: str, path: str, query: str) -> AsyncGenerator[bytes, None]:
+        """What a node answers to a GET: first code and type of the content in one piece, then the content."""
+        import aiohttp
+        from yarl import URL
+
+        node = one(self._reader, Node, "", name)
+        if node is None:
+            raise not_found(BY_TYPE[Node], name)
+        url = URL(f"{self._base(node)}/{path}?{query}" if query else f"{self._base(node)}/{path}", encoded=True)
+        limits = self._limits
+        timeout = aiohttp.ClientTimeout(total=limits.log_seconds, sock_connect=_CONNECT_SECONDS)
+        try:
+            async with self._open().get(url, allow_redirects=False, timeout=timeout) as answer:
+                self._answers.add(answer)
+                try:
+                    kind = answer.headers.get("Content-Type", "text/plain")
+                    yield f"{answer.status} {kind}".encode("latin-1")
+                    async for piece in answer.content.iter_any():
+                        yield piece
+                finally:
+                    self._answers.discard(answer)
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise ServiceUnavailable(f"node {name} does not answer: {error or type(error).__name__}") from error
+
     async def dial(
         self, request: Request, what: str, parameters: Sequence[tuple[str, str]]
     ) -> aiohttp.ClientWebSocketResponse:
@@ -150,6 +174,9 @@ class NodeLogs:
         node = one(self._reader, Node, "", pod.spec.nodeName)
         if node is None:
             raise not_found(BY_TYPE[Node], pod.spec.nodeName)
+        return self._base(node)
+
+    def _base(self, node: Node) -> str:
         scheme = "https" if self._keys is not None else "http"
         return f"{scheme}://{_endpoint(node)}"
 

@@ -21,6 +21,7 @@ COORDINATION = "coordination.k8s.io"
 DRA = "resource.k8s.io"
 EVENTS = "events.k8s.io"
 RBAC = "rbac.authorization.k8s.io"
+METRICS = "metrics.k8s.io"
 SCHEDULING = "scheduling.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
 AUTHORIZATION = "authorization.k8s.io"
@@ -97,6 +98,7 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
         rule(READ, BATCH, "jobs", "jobs/status"),
         rule(READ, DRA, "resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
         rule(READ, SCHEDULING, "podgroups", "podgroups/status", "workloads"),
+        rule(READ, METRICS, "nodes", "pods"),
     ),
     "edit": (
         rule(READ, CORE, "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"),

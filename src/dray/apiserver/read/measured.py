@@ -1,0 +1,181 @@
+"""`metrics.k8s.io`: what nodes and pods use now, made of what nodes tell of themselves when somebody asks.
+
+Nodes count processor time (`/metrics/resource`), so a rate takes two looks: one that was taken for an earlier question,
+or else one a second ago. Objects say when and over which window they were measured. Of a node that tells nothing, as
+simulated ones, nothing is known, and it is left out. Left out: keeping any of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from dray.api.errors import ApiError, not_found
+from dray.api.selectors import labels
+from dray.api.selectors.fields import parse_fields
+from dray.api.times import timestamp
+from dray.api.types.core import Node, Pod
+from dray.api.wire import Tree
+from dray.apiserver.read.reader import Reader, many, one
+from dray.apiserver.request import Answer, Request
+
+FIRST_WINDOW = 1.0  # seconds between the two first looks at a node
+WINDOW = 15.0  # after which the earlier look is too old to be compared with
+AT_ONCE = 16  # nodes that are asked at the same time
+PATH = "metrics/resource"
+
+Scrape = Callable[[str, str], Awaitable[str]]
+"""(node, path) → what the node tells there; ApiError when it does not."""
+Name = tuple[str, str, str]  # namespace, pod, container
+
+
+class Amount(NamedTuple):
+    cpu: float  # seconds so far
+    memory: float
+    since: float = 0.0
+
+
+class Look(NamedTuple):
+    """What a node told at a moment."""
+
+    at: float
+    node: Amount
+    containers: Mapping[Name, Amount]
+
+
+class Measured:
+    """Answers what is asked of `metrics.k8s.io`."""
+
+    def __init__(self, reader: Reader, scrape: Scrape) -> None:
+        self._reader = reader
+        self._scrape = scrape
+        self._looks: dict[str, tuple[Look, Look]] = {}
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._limit = asyncio.Semaphore(AT_ONCE)
+
+    async def answer(self, request: Request) -> Answer:
+        trees = await (self._pods(request) if request.resource.namespaced else self._nodes(request))
+        if request.verb == "get":
+            if not trees:
+                raise not_found(request.resource, request.name)
+            return Answer(tree=trees[0])
+        head = {"kind": request.resource.list_kind, "apiVersion": request.resource.api_version(), "metadata": {}}
+        return Answer(tree={**head, "items": trees})
+
+    async def _nodes(self, request: Request) -> list[Tree]:
+        found = _wanted(request, many(self._reader, Node))
+        looks = await self._look_at({node.metadata.name for node in found})
+        return [_node(request, node, *looks[node.metadata.name]) for node in found if node.metadata.name in looks]
+
+    async def _pods(self, request: Request) -> list[Tree]:
+        found = _wanted(request, many(self._reader, Pod, request.namespace))
+        looks = await self._look_at({pod.spec.nodeName for pod in found if pod.spec.nodeName})
+        trees = [_pod(request, pod, *looks[pod.spec.nodeName]) for pod in found if pod.spec.nodeName in looks]
+        return [tree for tree in trees if tree["containers"]]
+
+    async def _look_at(self, nodes: Iterable[str]) -> dict[str, tuple[Look, Look]]:
+        """Two looks at each node that tells something."""
+        names = sorted(nodes)
+        found = await asyncio.gather(*map(self._two_looks, names))
+        return {name: looks for name, looks in zip(names, found, strict=True) if looks is not None}
+
+    async def _two_looks(self, name: str) -> tuple[Look, Look] | None:
+        node = one(self._reader, Node, "", name)
+        if node is None or not node.status.daemonEndpoints.kubeletEndpoint.Port:
+            self._looks.pop(name, None)
+            return None
+        async with self._asking[name], self._limit:
+            try:
+                return await self._compared(name)
+            except ApiError:
+                self._looks.pop(name, None)
+                return None
+
+    async def _compared(self, name: str) -> tuple[Look, Look]:
+        kept = self._looks.get(name)
+        if kept is None:
+            before = await self._look(name)
+            await asyncio.sleep(FIRST_WINDOW)
+        elif time.time() - kept[1].at < FIRST_WINDOW:
+            return kept
+        else:
+            before = kept[1] if kept[1].at - kept[0].at >= WINDOW else kept[0]
+        looks = self._looks[name] = before, await self._look(name)
+        return looks
+
+    async def _look(self, name: str) -> Look:
+        text = await self._scrape(name, PATH)
+        return await asyncio.to_thread(read_look, text, time.time())
+
+
+def read_look(text: str, now: float) -> Look:
+    """What a node told, from the text form of metrics; a text that is none tells nothing."""
+    from prometheus_client.parser import text_string_to_metric_families  # takes long to import, and few ask
+
+    values: dict[str, dict[Name, float]] = defaultdict(dict)
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                given = sample.labels
+                key = given.get("namespace", ""), given.get("pod", ""), given.get("container", "")
+                values[sample.name][key] = sample.value
+    except ValueError:
+        values.clear()
+    memory, begun = values["container_memory_working_set_bytes"], values["container_start_time_seconds"]
+    containers = {
+        name: Amount(cpu, memory.get(name, 0.0), begun.get(name, 0.0))
+        for name, cpu in values["container_cpu_usage_seconds_total"].items()
+    }
+    whole = ("", "", "")
+    cpu = values["node_cpu_usage_seconds_total"].get(whole, 0.0)
+    return Look(now, Amount(cpu, values["node_memory_working_set_bytes"].get(whole, 0.0)), containers)
+
+
+def _wanted(request: Request, objects: Iterable[Any]) -> list[Any]:
+    options = request.options
+    chosen = labels.parse(options.label_selector)
+    named = parse_fields(request.resource, options.field_selector)
+    return [
+        obj
+        for obj in objects
+        if request.name in ("", obj.metadata.name) and chosen.matches(obj.metadata.labels) and named.matches(obj)
+    ]
+
+
+def _head(request: Request, obj: Node | Pod, before: Look, after: Look) -> Tree:
+    """Whose measurement it is, taken when, over how long."""
+    meta = obj.metadata
+    place = {"namespace": meta.namespace} if meta.namespace else {}
+    named = {"name": meta.name, **place, "creationTimestamp": timestamp(after.at)}
+    return {
+        "kind": request.resource.kind,
+        "apiVersion": request.resource.api_version(),
+        "metadata": named | ({"labels": dict(meta.labels)} if meta.labels else {}),
+        "timestamp": timestamp(after.at),
+        "window": f"{after.at - before.at:.3f}s",
+    }
+
+
+def _node(request: Request, node: Node, before: Look, after: Look) -> Tree:
+    return {**_head(request, node, before, after), "usage": _usage(before.node, before.at, after.node, after.at)}
+
+
+def _pod(request: Request, pod: Pod, before: Look, after: Look) -> Tree:
+    meta, containers = pod.metadata, []
+    for container in pod.spec.containers:
+        name = meta.namespace, meta.name, container.name
+        now, then, since = after.containers.get(name), before.containers.get(name), before.at
+        if now is None:
+            continue
+        if then is None or now.since > before.at:  # it has begun between the two looks
+            then, since = Amount(0.0, 0.0), max(now.since, before.at)
+        containers.append({"name": container.name, "usage": _usage(then, since, now, after.at)})
+    return {**_head(request, pod, before, after), "containers": containers}
+
+
+def _usage(then: Amount, since: float, now: Amount, at: float) -> dict[str, str]:
+    cores = max(0.0, now.cpu - then.cpu) / max(at - since, 1e-3)
+    return {"cpu": f"{round(cores * 1e9)}n", "memory": f"{round(now.memory / 1024)}Ki"}

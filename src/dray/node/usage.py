@@ -1,0 +1,67 @@
+"""What containers and the machine have used so far, as the kernel tells it in /proc.
+
+A container's processes are the descendants of its guardian. Memory is what they have resident, each by itself: pages
+that several of them share count for each. Left out: rates, which whoever asks twice can tell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PROC = Path("/proc")
+
+
+class Usage(NamedTuple):
+    cpu: float  # seconds so far
+    memory: int  # bytes now
+
+
+class _Process(NamedTuple):
+    parent: int
+    usage: Usage
+
+
+def of_descendants(guardians: Mapping[int, T]) -> dict[T, Usage]:
+    """What the descendants of each of these processes have used together."""
+    processes = dict(_processes())
+    found: dict[T, Usage] = dict.fromkeys(guardians.values(), Usage(0.0, 0))
+    for pid, process in processes.items():
+        guardian = _guardian(process.parent, processes, guardians) if pid not in guardians else 0
+        if guardian:
+            who = guardians[guardian]
+            found[who] = Usage(found[who].cpu + process.usage.cpu, found[who].memory + process.usage.memory)
+    return found
+
+
+def _guardian(pid: int, processes: Mapping[int, _Process], guardians: Mapping[int, T]) -> int:
+    """The nearest ancestor that is a guardian; 0 for none."""
+    while pid and pid not in guardians:
+        pid = processes[pid].parent if pid in processes else 0
+    return pid
+
+
+def _processes() -> Iterator[tuple[int, _Process]]:
+    for name in os.listdir(_PROC):
+        if name.isdigit():
+            try:
+                words = (_PROC / name / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:  # it has ended meanwhile
+                continue
+            ticks = sum(int(word) for word in words[11:15])  # its own, and those of children that have ended
+            yield int(name), _Process(int(words[1]), Usage(ticks / _TICKS, int(words[21]) * _PAGE))
+
+
+def of_machine() -> Usage:
+    """What the whole machine has used; memory that could be had at once does not count."""
+    words = (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _, _, interrupts, soft, *_ = map(int, words)
+    memory = dict(line.split(":") for line in (_PROC / "meminfo").read_text().splitlines())
+    used = int(memory["MemTotal"].split()[0]) - int(memory["MemAvailable"].split()[0])
+    return Usage((user + nice + system + interrupts + soft) / _TICKS, used * 1024)
