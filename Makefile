@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DIR ?= .dray
 ARGS ?=
 SIZE ?= 10000x200
@@ -11,20 +12,22 @@ SECONDS ?= 120
 .PHONY: setup up test attack chaos lint format bench clean lock rpc site types mutants
 
 $(VENV)/installed: requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 15) else "dray needs Python 3.11 to 3.14, this is " + sys.version.split()[0])'
+	@echo "setting up $(VENV): packages are fetched once, which takes about a minute"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --require-hashes -r requirements.lock
+	@$(PIP) --no-deps -e .
+	@touch $@
 
 $(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	touch $@
+	@echo "setting up what tests need, once"
+	@$(PIP) --require-hashes -r requirements-dev.lock
+	@touch $@
 
 setup: $(VENV)/installed ## leaves .venv/bin/dray
 
 up: setup ## a cluster in the foreground; DIR=… and ARGS="--nodes 3 --devices 8" change it
-	$(BIN)/dray up --dir $(DIR) $(ARGS)
+	@$(BIN)/dray up --dir $(DIR) $(ARGS)
 
 test: $(VENV)/installed-dev ## every test, on both cores
 	tools/provide-programs
