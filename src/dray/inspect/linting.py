@@ -83,7 +83,8 @@ def _checked(
         defaults.apply_defaults(resource, stored, gates)
         if resource.namespaced:
             stored["metadata"].setdefault("namespace", "default")
-        strategy.prepare_create(resource, stored, gates)
+        dropped = strategy.prepare_create(resource, stored, gates)
+        findings += [Finding("warning", place, one.field, f"{subject}: {one}") for one in dropped]
         object_ = decode.to_object(conversion.home(resource), stored)
     except (BadRequest, msgspec.ValidationError) as error:
         return [Finding("error", place, "", f"{subject}: {error}")], None

@@ -18,12 +18,13 @@ from dray.api.gates import FeatureGates
 from dray.api.resources import ADMISSION, DRA, EXTENSIONS, FLOWCONTROL, NETWORKING, REGISTRATION, SCHEDULING, Resource
 from dray.api.strategy import creation, custom, updates
 from dray.api.strategy.deprecation import deprecation
-from dray.api.strategy.guards import drop_disabled, has_guards, is_guarded
+from dray.api.strategy.guards import NOTHING_DROPPED, Dropped, drop_disabled, has_guards, is_guarded
 from dray.api.strategy.typed import STANDS
 from dray.api.strategy.warnings import unused, warnings
 from dray.api.wire import Tree, Wire
 
 __all__ = [
+    "Dropped",
     "adds_nothing",
     "allows_unconditional_update",
     "deprecation",
@@ -115,11 +116,11 @@ _SET_BY_AUTHOR = frozenset({"Node"})  # a node registers itself together with it
 _OWN_STATUS = ("annotations", "finalizers", "labels", "ownerReferences", "deletionGracePeriodSeconds")
 
 
-def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> None:
-    """Make a new object what the server lets it be, in place."""
+def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> tuple[Dropped, ...]:
+    """Make a new object what the server lets it be, in place; answers the fields for which a gate is off."""
     if resource.custom is not None:
         custom.prepare_create(resource, tree)
-        return
+        return NOTHING_DROPPED
     key = home(resource).group, resource.kind
     metadata = tree.setdefault("metadata", {})
     metadata.pop("generation", None)
@@ -127,9 +128,10 @@ def prepare_create(resource: Resource, tree: Tree, gates: FeatureGates) -> None:
         metadata["generation"] = 1
     if "status" in resource.subresources and resource.kind not in _SET_BY_AUTHOR:
         tree.pop("status", None)
-    drop_disabled(resource.kind, tree, None, gates)
+    dropped = drop_disabled(resource.kind, tree, None, gates)
     if prepare := _CREATE.get(key):
         prepare(tree)
+    return dropped
 
 
 def adds_nothing(resource: Resource) -> bool:
@@ -140,20 +142,23 @@ def adds_nothing(resource: Resource) -> bool:
     )
 
 
-def prepare_update(resource: Resource, tree: Tree, old: Wire, subresource: str, gates: FeatureGates) -> None:
-    """Undo, in place, what an update through a (sub)resource may not change."""
+def prepare_update(
+    resource: Resource, tree: Tree, old: Wire, subresource: str, gates: FeatureGates
+) -> tuple[Dropped, ...]:
+    """Undo, in place, what an update through a (sub)resource may not change; answers the fields without a gate."""
     if resource.custom is not None:
         custom.prepare_update(resource, tree, old, subresource)
-        return
+        return NOTHING_DROPPED
     key = home(resource).group, resource.kind
     if subresource == "status":
         _keep_all_but_status(resource, tree, old)
     elif "status" in resource.subresources:
         _keep(tree, old, "status")
-    drop_disabled(resource.kind, tree, old, gates)
+    dropped = drop_disabled(resource.kind, tree, old, gates)
     if prepare := _UPDATE.get((*key, subresource)):
         prepare(tree, old)
     _count(key, tree, old, written="status" if subresource == "status" else "all")
+    return dropped
 
 
 def stands(resource: Resource, status: Wire, old: Any, gates: FeatureGates) -> bool:

@@ -7,7 +7,7 @@ alternatives somewhere may add another alternative.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -252,9 +252,23 @@ for _gate, _kinds, _places in _GUARDS:
         _BY_KIND.setdefault(_kind, []).append((_gate, _places))
 
 
-def drop_disabled(kind: str, tree: Tree, old: Wire | None, gates: FeatureGates) -> None:
-    """Remove the fields of disabled features, in place."""
+class Dropped(NamedTuple):
+    """A field that is not kept, as its gate is off, or one that the gate needs."""
+
+    field: str
+    gate: str
+
+    def __str__(self) -> str:
+        return f"{self.field} is dropped: the feature gate {self.gate} is off"
+
+
+NOTHING_DROPPED: tuple[Dropped, ...] = ()
+
+
+def drop_disabled(kind: str, tree: Tree, old: Wire | None, gates: FeatureGates) -> tuple[Dropped, ...]:
+    """Remove the fields of disabled features, in place; answers those that said something."""
     before: Tree | None = None
+    dropped: dict[Dropped, None] = {}
     served = gates.all_served
     for gate, places in _BY_KIND.get(kind, ()):
         if gate in served:
@@ -270,7 +284,10 @@ def drop_disabled(kind: str, tree: Tree, old: Wire | None, gates: FeatureGates) 
         if any(holder.get(name) for holder, name in places(before)):
             continue
         for holder, name in found:
+            if holder[name]:
+                dropped[Dropped(name, gate)] = None
             del holder[name]
+    return tuple(dropped) if dropped else NOTHING_DROPPED
 
 
 def has_guards(kind: str) -> bool:

@@ -66,14 +66,18 @@ class Finish:
     def _workload(self, namespace: str, name: str) -> Workload | None:
         return cast("Workload | None", self._storage.get(_WORKLOADS, namespace, name))
 
-    def new(self, resource: Resource, tree: Tree) -> Wire:
-        """A new object, of a tree that admission has seen."""
-        strategy.prepare_create(resource, tree, self._gates)
+    def new(self, resource: Resource, tree: Tree, warnings: list[str]) -> Wire:
+        """A new object, of a tree that admission has seen; `warnings` learn what is not kept."""
+        warnings += map(str, strategy.prepare_create(resource, tree, self._gates))
         return decode.to_object(conversion.home(resource), tree)
 
-    def changed(self, request: Request, tree: Tree, current: Version, entries: Entries | None) -> Wire:
+    def changed(
+        self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
+    ) -> Wire:
         """An object that takes the place of another, of a tree that admission has seen; `entries` are its managers."""
-        strategy.prepare_update(request.resource, tree, cast(Wire, current.object), request.subresource, self._gates)
+        old = cast(Wire, current.object)
+        dropped = strategy.prepare_update(request.resource, tree, old, request.subresource, self._gates)
+        warnings += map(str, dropped)
         if entries is not None:
             tree["metadata"]["managedFields"] = entries
         else:

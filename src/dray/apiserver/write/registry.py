@@ -124,7 +124,7 @@ class Registry:
         admission = _asked(request, "CREATE", tree["metadata"].get("name") or "", tree=tree)
         admission.warnings += warnings
         await self._admission.admit(admission)
-        obj = self._finish.new(request.resource, tree)
+        obj = self._finish.new(request.resource, tree, admission.warnings)
         context = self._validators.context(request)
         return await self._store(admission, obj, partial(validation.validate_create, request.resource, obj, context))
 
@@ -235,7 +235,7 @@ class Registry:
         admission.old = cast(Wire, current.object)
         admission.warnings += warnings
         await self._admission.admit(admission)
-        obj = await self._changed(request, tree, current, entries)
+        obj = await self._changed(request, tree, current, entries, admission.warnings)
         return await self._store_change(request, admission, current, obj)
 
     async def _store_change(self, request: Request, admission: AdmissionRequest, current: Version, obj: Wire) -> Answer:
@@ -283,13 +283,15 @@ class Registry:
 
         return await self._conversions.settled(apply) if request.resource.converts else apply()
 
-    async def _changed(self, request: Request, tree: Tree, current: Version, entries: Entries | None) -> Wire:
+    async def _changed(
+        self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
+    ) -> Wire:
         if not request.resource.converts:
-            return self._finish.changed(request, tree, current, entries)
+            return self._finish.changed(request, tree, current, entries, warnings)
         original = encode(tree)
         changed = self._finish.changed
         return await self._conversions.settled(
-            lambda: changed(request, msgspec.json.decode(original), current, entries)
+            lambda: changed(request, msgspec.json.decode(original), current, entries, warnings)
         )
 
     async def _stored_form(self, request: Request, obj: Wire, current: Version) -> tuple[Wire, Version]:
