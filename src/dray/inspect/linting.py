@@ -21,12 +21,12 @@ from dray.api.resources import BY_KIND, Resource
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet
 from dray.api.types.batch import Job
 from dray.api.types.core import Pod, ReplicationController
-from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.validation import Complaint, Context, DerivedCheck, SelectorCheck, validate_create
 from dray.api.wire import Wire
 from dray.cel import Features
 from dray.cel.checking import Asked, check
-from dray.inspect import device_rules, pod_rules
+from dray.inspect import consumption_rules, device_rules, pod_rules
 from dray.inspect.findings import Finding
 from dray.inspect.snapshot import Snapshot
 
@@ -132,14 +132,30 @@ def _together(objects: Sequence[Wire], cluster: Snapshot | None) -> Snapshot:
 def _rules(place: str, object_: Wire, known: Snapshot, cluster: Snapshot | None) -> Iterator[Finding]:
     match object_:
         case ResourceClaim():
-            yield from device_rules.claim_findings(place, "spec.devices", object_, known, cluster is not None)
+            yield from _claim(place, "spec.devices", object_, known, cluster is not None)
         case ResourceClaimTemplate():
             claim = ResourceClaim(metadata=object_.metadata, spec=object_.spec.spec)
-            yield from device_rules.claim_findings(place, "spec.spec.devices", claim, known, cluster is not None)
+            yield from _claim(place, "spec.spec.devices", claim, known, cluster is not None)
         case DeviceClass():
             yield from device_rules.class_findings(place, object_, known)
+            yield from consumption_rules.name_findings(place, object_, known)
+        case ResourceSlice():
+            yield from consumption_rules.slice_findings(place, object_, known)
         case Pod():
-            yield from pod_rules.pod_findings(place, "spec", object_, known, cluster is not None)
+            yield from _pod(place, "spec", object_, known, cluster is not None)
         case Deployment() | ReplicaSet() | ReplicationController() | DaemonSet() | Job():
             pod = Pod(kind=object_.kind, metadata=object_.metadata, spec=object_.spec.template.spec)
-            yield from pod_rules.pod_findings(place, "spec.template.spec", pod, known, cluster is not None)
+            yield from _pod(place, "spec.template.spec", pod, known, cluster is not None)
+
+
+def _claim(place: str, root: str, claim: ResourceClaim, known: Snapshot, connected: bool) -> Iterator[Finding]:
+    findings = [*device_rules.claim_findings(place, root, claim, known, connected)]
+    yield from findings
+    if all(finding.level == "hint" for finding in findings):  # else it is known already why
+        yield from consumption_rules.never_served(place, root, claim, known)
+
+
+def _pod(place: str, root: str, pod: Pod, known: Snapshot, connected: bool) -> Iterator[Finding]:
+    yield from pod_rules.pod_findings(place, root, pod, known, connected)
+    if connected:
+        yield from consumption_rules.extended_findings(place, root, pod, known)

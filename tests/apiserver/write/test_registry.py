@@ -164,6 +164,27 @@ async def test_unknown_fields_are_refused_warned_about_or_dropped(ask: Asker) ->
     assert ignored.warnings == []
 
 
+async def test_a_field_that_is_dropped_is_told_with_the_gate_that_is_off(ask: Asker) -> None:
+    body = claim("a")
+    exactly = {"deviceClassName": "gpu", "derivedAttributes": [{"name": "x.io/a", "expression": "1"}]}
+    body["spec"] = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    created = await ask("create", CLAIMS, body=deepcopy(body), field_validation="Warn")
+    assert created.warnings == ["derivedAttributes is dropped: the feature gate DRADerivedAttributes is off"]
+    body["metadata"]["name"] = "b"
+    assert (await ask("create", CLAIMS, body=body, field_validation="Ignore")).warnings == []
+    attributes = {"x": {"strings": ["a"]}}
+    spec = {
+        "driver": "d.io",
+        "nodeName": "n",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "d", "attributes": {"x": {"string": "a"}}}],
+    }
+    await ask.create(SLICES, {"metadata": {"name": "s"}, "spec": deepcopy(spec)})
+    spec["devices"][0]["attributes"] |= {"y": {**attributes["x"], "string": "b"}}
+    updated = await ask("update", SLICES, "s", {"metadata": {"name": "s"}, "spec": spec}, field_validation="Warn")
+    assert updated.warnings == ["strings is dropped: the feature gate DRAListTypeAttributes is off"]
+
+
 async def test_what_is_accepted_may_still_be_warned_about(ask: Asker) -> None:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     slice_ = {"metadata": {"name": "s"}, "spec": {"driver": "D.io", "nodeName": "n", "pool": pool}}

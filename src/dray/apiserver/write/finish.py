@@ -11,6 +11,7 @@ finalizer 43 → 24 µs. Left out: validation and admission, which the registry 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, cast
 
@@ -66,10 +67,11 @@ class Finish:
     def _workload(self, namespace: str, name: str) -> Workload | None:
         return cast("Workload | None", self._storage.get(_WORKLOADS, namespace, name))
 
-    def new(self, resource: Resource, tree: Tree, warnings: list[str]) -> Wire:
-        """A new object, of a tree that admission has seen; `warnings` learn what is not kept."""
-        warnings += map(str, strategy.prepare_create(resource, tree, self._gates))
-        return decode.to_object(conversion.home(resource), tree)
+    def new(self, request: Request, tree: Tree, warnings: list[str]) -> Wire:
+        """A new object, of a tree that admission has seen; `warnings` learn what is not kept, where that matters."""
+        dropped = strategy.prepare_create(request.resource, tree, self._gates)
+        warnings += _told(request, dropped)
+        return decode.to_object(conversion.home(request.resource), tree)
 
     def changed(
         self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
@@ -77,7 +79,7 @@ class Finish:
         """An object that takes the place of another, of a tree that admission has seen; `entries` are its managers."""
         old = cast(Wire, current.object)
         dropped = strategy.prepare_update(request.resource, tree, old, request.subresource, self._gates)
-        warnings += map(str, dropped)
+        warnings += _told(request, dropped)
         if entries is not None:
             tree["metadata"]["managedFields"] = entries
         else:
@@ -127,6 +129,11 @@ class Finish:
         tree.pop("resourceVersion", None)
         metadata = decode.part(message, type(old.metadata), tree)
         return None if metadata is None else cast(Wire, replace(old, metadata=metadata))
+
+
+def _told(request: Request, dropped: Sequence[strategy.Dropped]) -> list[str]:
+    """Warnings about fields that are dropped, for whoever wants to hear of fields that mean nothing."""
+    return [str(one) for one in dropped] if request.options.field_validation != "Ignore" else []
 
 
 @cache

@@ -124,7 +124,7 @@ class Registry:
         admission = _asked(request, "CREATE", tree["metadata"].get("name") or "", tree=tree)
         admission.warnings += warnings
         await self._admission.admit(admission)
-        obj = self._finish.new(request.resource, tree, admission.warnings)
+        obj = self._finish.new(request, tree, admission.warnings)
         context = self._validators.context(request)
         return await self._store(admission, obj, partial(validation.validate_create, request.resource, obj, context))
 

@@ -1,0 +1,127 @@
+"""What manifests get wrong about counters, shares, binding conditions, extended resources and gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dray.api.gates import FeatureGates
+from dray.inspect.findings import Finding
+from dray.inspect.linting import lint
+from dray.inspect.snapshot import Snapshot
+from tests.inspect.objects import DRIVER, class_, gpus, held, node
+from tests.inspect.test_partial_use import PARTITIONED, nic
+
+API = "resource.k8s.io/v1"
+SLICE = {"driver": DRIVER, "nodeName": "n1"}
+
+
+def found(*trees: dict[str, Any], cluster: Snapshot | None = None, gates: str = "") -> list[Finding]:
+    return lint([("file", tree) for tree in trees], FeatureGates.parse(gates), cluster)
+
+
+def texts(findings: list[Finding], level: str = "") -> list[str]:
+    return [finding.text for finding in findings if level in ("", finding.level)]
+
+
+def slice_(name: str, count: int = 2, **spec: Any) -> dict[str, Any]:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": count}
+    return {
+        "apiVersion": API,
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": {**SLICE, "pool": pool, **spec},
+    }
+
+
+def partition(name: str, set_: str, counter: str, much: str) -> dict[str, Any]:
+    return {"name": name, "consumesCounters": [{"counterSet": set_, "counters": {counter: {"value": much}}}]}
+
+
+COUNTERS = slice_("a", sharedCounters=[{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}])
+
+
+def claim(**exactly: Any) -> dict[str, Any]:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", **exactly}}]
+    return {
+        "apiVersion": API,
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"requests": requests}},
+    }
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("device", "says"),
+    [
+        (partition("d", "gpx", "memory", "1Gi"), "device d consumes counter set gpx, which is not published"),
+        (partition("d", "gpu", "memry", "1Gi"), "device d consumes counter memry of counter set gpu"),
+        (partition("d", "gpu", "memory", "9Gi"), "device d can never be allocated: it draws 9Gi of memory"),
+    ],
+)
+def test_counters_that_are_not_there_or_not_enough(device: dict[str, Any], says: str) -> None:
+    findings = found(COUNTERS, slice_("b", devices=[device]))
+    assert any(says in text for text in texts(findings, "error"))
+    assert found(COUNTERS, slice_("b", devices=[partition("d", "gpu", "memory", "8Gi")])) == []
+
+
+@pytest.mark.wording
+def test_a_pool_of_which_slices_are_missing() -> None:
+    assert any("nobody gets devices of pool p: incomplete" in text for text in texts(found(COUNTERS), "warning"))
+
+
+def test_devices_that_become_ready_late_must_say_how_that_fails() -> None:
+    late = {"name": "d", "bindingConditions": ["ready"]}
+    [finding] = found(slice_("a", 1, devices=[late]))
+    assert (finding.level, finding.field) == ("error", "spec.devices[0].bindingFailureConditions")
+    assert found(slice_("a", 1, devices=[{**late, "bindingFailureConditions": ["broken"]}])) == []
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("exactly", "says"),
+    [
+        ({"count": 3}, "within the counters left"),
+        ({"capacity": {"requests": {"memory": "80Gi"}}}, "in all"),
+    ],
+)
+def test_a_claim_that_fits_nowhere_even_when_nothing_is_in_use(exactly: dict[str, Any], says: str) -> None:
+    cluster = Snapshot.of(node(), class_(), *PARTITIONED, held("x", "half-0"))
+    [finding] = found(claim(**exactly), cluster=cluster)
+    assert finding.level == "warning"
+    assert says in finding.text
+    assert found(claim(), cluster=cluster) == []
+
+
+@pytest.mark.wording
+def test_extended_resources_that_nothing_serves_and_names_that_two_classes_have() -> None:
+    cluster = Snapshot.of(node(), class_(), gpus())
+    container = {"name": "c", "image": "i", "resources": {"limits": {"deviceclass.resource.kubernetes.io/gpx": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    [text] = texts(found(pod, cluster=cluster), "warning")
+    assert "nothing serves deviceclass.resource.kubernetes.io/gpx, did you mean" in text
+    classes = [
+        {
+            "apiVersion": API,
+            "kind": "DeviceClass",
+            "metadata": {"name": name},
+            "spec": {"extendedResourceName": "x.io/gpu"},
+        }
+        for name in ("a", "b")
+    ]
+    assert [f.field for f in found(*classes)] == ["spec.extendedResourceName"] * 2
+
+
+@pytest.mark.wording
+def test_fields_that_need_a_gate_which_is_off() -> None:
+    derived = claim(derivedAttributes=[{"name": "x.io/a", "expression": "1"}])
+    derived["spec"]["devices"]["constraints"] = [{"matchAttribute": "x.io/a"}]
+    [text] = texts(found(derived), "warning")
+    assert text.endswith("derivedAttributes is dropped: the feature gate DRADerivedAttributes is off")
+    assert found(derived, gates="DRADerivedAttributes=true") == []
+    shared = slice_("a", 1, devices=[nic()])
+    assert found(shared) == []
+    [text] = texts(found(shared, gates="DRAConsumableCapacity=false,DRAFractionalCapacityRange=false"), "warning")
+    assert "allowMultipleAllocations is dropped: the feature gate DRAConsumableCapacity is off" in text
