@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli import _dashboard
 from dray.cli.node import add_image_options, image_settings
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
             Part("simulated nodes", _nodes(client("system:simulated-nodes", MASTERS), informers, running, args))
         )
     listed += [_agent(f"agent-{number}", running, args) for number in range(args.agents)]
-    return listed
+    return [*listed, Part("dashboard", _dashboard.mount(running, args).run)]
 
 
 def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dray.cli import _banner, _clusters, _containers, _kubeconfig, version
+from dray.cli import _banner, _clusters, _containers, _dashboard, _kubeconfig, version
 
 if TYPE_CHECKING:
     from dray.apiserver.assembly import Running, Settings
@@ -93,7 +93,7 @@ def serve(prog: str, args: argparse.Namespace, parts: Parts | None = None) -> in
 
 
 async def _serve_until_signal(args: argparse.Namespace, parts: Parts | None) -> int:
-    stopping, started = _on_signals(), asyncio.Event()
+    stopping, started = on_signals(), asyncio.Event()
 
     def ready(running: Running, keys: Keys, url: str, took_over: str) -> None:
         started.set()
@@ -167,7 +167,7 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(allowed, min(most, _OPEN_FILES)), most))
 
 
-def _on_signals() -> asyncio.Event:
+def on_signals() -> asyncio.Event:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -298,6 +298,8 @@ def _announce(args: argparse.Namespace, running: Running, keys: Keys, url: str, 
     print(*_banner.shown([line for line in lines if line], width), sep="\n")
     if args.merge_kubeconfig:
         print(f"  context {context_of(args.name)} in {_kubeconfig.of_user()}")
+    if sign_in := _dashboard.address(running, url):
+        print(f"  dashboard {sign_in}")
     print("next:")
     print(*(f"  {step}" for step in _banner.next_steps(file, bool(getattr(args, "nodes", 0)))), sep="\n")
     print("ready", flush=True)

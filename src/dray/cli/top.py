@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import time
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from dray.cli._cluster import add_options, connect
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_PATIENCE_SECONDS = 30.0  # how long an answer to a request for pool status is waited for
 _ASKING_SECONDS = 10.0  # between requests for pool status, of which a user may make ten a minute
-_TTL_SECONDS = 60  # a request that could not be deleted goes by itself
 
 
 class Refused(Exception):
@@ -181,29 +177,14 @@ async def _ask(client: Client, snapshot: Snapshot, driver: str) -> list[Any]:
 
 
 async def _answer(client: Client, driver: str) -> Any:
-    from dray.api.types.resource import ResourcePoolStatusRequest as Request
+    from dray.client.poolstatus import PATIENCE_SECONDS, ask_pool_status
 
-    name = f"dray-top-{time.time_ns():x}"
-    spec = {"driver": driver, "limit": 1000, "ttlSecondsAfterComplete": _TTL_SECONDS}
-    made = await client.create(Request, {"metadata": {"name": name}, "spec": spec})
-    try:
-        watch = client.watch(
-            Request,
-            fields=f"metadata.name={name}",
-            resource_version=made.metadata.resourceVersion,
-            timeout=_PATIENCE_SECONDS,
+    answer = await ask_pool_status(client, driver, "dray-top")
+    if answer is None:
+        raise Refused(
+            f"nobody answered within {PATIENCE_SECONDS:g} s; `dray explain request NAME` tells why a request waits"
         )
-        async with aclosing(watch):
-            async for batch in watch:
-                for event in batch:
-                    status = event.object.status
-                    if status is not None and status.observationTime is not None:
-                        return event.object
-    finally:
-        await client.delete(Request, name)
-    raise Refused(
-        f"nobody answered within {_PATIENCE_SECONDS:g} s; `dray explain request NAME` tells why a request waits"
-    )
+    return answer
 
 
 # Output

@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from dray.cli._cluster import add_options, read_all
@@ -113,10 +113,13 @@ def _answered(args: argparse.Namespace, gates: FeatureGates) -> dict[str, Any]:
     cluster = Cluster(objects, gates=gates)
     cluster.settle()
     with cluster.fork() as trial:
-        return _asked(args, trial, demand)
+        return asked(args, trial, demand)
 
 
-def _asked(args: argparse.Namespace, trial: Cluster, demand: Demand | None) -> dict[str, Any]:
+def asked(
+    args: argparse.Namespace, trial: Cluster, demand: Demand | None, is_late: Callable[[], bool] = lambda: False
+) -> dict[str, Any]:
+    """The answer, as it is printed in JSON. Counting ends, incomplete, when it is late. Raises ChangeError."""
     from dray.sim import changes, what_if
 
     for target, text in args.taint:
@@ -126,7 +129,7 @@ def _asked(args: argparse.Namespace, trial: Cluster, demand: Demand | None) -> d
     moved = [pod for node in args.drain for pod in changes.drain(trial, node)]
     trial.settle()
     came_to = what_if.outcomes(trial, moved)
-    count = what_if.how_many(trial, demand, args.at_most) if demand is not None and args.how_many else None
+    count = what_if.how_many(trial, demand, args.at_most, is_late) if demand is not None and args.how_many else None
     placed = what_if.place(trial, demand) if demand is not None else ()
     found: dict[str, Any] = {
         "fits": all(one.node for one in (*came_to, *placed)),

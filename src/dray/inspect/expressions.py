@@ -131,10 +131,18 @@ def _step(base: AttributePath | None, key: str) -> AttributePath | None:
 # Parts
 
 
-def conjuncts(expression: str) -> list[str]:
+class ExpressionPart(NamedTuple):
+    """A part of an expression, and where it stands in it."""
+
+    text: str
+    start: int
+    end: int
+
+
+def parts_of(expression: str) -> list[ExpressionPart]:
     """The parts of `a && b && c`; the whole where it is no such thing."""
     tokens, problems = tokenize(expression)
-    parts: list[str] = []
+    parts: list[ExpressionPart] = []
     depth = start = 0
     for token in tokens:
         if token.kind in _OPENING:
@@ -142,12 +150,24 @@ def conjuncts(expression: str) -> list[str]:
         elif token.kind in _CLOSING:
             depth -= 1
         elif depth == 0 and token.kind in ("||", "?"):
-            return [expression]
+            return [_part(expression, 0, len(expression))]
         elif depth == 0 and token.kind == "&&":
-            parts.append(expression[start : token.offset].strip())
+            parts.append(_part(expression, start, token.offset))
             start = token.offset + 2
-    parts.append(expression[start:].strip())
-    return [expression] if problems or not all(parts) else parts
+    parts.append(_part(expression, start, len(expression)))
+    return [_part(expression, 0, len(expression))] if problems or not all(part.text for part in parts) else parts
+
+
+def _part(expression: str, start: int, end: int) -> ExpressionPart:
+    text = expression[start:end]
+    first = start + len(text) - len(text.lstrip())
+    return ExpressionPart(text.strip(), first, first + len(text.strip()))
+
+
+def conjuncts(expression: str) -> list[str]:
+    """The texts of the parts; the expression as it is where it has one."""
+    parts = parts_of(expression)
+    return [part.text for part in parts] if len(parts) > 1 else [expression]
 
 
 def in_words(part: str) -> str:

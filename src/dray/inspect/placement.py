@@ -59,7 +59,15 @@ def judge_devices(snapshot: Snapshot, pending: Sequence[ResourceClaim], deadline
 
 
 def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
-    """The rules, on a picture of the cluster without the pod."""
+    """The rules, on a picture of the cluster without the pod; those for pods without a node are made once."""
+    if holds_devices(pod):
+        return _made(snapshot, pod.metadata.uid)
+    if snapshot.rules is None:
+        snapshot.rules = _made(snapshot, "")
+    return snapshot.rules
+
+
+def _made(snapshot: Snapshot, without: str) -> Rules:
     index, table = Index(WITH_ALL_GATES), NodeTable()
     devices = DeviceRule(index, table)
     for class_ in snapshot.classes.values():
@@ -72,7 +80,7 @@ def _rules(snapshot: Snapshot, pod: Pod) -> Rules:
     taken = taken_by_all(snapshot.all(ResourceClaim))
     index.take(taken.devices, taken.shares)
     for placed in snapshot.all(Pod):
-        if holds_devices(placed) and placed.metadata.uid != pod.metadata.uid:
+        if holds_devices(placed) and placed.metadata.uid != without:
             table.place(placed, placed.spec.nodeName)
     labels = {one.metadata.name: one.metadata.labels for one in snapshot.all(Namespace)}
     neighbours = Neighbours(table, lambda name: labels.get(name, {}))

@@ -30,6 +30,7 @@ from dray.api.types.resource import (
 )
 from dray.api.types.scheduling import PodGroup
 from dray.client import Client, Object
+from dray.verdicts.rules import Rules
 
 T = TypeVar("T", bound=Object)
 
@@ -52,6 +53,7 @@ class Snapshot:
     objects: dict[type[Any], tuple[Any, ...]] = field(default_factory=dict)
     unreadable: frozenset[type[Any]] = frozenset()
     unserved: frozenset[type[Any]] = frozenset()
+    rules: Rules | None = field(default=None, compare=False, repr=False)  # kept by `placement`, for several pods
 
     @classmethod
     def of(cls, *objects: Any) -> Snapshot:
@@ -90,7 +92,7 @@ class Snapshot:
     def without_pools(self, pools: Container[PoolName]) -> Snapshot:
         """The same but for the slices of some pools."""
         kept = [s for s in self.all(ResourceSlice) if PoolName(s.spec.driver, s.spec.pool.name) not in pools]
-        return replace(self, objects={**self.objects, ResourceSlice: tuple(kept)})
+        return replace(self, objects={**self.objects, ResourceSlice: tuple(kept)}, rules=None)
 
     def blind_spots(self) -> list[str]:
         """What could not be looked at, by the names that kubectl knows."""

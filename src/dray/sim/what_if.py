@@ -8,7 +8,7 @@ quotas, which refuse objects before a scheduler sees them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -45,7 +45,7 @@ class PodOutcome(msgspec.Struct, frozen=True):
 
 
 class HowMany(msgspec.Struct, frozen=True):
-    """How many copies fit. `end` is the first pod that found no place; None where the limit was reached before."""
+    """How many copies fit. `end` is the first pod that found no place; None where counting ended before."""
 
     copies: int
     end: PodOutcome | None
@@ -63,24 +63,24 @@ def place(cluster: Cluster, demand: Demand) -> tuple[PodOutcome, ...]:
     return outcomes(cluster, _submit(cluster, demand.copy(next(_free_tags(cluster, demand)))))
 
 
-def how_many(cluster: Cluster, demand: Demand, limit: int) -> HowMany:
-    """How many copies of a manifest fit, each whole, one after the other."""
+def how_many(cluster: Cluster, demand: Demand, limit: int, is_late: Callable[[], bool] = lambda: False) -> HowMany:
+    """How many copies of a manifest fit, each whole, one after the other; as many as were tried when it is late."""
     with cluster.fork() as trial:
         trial.add(*demand.shared)
         counted = _count_by_kind(trial, demand, limit) if is_uniform(trial, demand) else None
-        return counted or _count_one_by_one(trial, demand, limit)
+        return counted or _count_one_by_one(trial, demand, limit, is_late)
 
 
-def _count_one_by_one(cluster: Cluster, demand: Demand, limit: int) -> HowMany:
+def _count_one_by_one(cluster: Cluster, demand: Demand, limit: int, is_late: Callable[[], bool]) -> HowMany:
     with cluster.fork() as trial:
         for copies, tag in enumerate(_free_tags(trial, demand)):
-            if copies == limit:
-                break
+            if copies == limit or is_late():
+                return HowMany(copies, None)
             pods = _submit(trial, demand.copy(tag))
             if not all(_is_placed(trial, pod) for pod in pods):
                 end = next(one for one in outcomes(trial, pods) if not one.node)
                 return HowMany(copies, end)
-    return HowMany(limit, None)
+    raise AssertionError("there are numbers without end")
 
 
 def _count_by_kind(cluster: Cluster, demand: Demand, limit: int) -> HowMany | None:

@@ -46,6 +46,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LARGE = 32 << 10  # bytes of an object, above which it takes turns, and YAML is read and written beside the event loop
 _LONG_QUERY = 2 << 10  # bytes of selectors, which take a millisecond to read
@@ -72,7 +73,8 @@ class HttpApi:
         self._server = server
         self._routes = routes
         self._documents = documents
-        self._authenticator = authenticator
+        self.authenticator = authenticator
+        self.mounts: dict[str, Application] = {}  # other applications, by the paths that theirs begin with
         self._limits = limits = limits or Limits()
         self._reading = Reading(limits)
         self._requests = Slots(metrics, "requests", limits.requests, limits.requests_of_user, 1)
@@ -86,6 +88,10 @@ class HttpApi:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        for prefix, application in self.mounts.items():
+            if scope["path"].startswith(prefix):
+                await application(scope, receive, send)
+                return
         call = Call(self, scope, receive, send)
         begun = perf_counter()
         self.metrics.in_flight += 1
@@ -205,7 +211,7 @@ class Call:
     # Reading
 
     def _authenticate(self) -> User:
-        authenticator = self._api._authenticator
+        authenticator = self._api.authenticator
         if authenticator is None:
             check_local(self._header(b"host"), self._header(b"origin"))
             return ADMIN

@@ -1,0 +1,142 @@
+"""Who may look at a dashboard: users of an API server in this process, or the one user of a kubeconfig."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dray.api.errors import Unauthorized
+from dray.api.wire import Tree
+from dray.cli._dashboard import credential_of
+from dray.client import Client, InProcess
+from dray.web.access import Identity, Offer
+
+if TYPE_CHECKING:
+    from dray.apiserver.assembly import Running
+    from dray.apiserver.security.user import User
+
+Operations = Mapping[str, Sequence[Tree]]
+
+
+class ServerAccess:
+    """Users of the API server in this process: by token, by certificate, or everybody where it has no users."""
+
+    mode = "live"
+
+    def __init__(self, running: Running, url: str) -> None:
+        self._running = running
+        self.server = url
+
+    async def admit(self, offer: Offer) -> Identity:
+        namespace = offer.namespace or "default"
+        if offer.token:
+            return await self.restore({"token": offer.token, "namespace": namespace})
+        return self.of_user(self._certified(offer.certificate), namespace)
+
+    async def restore(self, credential: Tree) -> Identity:
+        from dray.apiserver.security.user import User
+
+        namespace = str(credential.get("namespace", "default"))
+        if "token" in credential:
+            user = self._bearer(str(credential["token"]))
+            return Identity(user.name, credential, user.groups, namespace)
+        known = credential.get("user", {})
+        return self.of_user(
+            User(known.get("name", ""), known.get("uid", ""), tuple(known.get("groups", ()))), namespace
+        )
+
+    def of_user(self, user: User, namespace: str = "default") -> Identity:
+        """The identity of somebody who has proven to be a user."""
+        return Identity(user.name, credential_of(user, namespace), user.groups, namespace)
+
+    def client(self, identity: Identity) -> Client:
+        from dray.apiserver.security.user import User
+
+        token = identity.credential.get("token")
+        known = identity.credential.get("user", {})
+        user = self._bearer(token) if token else User(identity.name, known.get("uid", ""), identity.groups)
+        return InProcess(self._running.api, user, user_agent="dray-dashboard")
+
+    def operations(self) -> Operations:
+        return measured_operations()
+
+    def _bearer(self, token: str) -> User:
+        authenticator = self._running.http.authenticator
+        if authenticator is None:
+            raise Unauthorized("this server has no users: sign in without a token")
+        return authenticator.authenticate([(b"authorization", b"Bearer " + token.encode("latin-1", "replace"))], None)
+
+    def _certified(self, certificate: Any) -> User:
+        from dray.apiserver.security.user import ADMIN
+
+        authenticator = self._running.http.authenticator
+        if authenticator is None:
+            return ADMIN
+        if not certificate:
+            raise Unauthorized("there is no session: sign in with a token")
+        return authenticator.authenticate([], certificate)
+
+
+class ClientAccess:
+    """One user, whoever that is to the API server: `connect` gives a client that acts as that user."""
+
+    def __init__(self, connect: Callable[[], Client], identity: Identity, server: str, mode: str = "live") -> None:
+        self._connect = connect
+        self.identity = identity
+        self.server = server
+        self.mode = mode
+
+    async def admit(self, offer: Offer) -> Identity:
+        raise Unauthorized("open the address that `dray dashboard` printed; Enter prints another")
+
+    async def restore(self, credential: Tree) -> Identity:
+        if credential != self.identity.credential:
+            raise Unauthorized("the session has ended")
+        return self.identity
+
+    def client(self, identity: Identity) -> Client:
+        return self._connect()
+
+    def operations(self) -> Operations:
+        return measured_operations() if self.mode == "demo" else {}
+
+
+def measured_operations() -> dict[str, list[Tree]]:
+    """What node agents of this process have measured of drivers, by driver."""
+    import sys
+
+    metrics = sys.modules.get("dray.node.metrics")  # nobody has measured anything where it was not imported
+    if metrics is None:
+        return {}
+    buckets: dict[tuple[str, str], dict[float, float]] = {}
+    errors: dict[tuple[str, str], float] = {}
+    for family in metrics.OPERATIONS.collect():
+        for sample in family.samples:
+            key = sample.labels.get("driver_name", ""), sample.labels.get("method_name", "")
+            if sample.name.endswith("_bucket"):
+                known = buckets.setdefault(key, {})
+                bound = float(sample.labels["le"])
+                known[bound] = known.get(bound, 0.0) + sample.value
+            elif sample.name.endswith("_count") and sample.labels.get("grpc_status_code") != "OK":
+                errors[key] = errors.get(key, 0.0) + sample.value
+    found: dict[str, list[Tree]] = {}
+    for key, counts in buckets.items():
+        found.setdefault(key[0], []).append(_operation(key[1], counts, errors.get(key, 0.0)))
+    return found
+
+
+def _operation(method: str, counts: Mapping[float, float], errors: float) -> Tree:
+    calls = max(counts.values(), default=0.0)
+    return {
+        "method": method,
+        "calls": int(calls),
+        "errors": int(errors),
+        "p50": _quantile(counts, calls * 0.5),
+        "p99": _quantile(counts, calls * 0.99),
+    }
+
+
+def _quantile(counts: Mapping[float, float], rank: float) -> float | None:
+    """The least bound that so many calls kept to; None where they took longer than the largest."""
+    bound = next((bound for bound in sorted(counts) if counts[bound] >= rank), float("inf"))
+    return None if bound == float("inf") else bound

@@ -1,0 +1,99 @@
+"""The dashboard inside `dray up`: mounted below `/dashboard/`, for the users of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dray.api.wire import Tree
+    from dray.apiserver.assembly import Running
+    from dray.apiserver.security.user import User
+    from dray.apiserver.wire.http import Receive, Scope, Send
+    from dray.web.application import Dashboard
+
+PREFIX = "/dashboard"
+_KEY = "dashboard.key"
+
+
+class Mounted:
+    """The dashboard of a server, made when somebody first asks for it: what it needs takes a while to import."""
+
+    def __init__(self, running: Running, args: argparse.Namespace) -> None:
+        from dray.web.sessions import Sessions
+
+        self._running, self._args = running, args
+        self._sessions = Sessions(_key(args.dir))
+        self._making = asyncio.Lock()
+        self._dashboard: Dashboard | None = None
+        self._asked = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._making:
+            if self._dashboard is None:
+                self._dashboard = await asyncio.to_thread(self._make)
+                self._asked.set()
+        await self._dashboard(scope, receive, send)
+
+    async def run(self) -> None:
+        """Keep the dashboard until cancelled."""
+        await self._asked.wait()
+        assert self._dashboard is not None
+        await self._dashboard.run()
+
+    def address(self, url: str) -> str:
+        """Where the administrator signs in, once."""
+        from dray.apiserver.security.user import ADMIN
+
+        return f"{url}{PREFIX}/#code={self._sessions.mint(credential_of(ADMIN))}"
+
+    def _make(self) -> Dashboard:
+        from dray.cli import version
+        from dray.cli._access import ServerAccess
+        from dray.cli._analyst import ClusterAnalyst
+        from dray.web.application import Dashboard
+        from dray.web.wire import Names
+
+        running, args = self._running, self._args
+        return Dashboard(
+            ServerAccess(running, f"{'http' if args.insecure else 'https'}://{running.address}"),
+            ClusterAnalyst(running.gates),
+            Names(args.host, socket.gethostname(), loopback_only=args.insecure),
+            sessions=self._sessions,
+            version=version(),
+        )
+
+
+def mount(running: Running, args: argparse.Namespace) -> Mounted:
+    """Serve the dashboard on the server's own socket; whoever mounts it runs it."""
+    mounted = Mounted(running, args)
+    running.http.mounts[PREFIX] = mounted
+    return mounted
+
+
+def address(running: Running, url: str) -> str:
+    """Where the administrator signs in, once; empty where no dashboard is mounted."""
+    mounted = running.http.mounts.get(PREFIX)
+    return mounted.address(url) if isinstance(mounted, Mounted) else ""
+
+
+def credential_of(user: User, namespace: str = "default") -> Tree:
+    """What a cookie holds of somebody who has proven to be a user."""
+    return {"user": {"name": user.name, "uid": user.uid, "groups": list(user.groups)}, "namespace": namespace}
+
+
+def _key(directory: Path) -> bytes:
+    """The key of cookies, made once, so that sessions outlive a restart."""
+    from dray.apiserver.security.certificates import write_private
+    from dray.web.sessions import new_key
+
+    file = directory / _KEY
+    if not file.exists():
+        write_private(file, new_key())
+    os.chmod(file, 0o600)
+    return file.read_bytes()

@@ -1,0 +1,96 @@
+"""A workload that moves: pods with claims come, run for a while and go, some wait, and now and then a device is tainted.
+
+For talks and pictures. The same seed gives the same sequence. Left out: the cluster itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from contextlib import suppress
+
+from dray.api.errors import AlreadyExists, ApiError, NotFound
+from dray.api.types.core import Namespace, Pod
+from dray.api.types.resource import DeviceTaintRule, ResourceClaimTemplate
+from dray.api.wire import Tree
+from dray.client import Client
+
+_GPU, _MIG = "gpu.nvidia.com", "mig.nvidia.com"
+_TEAMS = ("research", "serving", "batch")
+_KINDS = {  # claim template → class, count, selector; and how often pods ask for it
+    "one-gpu": (_GPU, 1, "", 8),
+    "four-gpus": (_GPU, 4, 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"', 3),
+    "node": (_GPU, 8, 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"', 1),
+    "slice": (_MIG, 1, 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"', 6),
+    "two-nodes": (_GPU, 16, "", 1),
+}
+_PODS = 60  # at a time
+_STEP_SECONDS = 0.4
+_TAINT_EVERY = 60  # steps
+_FIRST_PODS = 45
+
+
+async def keep_busy(client: Client, seed: int = 7) -> None:
+    """Let pods come and go until cancelled."""
+    chance = random.Random(seed)
+    for team in _TEAMS:
+        await _create(client, Namespace, {"metadata": {"name": team}})
+        for name, (class_, count, selector, _) in _KINDS.items():
+            await _create(client, ResourceClaimTemplate, _template(team, name, class_, count, selector))
+    alive: list[tuple[str, str]] = []
+    for number in itertools.count():
+        with suppress(ApiError):
+            if len(alive) < _PODS:
+                alive.append(await _come(client, chance, number))
+            if len(alive) >= _PODS or chance.random() < 0.4:
+                await _go(client, alive.pop(chance.randrange(len(alive))))
+            if number % _TAINT_EVERY == _TAINT_EVERY - 1:
+                await _taint(client, chance)
+        await asyncio.sleep(0.01 if number < _FIRST_PODS else _STEP_SECONDS)
+
+
+async def _come(client: Client, chance: random.Random, number: int) -> tuple[str, str]:
+    team = chance.choice(_TEAMS)
+    kind = chance.choices([*_KINDS], [weight for *_, weight in _KINDS.values()])[0]
+    name = f"{kind}-{number}"
+    pod: Tree = {
+        "metadata": {"name": name, "namespace": team, "labels": {"app": kind}},
+        "spec": {
+            "containers": [{"name": "work", "image": "work", "resources": {"claims": [{"name": "devices"}]}}],
+            "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": kind}],
+        },
+    }
+    await client.create(Pod, pod)
+    return team, name
+
+
+async def _go(client: Client, pod: tuple[str, str]) -> None:
+    with suppress(NotFound):
+        await client.delete(Pod, pod[1], pod[0], grace=0)
+
+
+async def _taint(client: Client, chance: random.Random) -> None:
+    """One device needs attention; the one before it is well again."""
+    with suppress(NotFound):
+        await client.delete(DeviceTaintRule, "maintenance")
+    selector = {"driver": _GPU, "pool": f"dgx-h100-{chance.randrange(12)}", "device": f"gpu-{chance.randrange(8)}"}
+    taint = {"key": "example.com/maintenance", "value": "yes", "effect": "NoSchedule"}
+    await _create(
+        client,
+        DeviceTaintRule,
+        {"metadata": {"name": "maintenance"}, "spec": {"deviceSelector": selector, "taint": taint}},
+    )
+
+
+def _template(team: str, name: str, class_: str, count: int, selector: str) -> Tree:
+    exactly: Tree = {"deviceClassName": class_, "count": count}
+    if selector:
+        exactly["selectors"] = [{"cel": {"expression": selector}}]
+    spec = {"devices": {"requests": [{"name": "devices", "exactly": exactly}]}}
+    return {"metadata": {"name": name, "namespace": team}, "spec": {"spec": spec}}
+
+
+async def _create(client: Client, type_: type, tree: Tree) -> None:
+    with suppress(AlreadyExists):
+        await client.create(type_, tree)

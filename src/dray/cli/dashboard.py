@@ -1,0 +1,126 @@
+"""`dray dashboard`: the devices of a cluster in the browser, for the user of a kubeconfig, on this machine only."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from dray.cli._cluster import add_options
+from dray.cli._component import add_verbosity, set_up_logging
+
+if TYPE_CHECKING:
+    from dray.cli._shown import Shown
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_HOST = "127.0.0.1"
+_EXAMPLES = """examples:
+  dray dashboard                               the cluster of the current context
+  dray dashboard --recording cluster.json.gz   a cluster as `dray record` wrote it down
+  dray dashboard --demo                        a cluster that exists only here, with a workload that moves
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "dashboard",
+        help="show devices, claims and what waits, in the browser",
+        description="Serve a page that shows the devices of a cluster, who holds them, and why pods wait. Only reads.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--recording", metavar="FILE", help="show this instead of a cluster")
+    what.add_argument("--demo", action="store_true", help="show a cluster that is made for it, with a moving workload")
+    parser.add_argument("--port", type=int, default=0, help="of the page, 0 for any (%(default)s)")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.add_argument("-n", "--namespace", default="", help="to look at where not all may be read (of the context)")
+    add_options(parser)
+    add_verbosity(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import uvloop
+
+    from dray.api.errors import ApiError
+    from dray.api.manifests import ManifestError
+    from dray.cli._serve import StartError
+    from dray.client.config import ConfigError
+
+    set_up_logging(args.v)
+    if not 0 <= args.port < 65536:
+        print(f"dray dashboard: port {args.port}: expected a number from 0 to 65535", file=sys.stderr)
+        return 1
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(args))
+    except (ApiError, ConfigError, ManifestError, StartError, OSError) as error:
+        print(f"dray dashboard: {error}", file=sys.stderr)
+        return 1
+
+
+async def _serve(args: argparse.Namespace) -> int:
+    from dray.cli._serve import on_signals
+    from dray.cli._shown import shown
+
+    stopping = on_signals()
+    async with shown(args, stopping) as what:
+        return await _serve_page(args, what, stopping)
+
+
+async def _serve_page(args: argparse.Namespace, what: Shown, stopping: asyncio.Event) -> int:
+    from dray.apiserver.wire.serving import HttpServer, listen
+    from dray.cli import version
+    from dray.cli._analyst import ClusterAnalyst
+    from dray.web.application import Dashboard
+    from dray.web.wire import Names
+
+    access = what.access
+    dashboard = Dashboard(
+        access, ClusterAnalyst(what.gates), Names(loopback_only=True), version=version(), keep_seconds=None
+    )
+    with listen(_HOST, args.port) as sock:
+        server = HttpServer(dashboard, sock, None)
+        await server.start()
+        dashboard.open(access.identity)  # history begins now, not with the first page
+        running = asyncio.ensure_future(dashboard.run())
+        _announce(args, dashboard, access.server, sock.getsockname()[1])
+        try:
+            await stopping.wait()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await server.stop()
+    return 0
+
+
+def _announce(args: argparse.Namespace, dashboard: object, server: str, port: int) -> None:
+    """Print the address with a code, and another one whenever Enter is pressed."""
+    from dray.cli._access import ClientAccess
+    from dray.web.application import PREFIX, Dashboard
+
+    assert isinstance(dashboard, Dashboard)
+    access = dashboard.access
+    assert isinstance(access, ClientAccess)
+
+    def address() -> str:
+        code = dashboard.sessions.mint(access.identity.credential)
+        return f"http://{_HOST}:{port}{PREFIX}#code={code}"
+
+    def pressed() -> None:
+        if sys.stdin.readline():
+            print(address(), flush=True)
+        else:
+            asyncio.get_running_loop().remove_reader(sys.stdin)
+
+    print(f"the dashboard of {server}, for {access.identity.name}; the address works once, Enter prints another:")
+    print(first := address(), flush=True)
+    if sys.stdin is not None and sys.stdin.isatty():
+        asyncio.get_running_loop().add_reader(sys.stdin, pressed)
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(first)

@@ -1,0 +1,101 @@
+"""Which devices an expression selects, and for each of the others, which part of the expression it fails.
+
+For an expression that somebody is still typing: it is evaluated on every device, within a deadline. Left out: what the
+devices are (the caller brings how expressions see them), and advice (`selectors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dray.cel import DeviceView, EvaluationError, Interrupt, Interrupted, at, check_selector, compile_selector
+from dray.cel.selector import Selector
+from dray.inspect.expressions import ExpressionPart, parts_of
+
+OF_CLASS = ExpressionPart("", 0, 0)  # stands for the class, which has no place in the expression
+
+
+class Failure(NamedTuple):
+    """Devices that fail at one part: where it is false, or (with an error) where it has no answer."""
+
+    part: ExpressionPart
+    error: str
+    devices: list[int]
+
+
+class Selection(NamedTuple):
+    """What an expression selects. `problem` is what is wrong with the expression itself."""
+
+    problem: str
+    matched: list[int]
+    failures: list[Failure]
+    max_cost: int
+    is_complete: bool
+
+
+def select(devices: Iterable[tuple[int, DeviceView]], expression: str, of_class: Sequence[str], deadline: float) -> Selection:  # fmt: skip
+    """Ask about every device, by number, until the deadline (a reading of `time.monotonic()`)."""
+    refused = check_selector(expression) if expression.strip() else None
+    if refused is not None:
+        return Selection(f"{refused.reason}: {refused.detail}", [], [], 0, True)
+    judge = _Judge(expression, of_class)
+    matched: list[int] = []
+    failures: dict[tuple[ExpressionPart, str], list[int]] = {}
+    interrupt = at(deadline)
+    is_complete = True
+    for number, view in devices:
+        try:
+            failed = judge.failed(view, interrupt)
+        except Interrupted:
+            is_complete = False
+            break
+        if failed is None:
+            matched.append(number)
+        else:
+            failures.setdefault(failed, []).append(number)
+        if interrupt():
+            is_complete = False
+            break
+    found = [Failure(part, error, numbers) for (part, error), numbers in failures.items()]
+    return Selection("", matched, sorted(found, key=lambda one: one.part.start), judge.max_cost, is_complete)
+
+
+class _Judge:
+    """The selectors of a class and the parts of an expression, compiled."""
+
+    def __init__(self, expression: str, of_class: Sequence[str]) -> None:
+        self._class = [compile_selector(one) for one in of_class]
+        self._whole = compile_selector(expression) if expression.strip() else None
+        self._parts = [(part, compile_selector(part.text)) for part in parts_of(expression)] if self._whole else []
+        self.max_cost = self._whole.max_cost if self._whole is not None else 0
+
+    def failed(self, view: DeviceView, interrupt: Interrupt) -> tuple[ExpressionPart, str] | None:
+        """Where a device fails; None where it matches."""
+        for selector in self._class:
+            said = _said(selector, view, interrupt)
+            if said is not True:
+                return OF_CLASS, "" if said is False else said
+        if self._whole is None:
+            return None
+        said = _said(self._whole, view, interrupt)
+        return None if said is True else self._blame(view, said, interrupt)
+
+    def _blame(self, view: DeviceView, said: bool | str, interrupt: Interrupt) -> tuple[ExpressionPart, str]:
+        """The first part that says the same as the whole: a part that is false hides the failure of another one."""
+        for part, selector in self._parts:
+            if selector.error is None and _said(selector, view, interrupt) == said:
+                return part, "" if said is False else str(said)
+        return self._parts[0][0], "" if said is False else str(said)
+
+
+def _said(selector: Selector, view: DeviceView, interrupt: Interrupt) -> bool | str:
+    """Yes, no, or why there is no answer."""
+    if selector.error is not None:
+        return str(selector.error)
+    try:
+        return selector.matches(view, interrupt=interrupt)
+    except Interrupted:
+        raise
+    except EvaluationError as error:
+        return str(error)

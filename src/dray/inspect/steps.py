@@ -1,0 +1,134 @@
+"""At which step each device of the cluster drops out, for every request of a pod that waits.
+
+The steps are those of the allocator, in its order, but for the whole cluster instead of one node: published, class,
+selectors, tolerated, free, counters, constraint. Left out: why that is too few (`shortage`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dray.api import podclaims
+from dray.api.allocations import DeviceId
+from dray.api.claim_access import Knowledge, PodClaims, claims_of
+from dray.api.podclaims import Sharing
+from dray.api.pools import CountersLeft, PoolName
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup
+from dray.inspect.asking import Ask, Census, asks_of
+from dray.inspect.hardware import Hardware, Published
+from dray.inspect.selectors import wording
+from dray.inspect.snapshot import Snapshot
+
+
+class Step(NamedTuple):
+    """One condition: how many devices are left after it, and which it has cost."""
+
+    code: str
+    left: int
+    dropped: list[DeviceId]
+    subject: str = ""
+    number: int | None = None
+    text: str = ""
+
+
+class RequestSteps(NamedTuple):
+    """One alternative of a request of a claim."""
+
+    claim: str
+    request: str
+    alternative: str
+    needed: int
+    every: bool
+    steps: list[Step]
+
+
+def pending_claims(snapshot: Snapshot, pod: Pod) -> list[ResourceClaim]:
+    """The claims of a pod that have no devices yet; none where something else is in the way of them."""
+    name, namespace = podclaims.group_name(pod), pod.metadata.namespace
+    group = snapshot.get(PodGroup, name, namespace) if name else None
+    known = Knowledge(Sharing(), lambda _: True)
+    found = claims_of(pod, group, lambda claim: snapshot.get(ResourceClaim, claim, namespace), known)
+    return [*found.pending] if isinstance(found, PodClaims) else []
+
+
+def steps_of(snapshot: Snapshot, claims: Iterable[ResourceClaim], deadline: float | None) -> list[RequestSteps]:
+    """The steps of every request. Raises Interrupted at the deadline."""
+    hardware = Hardware(snapshot.slices, deadline)
+    found = []
+    for claim in claims:
+        for ask in asks_of(claim, snapshot.classes).values():
+            steps = _Steps(ask, hardware, snapshot).found(_constraint_of(claim, ask))
+            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            every = ask.spec.allocationMode == "All"
+            needed = 0 if every else max(ask.spec.count, 1)
+            found.append(RequestSteps(where, ask.name.partition("/")[0], ask.name, needed, every, steps))
+    return found
+
+
+class _Steps:
+    def __init__(self, ask: Ask, hardware: Hardware, snapshot: Snapshot) -> None:
+        self._ask, self._hardware, self._snapshot = ask, hardware, snapshot
+        self._census = Census(ask, hardware, snapshot.taken)
+
+    def found(self, attribute: str) -> list[Step]:
+        ask, census = self._ask, self._census
+        usable = self._hardware.usable
+        steps = [_step("published", self._hardware.devices, usable)]
+        steps.append(_step("class", usable, census.of_class, subject=ask.class_name))
+        before = census.of_class
+        for number, expression in enumerate(ask.selectors):
+            after = census.after(number + 1)
+            steps.append(_step("selector", before, after, number=number, text=wording(expression)))
+            before = after
+        steps.append(_step("tolerated", census.selected, census.tolerated))
+        free = census.tolerated if getattr(ask.spec, "adminAccess", None) else census.free  # it takes nothing
+        steps.append(_step("free", census.tolerated, free))
+        drawable = self._drawable(free)
+        steps.append(_step("counters", free, drawable))
+        agreeing = _agreeing(drawable, attribute, max(ask.spec.count, 1))
+        steps.append(_step("constraint", drawable, agreeing, subject=attribute))
+        return steps
+
+    def _drawable(self, devices: Sequence[Published]) -> list[Published]:
+        """The devices whose counters suffice, each by itself."""
+        left: dict[PoolName, CountersLeft] = {}
+        found = []
+        for one in devices:
+            pool = PoolName(one.id.driver, one.id.pool)
+            if one.device.consumesCounters and pool not in left:
+                used = {id_.device for id_ in self._snapshot.holders if id_[:2] == pool}
+                left[pool] = CountersLeft.of(self._hardware.pools[pool], used)
+            if not one.device.consumesCounters or left[pool].fits(one.device):
+                found.append(one)
+        return found
+
+
+def _step(code: str, before: Sequence[Published], after: Sequence[Published], subject: str = "", number: int | None = None, text: str = "") -> Step:  # fmt: skip
+    kept = {one.id for one in after}
+    return Step(code, len(after), [one.id for one in before if one.id not in kept], subject, number, text)
+
+
+def _constraint_of(claim: ResourceClaim, ask: Ask) -> str:
+    """The attribute on which the devices of a request must agree; empty where there is none."""
+    main = ask.name.partition("/")[0]
+    for one in claim.spec.devices.constraints:
+        if one.matchAttribute and (not one.requests or main in one.requests or ask.name in one.requests):
+            return one.matchAttribute
+    return ""
+
+
+def _agreeing(devices: Sequence[Published], attribute: str, needed: int) -> list[Published]:
+    """The devices that share their value of an attribute with enough others of their node."""
+    if not attribute:
+        return [*devices]
+    domain, _, name = attribute.rpartition("/")
+    groups: dict[tuple[str, str], list[Published]] = {}
+    for one in devices:
+        value = one.view.attributes.get(domain or one.id.driver, {}).get(name)
+        if value is not None:
+            groups.setdefault((one.node, str(value)), []).append(one)
+    kept = {one.id for group in groups.values() if len(group) >= needed for one in group}
+    return [one for one in devices if one.id in kept]

@@ -1,0 +1,122 @@
+"""What the command line injects: who may look at the cluster, as whom, and who answers questions about it.
+
+`Access` knows identities and gives each its client; `Analyst` answers what takes long, in a thread, from objects that were
+read before. Left out: cookies and codes (`sessions`), which are the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from dray.api.allocations import DeviceId
+from dray.api.types.resource import Device
+from dray.api.wire import Tree
+from dray.client import Client
+
+
+class Refused(Exception):
+    """A question that cannot be answered; `field` names the part of it that is wrong."""
+
+    def __init__(self, text: str, field: str = "", *, code: str = "BadRequest", status: int = 400) -> None:
+        super().__init__(text)
+        self.text = text
+        self.field = field
+        self.code = code
+        self.status = status
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Whom a session stands for. `credential` is what the sealed cookie holds: enough to become this identity again."""
+
+    name: str
+    credential: Tree
+    groups: tuple[str, ...] = ()
+    namespace: str = "default"
+
+    @property
+    def key(self) -> bytes:
+        """Sessions with equal keys share a picture: they may read the same."""
+        return msgspec.json.encode((self.name, self.groups, self.namespace, self.credential.get("token", "")))
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What somebody signs in with: a token, a certificate of the connection, or nothing."""
+
+    token: str = ""
+    namespace: str = ""
+    certificate: Any = None
+
+
+class Access(Protocol):
+    """Who may sign in. Methods raise `dray.api.errors.Unauthorized`."""
+
+    @property
+    def server(self) -> str:
+        """The address of the API server, for people."""
+        ...
+
+    @property
+    def mode(self) -> str:
+        """`live`, `recording` or `demo`."""
+        ...
+
+    async def admit(self, offer: Offer) -> Identity: ...
+
+    async def restore(self, credential: Tree) -> Identity:
+        """The identity of a session, if it may still have one."""
+        ...
+
+    def client(self, identity: Identity) -> Client: ...
+
+    def operations(self) -> Mapping[str, Sequence[Tree]]:
+        """What is measured of drivers' work, by driver; empty where nobody measures."""
+        ...
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """The objects that a question is answered from, by type; and which types could not be read, or do not exist."""
+
+    objects: Mapping[type[Any], tuple[Any, ...]]
+    unreadable: frozenset[type[Any]] = frozenset()
+    unserved: frozenset[type[Any]] = frozenset()
+
+
+class Candidate(msgspec.Struct):
+    """A published device that an expression is asked about. `seen` is the analyst's: how expressions see the device."""
+
+    number: int
+    id: DeviceId
+    device: Device
+    seen: Any = None
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Why pods wait."""
+
+    code: str
+    text: str
+    help: str = ""
+
+
+class Analyst(Protocol):
+    """Answers questions, in a thread. Each method stops at its deadline, a reading of `time.monotonic()`.
+
+    Devices are named by their `DeviceId` as `driver/pool/device`, or by the numbers of candidates. All raise `Refused`.
+    """
+
+    def match(
+        self, candidates: Sequence[Candidate], expression: str, of_class: Sequence[str], deadline: float
+    ) -> Tree: ...
+
+    def why(self, facts: Facts, namespace: str, name: str, deadline: float) -> Tree: ...
+
+    def causes(self, facts: Facts, pods: Sequence[tuple[str, str]], deadline: float) -> Sequence[Cause | None]:
+        """The cause of each pod, by namespace and name; None where it does not wait, or time ran out."""
+        ...
+
+    def attempt(self, facts: Facts, question: Tree, deadline: float) -> Tree: ...
+
+    def fits(self, facts: Facts, deadline: float) -> Tree: ...

@@ -1,0 +1,299 @@
+"""The application: paths, sessions, pictures and their pages.
+
+An ASGI application that answers below one prefix, on a socket of its own (`dray dashboard`) or mounted into an API server
+(`dray up`). Pictures are made when somebody first looks and kept for a while after the last page has left, so that their
+history goes on. Left out: what a request may be (`wire`), and what is shown (`picture`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from dray.api.errors import ApiError, Unauthorized
+from dray.api.wire import Tree
+from dray.web.access import Access, Analyst, Identity, Offer, Refused
+from dray.web.picture import Picture
+from dray.web.questions import Desk
+from dray.web.sessions import Sessions
+from dray.web.streaming import HEARTBEAT, HEARTBEAT_SECONDS, Page
+from dray.web.wire import Call, Names, Receive, Scope, Send
+
+log = logging.getLogger(__name__)
+
+PREFIX = "/dashboard/"
+KEEP_SECONDS = 600.0  # that a picture is kept after its last page
+_LOOK_SECONDS = 10.0
+_PAGES = 32  # of one identity
+_RETRY_MILLISECONDS = 1000  # after which a browser connects again
+_ASSET = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_TYPES = {
+    ".html": b"text/html; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
+
+
+class SignIn(msgspec.Struct, forbid_unknown_fields=True):
+    """What `POST api/session` takes."""
+
+    code: str = ""
+    token: str = ""
+    namespace: str = ""
+
+
+class Dashboard:
+    """The dashboard of one server. `run` must go on while it is served."""
+
+    def __init__(
+        self,
+        access: Access,
+        analyst: Analyst,
+        names: Names,
+        *,
+        sessions: Sessions | None = None,
+        version: str = "",
+        keep_seconds: float | None = KEEP_SECONDS,
+    ) -> None:
+        self.access = access
+        self._analyst = analyst
+        self._names = names
+        self.sessions = sessions or Sessions()
+        self._version = version
+        self._keep_seconds = keep_seconds
+        self._desk = Desk(analyst)
+        self._pictures: dict[bytes, tuple[Picture, asyncio.Task[None]]] = {}
+        self._closed = False
+
+    # Its life
+
+    async def run(self) -> None:
+        """Forget pictures that nobody looks at; at the end, close."""
+        try:
+            while True:
+                await asyncio.sleep(_LOOK_SECONDS)
+                for key, (picture, task) in [*self._pictures.items()]:
+                    idle = time.monotonic() - picture.last_page
+                    if self._keep_seconds is not None and not picture.pages and idle > self._keep_seconds:
+                        del self._pictures[key]
+                        task.cancel()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Tell all pages that the server ends, and stop."""
+        self._closed = True
+        pictures, self._pictures = [*self._pictures.values()], {}
+        for picture, task in pictures:
+            for page in [*picture.pages]:
+                page.end("closing")
+            task.cancel()
+        await asyncio.gather(*(task for _, task in pictures), return_exceptions=True)
+        self._desk.close()
+
+    def open(self, identity: Identity) -> Picture:
+        """The picture of an identity, which begins if there is none."""
+        known = self._pictures.get(identity.key)
+        if known is not None:
+            return known[0]
+        picture = Picture(identity, self.access, self._analyst, self._desk, self._version)
+        task = asyncio.create_task(self._keep(picture), name=f"dashboard of {identity.name}")
+        self._pictures[identity.key] = picture, task
+        return picture
+
+    async def _keep(self, picture: Picture) -> None:
+        code = "closing"
+        try:
+            await picture.run()
+        except Unauthorized:
+            code = "session-ended"
+        except Exception:
+            log.exception("the dashboard of %s failed", picture.identity.name)
+        finally:
+            known = self._pictures.get(picture.identity.key)
+            if known is not None and known[0] is picture:
+                del self._pictures[picture.identity.key]
+            for page in [*picture.pages]:
+                page.end(code)
+            picture.ready.set()  # whoever waits for it learns that nothing comes
+
+    # Requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        call = Call(scope, receive, send)
+        try:
+            call.check(self._names)
+            await self._answer(call, scope["path"])
+        except Refused as error:
+            retry = 2 if error.status in (429, 503) else 0
+            await call.refuse(error.status, error.code, error.text, error.field, retry)
+        except ApiError as error:
+            await call.refuse(error.code, error.reason, str(error))
+        except TimeoutError:
+            await call.refuse(504, "TimedOut", "the question takes too long")
+        except ConnectionError:
+            return  # the browser is gone
+        except Exception as error:
+            log.exception("%s %s failed", call.method, scope["path"])
+            await call.refuse(500, "InternalError", f"{type(error).__name__}")
+
+    async def _answer(self, call: Call, path: str) -> None:
+        rest = path.removeprefix(PREFIX) if path.startswith(PREFIX) else None
+        if path == PREFIX.rstrip("/"):
+            await call.reply(308, b"", b"text/plain", [(b"location", PREFIX.encode())])
+        elif rest is None:
+            raise _not_found(path)
+        elif rest == "":
+            await self._asset(call, "index.html")
+        elif rest.startswith("assets/"):
+            await self._asset(call, rest.removeprefix("assets/"))
+        else:
+            await self._api(call, rest)
+
+    async def _api(self, call: Call, rest: str) -> None:
+        answers: dict[tuple[str, str], Callable[[Call], Awaitable[None]]] = {
+            ("POST", "api/session"): self._sign_in,
+            ("GET", "api/session"): self._who,
+            ("DELETE", "api/session"): self._sign_out,
+            ("GET", "api/stream"): self._stream,
+            ("GET", "api/series"): self._series,
+        }
+        if found := answers.get((call.method, rest)):
+            await found(call)
+        elif rest.startswith("api/ask/") and call.method == "POST":
+            await self._ask(call, rest.removeprefix("api/ask/"))
+        elif rest.startswith("api/ask/") or any(path == rest for _, path in answers):
+            raise Refused(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
+        else:
+            raise _not_found(rest)
+
+    async def _asset(self, call: Call, name: str) -> None:
+        if call.method not in ("GET", "HEAD"):
+            raise Refused(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
+        kind = _TYPES.get(Path(name).suffix)
+        file = resources.files(__package__) / "assets" / name
+        if kind is None or not _ASSET.fullmatch(name) or not file.is_file():
+            raise _not_found(name)
+        content = file.read_bytes()
+        tag = b'"%s"' % hashlib.sha256(content).hexdigest()[:16].encode()
+        headers = [(b"etag", tag), (b"cache-control", b"no-cache")]
+        if call.header(b"if-none-match") == tag.decode():
+            await call.reply(304, b"", kind, headers)
+        else:
+            await call.reply(200, content, kind, headers)
+
+    # Sessions
+
+    async def _sign_in(self, call: Call) -> None:
+        try:
+            asked = msgspec.json.decode(await call.body(), type=SignIn)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Refused(str(error)) from error
+        if asked.code:
+            identity = await self.access.restore(self.sessions.redeem(asked.code))
+        else:
+            certificate = call.scope.get("client_certificate")
+            identity = await self.access.admit(Offer(asked.token, asked.namespace, certificate))
+        cookie, expires = self.sessions.seal(identity.credential)
+        await call.reply_json(200, self._session(identity, expires), [self._cookie(call, cookie)])
+
+    async def _who(self, call: Call) -> None:
+        identity, expires = await self._identity(call)
+        await call.reply_json(200, self._session(identity, expires))
+
+    async def _sign_out(self, call: Call) -> None:
+        self.sessions.revoke(call.cookie(_cookie_name(call)))
+        await call.reply(204, b"", b"application/json", [self._cookie(call, "")])
+
+    def _session(self, identity: Identity, expires: int) -> Tree:
+        return {
+            "user": identity.name,
+            "groups": identity.groups,
+            "namespace": identity.namespace,
+            "server": self.access.server,
+            "mode": self.access.mode,
+            "expires": expires,
+        }
+
+    def _cookie(self, call: Call, value: str) -> tuple[bytes, bytes]:
+        secure = "; Secure" if call.scope.get("scheme") == "https" else ""
+        age = "" if value else "; Max-Age=0"
+        text = f"{_cookie_name(call)}={value}; Path={PREFIX}; HttpOnly; SameSite=Strict{secure}{age}"
+        return b"set-cookie", text.encode()
+
+    async def _identity(self, call: Call) -> tuple[Identity, int]:
+        """Whom the cookie stands for. Raises Unauthorized."""
+        cookie = call.cookie(_cookie_name(call))
+        if not cookie:
+            raise Unauthorized("there is no session")
+        credential, expires = self.sessions.open(cookie)
+        return await self.access.restore(credential), expires
+
+    # The picture
+
+    async def _series(self, call: Call) -> None:
+        identity, _ = await self._identity(call)
+        await call.reply_json(200, self.open(identity).history.series_tree())
+
+    async def _ask(self, call: Call, kind: str) -> None:
+        identity, _ = await self._identity(call)
+        body = await call.body()
+        await call.reply_json(200, await self._desk.ask(self.open(identity), kind, body))
+
+    async def _stream(self, call: Call) -> None:
+        identity, expires = await self._identity(call)
+        if self._closed:
+            raise Refused("the server ends", code="NotReady", status=503)
+        picture = self.open(identity)
+        if len(picture.pages) >= _PAGES:
+            raise Refused(f"there are {_PAGES} pages already", code="TooManyRequests", status=429)
+        page = Page()
+        picture.pages.add(page)
+        ending = asyncio.get_running_loop().call_later(max(0.0, expires - time.time()), page.end, "session-ended")
+        sending = asyncio.ensure_future(self._send(call, picture, page))
+        leaving = asyncio.ensure_future(call.gone())
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+            picture.pages.discard(page)
+            picture.last_page = time.monotonic()
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _send(self, call: Call, picture: Picture, page: Page) -> None:
+        await call.begin(200, b"text/event-stream", [(b"cache-control", b"no-store")])
+        await call.send(b"retry: %d\n\n" % _RETRY_MILLISECONDS)
+        while not picture.ready.is_set() and not page.ended:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await picture.ready.wait()
+            await call.send(HEARTBEAT)
+        if not page.ended:
+            page.forget()  # what came before the first picture is in it
+            for message in picture.first():
+                await call.send(message)
+        async for message in page.messages():
+            await call.send(message)
+        await call.send(b"", more=False)
+
+
+def _cookie_name(call: Call) -> str:
+    return f"dray-dashboard-{call.port}" if call.port.isdigit() else "dray-dashboard"
+
+
+def _not_found(path: str) -> Refused:
+    return Refused(f"there is nothing at {path}", code="NotFound", status=404)

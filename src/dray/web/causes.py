@@ -1,0 +1,98 @@
+"""Why pods wait, as rows: equal pods share a cause, found by looking at one of them.
+
+Finding out takes a while and goes on in a thread, only while somebody looks, and for a small part of the time: after each
+round comes a pause that is many times as long. Left out: how a cause is found (`Analyst.causes`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from dray.api.types.core import Pod
+from dray.client import Key
+from dray.web.access import Analyst, Cause, Facts
+from dray.web.rows.claims import created
+from dray.web.tables import Table
+
+_PAUSE_SECONDS = 1.0  # between two rounds, at least
+_PAUSES = 20  # a pause is so many times as long as the round before it
+_ROUND_SECONDS = 10.0
+_KINDS = 64  # of pods that are looked at in one round
+
+Ask = Callable[[], Awaitable[Facts]]
+
+
+class Kind(NamedTuple):
+    """Pods that wait for the same: those of one namespace with equal specs."""
+
+    namespace: str
+    spec: bytes
+
+
+class Causes:
+    """The causes of one picture. `explained` is told which pods have which."""
+
+    def __init__(self, analyst: Analyst, pods: Table, table: Table, waiting: Mapping[Key, Pod]) -> None:
+        self._analyst = analyst
+        self._pods = pods
+        self._table = table
+        self._waiting = waiting
+        self._specs: dict[Key, tuple[Pod, Kind]] = {}
+        self._known: dict[Kind, tuple[Key, Cause]] = {}
+        self._seconds = 0.0
+
+    async def look(self, ask: Ask, run: Callable[..., Awaitable[list[Cause | None]]]) -> dict[Key, int]:
+        """One round: the pods that wait, each with the number of its cause."""
+        kinds = self._kinds()
+        order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # what is new comes first
+        begun = time.monotonic()
+        if order:
+            first = [kinds[kind][0] for kind in order]
+            found = await run(self._analyst.causes, await ask(), first, begun + _ROUND_SECONDS)
+            for kind, key, cause in zip(order, first, found, strict=True):
+                if cause is not None:
+                    self._known[kind] = key, cause
+        self._seconds = time.monotonic() - begun
+        self._known = {kind: known for kind, known in self._known.items() if kind in kinds}
+        return self._rows(kinds)
+
+    async def rest(self) -> None:
+        await asyncio.sleep(max(_PAUSE_SECONDS, _PAUSES * self._seconds))
+
+    def _kinds(self) -> dict[Kind, list[Key]]:
+        self._specs = {key: known for key, known in self._specs.items() if key in self._waiting}
+        kinds: dict[Kind, list[Key]] = {}
+        for key, pod in self._waiting.items():
+            known = self._specs.get(key)
+            if known is None or known[0].spec is not pod.spec:
+                known = self._specs[key] = pod, Kind(key[0], msgspec.json.encode(pod.spec))
+            kinds.setdefault(known[1], []).append(key)
+        return kinds
+
+    def _rows(self, kinds: Mapping[Kind, list[Key]]) -> dict[Key, int]:
+        together: dict[Cause, list[Key]] = {}
+        for kind, (like, cause) in self._known.items():
+            members = kinds[kind]
+            first = [like] if like in members else []
+            together.setdefault(cause, []).extend(first + [key for key in members if key not in first])
+        for gone in [key for key in self._table if key not in together]:
+            self._table.drop(gone)
+        found: dict[Key, int] = {}
+        for cause, members in together.items():
+            times = [at for key in members if key in self._waiting and (at := created(self._waiting[key].metadata))]
+            row = (
+                cause.code,
+                cause.text,
+                cause.help,
+                self._pods.find(members[0]),
+                len(members),
+                min(times, default=None),
+            )
+            self._table.put(cause, row)
+            found |= dict.fromkeys(members, self._table.number(cause))
+        return found

@@ -1,0 +1,217 @@
+"""Claims, pods and groups of a picture as rows, and who uses what.
+
+Pods are shown if they wait or use claims. Changes are noted and worked in when the picture is refreshed, so a pod that
+changes five times in a tenth of a second costs one row. Left out: devices (`inventory`), and why pods wait (`causes`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from dray.api.claim_lifecycle import has_devices
+from dray.api.podclaims import has_claims
+from dray.api.times import parse_timestamp
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.api.types.scheduling import PodGroup, Workload
+from dray.client import Delta, Key, key_of
+from dray.web.following import Following
+from dray.web.inventory import Inventory
+from dray.web.rows.claims import PodState, claim_keys, claim_row, devices_of, group_key, group_row, pod_row, pod_state
+from dray.web.tables import Strings, Table
+
+WAITS = frozenset({PodState.WAITING, PodState.GATED})
+ClaimGone = Callable[[int, Key], None]
+
+
+class Consumers:
+    """Claims, pods and groups of one picture. `following` has the objects."""
+
+    def __init__(
+        self, tables: Mapping[str, Table], strings: Strings, inventory: Inventory, clock: Callable[[], float]
+    ) -> None:
+        self._tables, self._strings, self._inventory, self._clock = tables, strings, inventory, clock
+        self.following: Following | None = None
+        self.claim_gone: ClaimGone = lambda number, key: None
+        self._claims: dict[Key, None] = {}
+        self._pods: dict[Key, None] = {}
+        self._groups: dict[tuple[type, Key], None] = {}
+        self._uses: dict[Key, tuple[Key, ...]] = {}  # pod → claims
+        self._users: defaultdict[Key, dict[Key, None]] = defaultdict(dict)  # claim → pods
+        self._group_of: dict[Key, Key] = {}  # pod → group
+        self._members: defaultdict[Key, dict[Key, None]] = defaultdict(dict)  # group → pods
+        self._states: dict[Key, PodState] = {}
+        self.waiting: dict[Key, Pod] = {}
+        self.causes: dict[Key, int] = {}  # pod → number of its cause
+        self.tally: Counter[PodState] = Counter()  # pods that are shown, by state
+        self.allocations = 0  # claims that were allocated, ever
+
+    # What changes
+
+    def claims_changed(self, deltas: Sequence[Delta[ResourceClaim]]) -> None:
+        for old, new in deltas:
+            key = key_of(new if new is not None else old)  # type: ignore[arg-type]  # one of them is there
+            self._note_allocation(key, old, new)
+            self._inventory.claim_changed(old, new)
+            self._claims[key] = None
+
+    def _note_allocation(self, key: Key, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if new is None or new.status.allocation is None:
+            self._inventory.allocated_at.pop(key, None)
+        elif key not in self._inventory.allocated_at:
+            stamp = new.status.allocation.allocationTimestamp
+            seen = old is not None and not has_devices(old)
+            self.allocations += seen
+            if stamp or seen:
+                self._inventory.allocated_at[key] = parse_timestamp(stamp) if stamp else self._clock()
+
+    def pods_changed(self, deltas: Sequence[Delta[Pod]]) -> None:
+        for delta in deltas:
+            self._pods[key_of(delta.object)] = None
+
+    def groups_changed(self, deltas: Sequence[Delta[PodGroup]]) -> None:
+        for delta in deltas:
+            key = key_of(delta.object)
+            self._groups[PodGroup, key] = None
+            self._pods.update(self._members.get(key, {}))
+
+    def workloads_changed(self, deltas: Sequence[Delta[Workload]]) -> None:
+        for delta in deltas:
+            self._groups[Workload, key_of(delta.object)] = None
+
+    def explained(self, pods: Mapping[Key, int]) -> None:
+        """Take over the causes of pods that wait."""
+        for key in pods.keys() | self.causes.keys():
+            if pods.get(key) != self.causes.get(key):
+                self._pods[key] = None
+        self.causes = dict(pods)
+
+    # Rows
+
+    def refresh(self) -> Iterator[None]:
+        """Work in what was noted, piece by piece: pods first, since claims list them."""
+        while self._pods or self._claims:
+            noted, work = (self._pods, self._pod) if self._pods else (self._claims, self._claim)
+            key = next(iter(noted))
+            del noted[key]
+            work(key)
+            yield
+        while self._groups:
+            type_, key = next(iter(self._groups))
+            del self._groups[type_, key]
+            self._group(type_, key)
+            yield
+
+    def _pod(self, key: Key) -> None:
+        assert self.following is not None
+        pod: Pod | None = self.following.get(Pod, *key)
+        state = pod_state(pod) if pod is not None else None
+        shown = pod is not None and (state in WAITS or has_claims(pod))
+        group = group_key(pod) if pod is not None and shown else None
+        known = self.following.get(PodGroup, *group) if group is not None else None
+        uses = claim_keys(pod, known) if pod is not None and shown else ()
+        self._link(key, uses, group)
+        self._count(key, state if shown else None)
+        if pod is None or state is None or not shown:
+            self.waiting.pop(key, None)
+            self._tables["pods"].drop(key)
+            return
+        if state in WAITS:
+            self.waiting[key] = pod
+        else:
+            self.waiting.pop(key, None)
+        node = self._tables["nodes"].number(pod.spec.nodeName) if pod.spec.nodeName else None
+        claims = self._numbers("claims", uses)
+        in_group = self._tables["groups"].number((PodGroup, group)) if known is not None else None
+        cause = self.causes.get(key) if state in WAITS else None
+        self._tables["pods"].put(key, pod_row(pod, state, self._strings, node, cause, claims, in_group))
+
+    def _link(self, pod: Key, uses: tuple[Key, ...], group: Key | None) -> None:
+        """Keep who uses what, and note the claims and groups for which that changes something."""
+        before = self._uses.get(pod, ())
+        if uses != before:
+            for claim in before:
+                self._users[claim].pop(pod, None)
+                if not self._users[claim]:
+                    del self._users[claim]
+            for claim in uses:
+                self._users[claim][pod] = None
+            self._claims.update(dict.fromkeys((*before, *uses)))
+        if uses:
+            self._uses[pod] = uses
+        else:
+            self._uses.pop(pod, None)
+        former = self._group_of.get(pod)
+        for one in {former, group} - {None}:
+            assert one is not None
+            self._groups[PodGroup, one] = None
+        if former is not None and former != group:
+            self._members[former].pop(pod, None)
+            if not self._members[former]:
+                del self._members[former]
+        if group is None:
+            self._group_of.pop(pod, None)
+        else:
+            self._group_of[pod] = group
+            self._members[group][pod] = None
+
+    def _count(self, key: Key, state: PodState | None) -> None:
+        before = self._states.pop(key, None)
+        if before is not None:
+            self.tally[before] -= 1
+        if state is not None:
+            self.tally[state] += 1
+            self._states[key] = state
+
+    def _claim(self, key: Key) -> None:
+        assert self.following is not None
+        table = self._tables["claims"]
+        claim: ResourceClaim | None = self.following.get(ResourceClaim, *key)
+        users = self._users.get(key, {})
+        if claim is None:
+            number = table.find(key)
+            if table.drop(key) is not None and number is not None:
+                self.claim_gone(number, key)
+                self._pods.update(users)
+            return
+        is_new = table.get(key) is None
+        devices = [(device, self._tables["devices"].number(device)) for device in devices_of(claim)]
+        pods = self._numbers("pods", users)
+        allocated = self._inventory.allocated_at.get(key)
+        table.put(key, claim_row(claim, self._strings, allocated, self._tables["nodes"].number, devices, pods))
+        if is_new:
+            self._pods.update(users)
+
+    def _group(self, type_: type, key: Key) -> None:
+        assert self.following is not None
+        group = self.following.get(type_, *key)
+        if group is None:
+            self._tables["groups"].drop((type_, key))
+            return
+        members = self._of_workload(key) if type_ is Workload else [*self._members.get(key, {})]
+        states = [self._states[member] for member in members if member in self._states]
+        claims: dict[Key, None] = {}
+        for member in members:
+            claims.update(dict.fromkeys(self._uses.get(member, ())))
+        placed = sum(state not in WAITS for state in states)
+        if isinstance(group, PodGroup) and group.spec.workloadRef is not None:
+            self._groups[Workload, (key[0], group.spec.workloadRef.workloadName)] = None
+        row = group_row(group, self._strings, len(states), placed, self._numbers("claims", claims))
+        self._tables["groups"].put((type_, key), row)
+
+    def _of_workload(self, key: Key) -> list[Key]:
+        """The pods of all groups that were made for a workload."""
+        assert self.following is not None
+        found: list[Key] = []
+        for group, members in self._members.items():
+            known: PodGroup | None = self.following.get(PodGroup, *group)
+            reference = known.spec.workloadRef if known is not None else None
+            if reference is not None and (group[0], reference.workloadName) == key:
+                found += members
+        return found
+
+    def _numbers(self, table: str, keys: Mapping[Key, None] | Sequence[Key]) -> tuple[int, ...]:
+        """The rows that exist of these."""
+        found = (self._tables[table].find(key) for key in keys)
+        return tuple(number for number in found if number is not None)

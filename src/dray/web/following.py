@@ -1,0 +1,78 @@
+"""Copies of the objects that an identity may read, one informer a type, started and stopped as rights come and go.
+
+A type that may not be read any more is told to its handler as deletions, so that nothing of it stays. Left out: what the
+rights are (`rights`) and what the objects mean (`picture`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dray.client import Client, Delta, Deltas, Informer
+from dray.web.access import Facts
+from dray.web.rights import Scope, Scopes
+
+Handlers = Mapping[type[Any], Callable[[Deltas[Any]], None]]
+
+
+class Following:
+    """The informers of one identity."""
+
+    def __init__(self, client: Client, namespace: str, handlers: Handlers) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._handlers = handlers
+        self._informers: dict[type[Any], Informer[Any]] = {}
+        self._tasks: dict[type[Any], asyncio.Task[None]] = {}
+        self.scopes: Scopes = {}
+
+    async def follow(self, scopes: Scopes) -> None:
+        """Follow what may be read now, and wait until it is there."""
+        for type_, scope in scopes.items():
+            if self.scopes.get(type_) is not scope:
+                await self._stop(type_)
+                if scope in (Scope.ALL, Scope.NAMESPACE):
+                    self._start(type_, self._namespace if scope is Scope.NAMESPACE else "")
+        self.scopes = scopes
+        for informer in [*self._informers.values()]:
+            await informer.synced()
+
+    def get(self, type_: type[Any], namespace: str, name: str) -> Any:
+        informer = self._informers.get(type_)
+        return informer.get(namespace, name) if informer is not None else None
+
+    def all(self, type_: type[Any]) -> list[Any]:
+        informer = self._informers.get(type_)
+        return informer.list() if informer is not None else []
+
+    def facts(self) -> Facts:
+        """All copies, for a question."""
+        return Facts(
+            {type_: tuple(self.all(type_)) for type_ in self._informers},
+            frozenset(type_ for type_, scope in self.scopes.items() if scope is Scope.HIDDEN),
+            frozenset(type_ for type_, scope in self.scopes.items() if scope is Scope.ABSENT),
+        )
+
+    async def close(self) -> None:
+        for type_ in [*self._tasks]:
+            await self._end(type_)
+
+    def _start(self, type_: type[Any], namespace: str) -> None:
+        informer: Informer[Any] = Informer(self._client, type_, namespace)
+        informer.add_handler(self._handlers[type_])
+        self._informers[type_] = informer
+        self._tasks[type_] = asyncio.create_task(informer.run(), name=f"dashboard {type_.__name__}")
+
+    async def _stop(self, type_: type[Any]) -> None:
+        await self._end(type_)
+        informer = self._informers.pop(type_, None)
+        if informer is not None and len(informer):
+            self._handlers[type_]([Delta(one, None) for one in informer.list()])
+
+    async def _end(self, type_: type[Any]) -> None:
+        task = self._tasks.pop(type_, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

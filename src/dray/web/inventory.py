@@ -1,0 +1,299 @@
+"""The hardware of a picture: pools, devices and drivers as rows, kept up to date with slices, rules and who holds what.
+
+Changes are noted and worked in when the picture is refreshed. A pool with counters is judged whole, since one device in
+use takes others away; in all others only the devices that changed. Left out: where slices and claims come from (`picture`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.pools import PoolName
+from dray.api.taints import selects
+from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.api.wire import Tree
+from dray.client import Delta, Key, key_of
+from dray.web.rows.devices import DeviceState, PoolJudge, PoolView, unhealthy_in
+from dray.web.tables import Row, Strings, Table
+
+DeviceChanged = Callable[[DeviceId, int, Row | None, Row | None], None]
+"""Told of every device row that changes: the device, its number, the row before and after."""
+
+STATE, CLAIMS = 3, 5  # places in a row of devices
+_VERSION = "driverVersion"  # by this name drivers publish their version as an attribute
+
+
+class Inventory:
+    """Pools, devices and drivers of one picture."""
+
+    def __init__(self, tables: Mapping[str, Table], strings: Strings, changed: DeviceChanged) -> None:
+        self._pools, self._devices, self._drivers = tables["pools"], tables["devices"], tables["drivers"]
+        self._nodes, self._claims = tables["nodes"], tables["claims"]
+        self._strings = strings
+        self._changed = changed
+        self._slices: defaultdict[PoolName, dict[str, ResourceSlice]] = defaultdict(dict)
+        self._rules: dict[str, DeviceTaintRule] = {}
+        self._holders: dict[DeviceId, dict[Key, ResourceClaim]] = {}
+        self._sick: dict[Key, frozenset[DeviceId]] = {}
+        self._named: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices that claims named, by pool
+        self._rows_of: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices that have a row, by pool
+        self.views: dict[PoolName, PoolView] = {}
+        self.tally: Counter[int] = Counter()  # devices by state
+        self.counts: dict[PoolName, tuple[int, int, int, int]] = {}
+        self.operations: Mapping[str, Sequence[Tree]] = {}
+        self.allocated_at: dict[Key, float] = {}
+        self.claims_known = False
+        self._unread_pools: dict[PoolName, None] = {}
+        self._unjudged: dict[PoolName, None] = {}
+        self._unjudged_devices: dict[DeviceId, None] = {}
+        self._stale_drivers: dict[str, None] = {}
+
+    # What is known
+
+    def holders(self, device: DeviceId) -> list[ResourceClaim]:
+        """The claims that hold a device, or shares of it."""
+        return [*self._holders.get(device, {}).values()]
+
+    def taints(self, id_: DeviceId, device: Device) -> list[Tree]:
+        """The taints of a device, each with the rule that made it, or none where its driver did."""
+        rules = [rule for rule in self._rules.values() if selects(rule, *id_)]
+        own = len(device.taints) - len(rules)
+        names = [*[""] * own, *(rule.metadata.name for rule in rules)]
+        return [
+            {"key": taint.key, "value": taint.value or "", "effect": taint.effect, "rule": name}
+            for taint, name in zip(device.taints, names, strict=True)
+        ]
+
+    # What changes
+
+    def slices_changed(self, deltas: Sequence[Delta[ResourceSlice]]) -> None:
+        for old, new in deltas:
+            for one in (old, new):
+                if one is not None:
+                    pool = PoolName(one.spec.driver, one.spec.pool.name)
+                    self._slices[pool].pop(one.metadata.name, None)
+                    self._unread_pools[pool] = None
+            if new is not None:
+                self._slices[PoolName(new.spec.driver, new.spec.pool.name)][new.metadata.name] = new
+
+    def rules_changed(self, deltas: Sequence[Delta[DeviceTaintRule]]) -> None:
+        for old, new in deltas:
+            for rule in filter(None, (old, new)):
+                self._unread_pools.update(dict.fromkeys(pool for pool in self._slices if selects(rule, *pool)))
+                self._rules.pop(rule.metadata.name, None)
+            if new is not None:
+                self._rules[new.metadata.name] = new
+
+    def claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        for one in filter(None, (old, new)):
+            key = key_of(one)
+            for device in taken_by_claim(one).touched:
+                self._note(device)
+                if one is new:
+                    self._holders.setdefault(device, {})[key] = one
+                elif (holders := self._holders.get(device)) is not None:
+                    holders.pop(key, None)
+                    if not holders:
+                        del self._holders[device]
+        self._health_changed(old, new)
+
+    def _health_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        one = new if new is not None else old
+        assert one is not None
+        before = self._sick.pop(key_of(one), frozenset())
+        after = frozenset(unhealthy_in(one)) if new is not None and new.status.devices else frozenset()
+        if after:
+            self._sick[key_of(one)] = after
+        for device in before | after:
+            self._note(device)
+
+    def _note(self, device: DeviceId) -> None:
+        pool = PoolName(device.driver, device.pool)
+        view = self.views.get(pool)
+        if view is None or view.has_counters:
+            self._unjudged[pool] = None
+        else:
+            self._unjudged_devices[device] = None
+        self._named[pool].add(device.device)
+
+    def judge_all(self) -> None:
+        """Judge every device again: what is known of claims has changed."""
+        self._unjudged.update(dict.fromkeys(self.views))
+
+    def count(self, counts: Mapping[PoolName, tuple[int, int, int, int]]) -> None:
+        """Take over what the cluster itself has counted."""
+        for pool in self.counts.keys() | counts.keys():
+            if pool in self.views:
+                self._unread_pools[pool] = None
+        self.counts = dict(counts)
+
+    # Rows
+
+    def refresh(self) -> Iterator[None]:
+        """Work in what was noted, piece by piece."""
+        while self._unread_pools:
+            pool = next(iter(self._unread_pools))
+            del self._unread_pools[pool]
+            self._read(pool)
+            yield
+        while self._unjudged:
+            pool = next(iter(self._unjudged))
+            del self._unjudged[pool]
+            self._judge_pool(pool)
+            yield
+        while self._unjudged_devices:
+            device = next(iter(self._unjudged_devices))
+            del self._unjudged_devices[device]
+            self._judge_device(device)
+            yield
+
+    def _read(self, name: PoolName) -> None:
+        slices = self._slices.get(name)
+        if slices:
+            self.views[name] = PoolView.of(name, [*slices.values()], [*self._rules.values()])
+        else:
+            self._slices.pop(name, None)
+            self.views[name] = PoolView(name, (), {}, None, {})
+        self._unjudged[name] = None
+        self._stale_drivers[name.driver] = None
+
+    def _judge_pool(self, name: PoolName) -> None:
+        view = self.views.get(name)
+        if view is None:
+            view = self.views[name] = PoolView(name, (), {}, None, {})
+        held = {one for one in self._named.pop(name, ()) if DeviceId(*name, one) in self._holders}
+        if held:
+            self._named[name] = held
+        if not view.places and not held:
+            self._forget(name)
+        else:
+            self._pools.put(name, self._pool_row(view))
+        judge = PoolJudge(view, self._holders, self.claims_known)
+        for device in dict.fromkeys((*view.places, *sorted(held), *sorted(self._rows_of[name]))):
+            self._put(view, judge, DeviceId(*name, device))
+
+    def _judge_device(self, device: DeviceId) -> None:
+        """One device of a pool without counters."""
+        view = self.views.get(PoolName(device.driver, device.pool))
+        if view is not None:
+            self._put(view, PoolJudge(view, self._holders, self.claims_known), device)
+
+    def _put(self, view: PoolView, judge: PoolJudge, id_: DeviceId) -> None:
+        number, before = self._devices.find(id_), self._devices.get(id_)
+        if id_.device not in view.places and id_ not in self._holders:
+            self._rows_of[view.name].discard(id_.device)
+            self._devices.drop(id_)
+            row = None
+        else:
+            self._rows_of[view.name].add(id_.device)
+            row = self._row(view, judge, id_)
+            self._devices.put(id_, row)
+            number = self._devices.number(id_)
+        if row != before and number is not None:
+            self._count_states(before, row)
+            self._changed(id_, number, before, row)
+
+    def _row(self, view: PoolView, judge: PoolJudge, id_: DeviceId) -> Row:
+        holders = self._holders.get(id_, {})
+        found = judge.judge(id_, bool(self._sick) and any(id_ in sick for sick in self._sick.values()))
+        cell = view.cells.get(id_.device, id_.device)
+        since = min((at for key in holders if (at := self.allocated_at.get(key)) is not None), default=None)
+        return (
+            self._pools.number(view.name),
+            self._strings.number(id_.device),
+            self._devices.number(DeviceId(id_.driver, id_.pool, cell)),
+            int(found.state),
+            found.flags,
+            tuple(self._claims.number(key) for key in holders),
+            since,
+            found.used,
+        )
+
+    def _count_states(self, before: Row | None, after: Row | None) -> None:
+        if before is not None:
+            self.tally[before[STATE]] -= 1
+        if after is not None:
+            self.tally[after[STATE]] += 1
+        sick = DeviceState.UNHEALTHY
+        if (before is not None and before[STATE] == sick) != (after is not None and after[STATE] == sick):
+            self._stale_drivers.update(dict.fromkeys(name for name in self._driver_of(before, after)))
+
+    def _driver_of(self, *rows: Row | None) -> Iterator[str]:
+        for row in filter(None, rows):
+            pool = self._pools.rows.get(row[0])
+            driver = self._drivers.rows.get(pool[0]) if pool is not None else None
+            if driver is not None:
+                yield driver[0]
+
+    def _pool_row(self, view: PoolView) -> Row:
+        newest = view.slices[0].spec.pool if view.slices else None
+        return (
+            self._drivers.number(view.name.driver),
+            view.name.pool,
+            self._nodes.number(view.node) if view.node else None,
+            newest.generation if newest is not None else 0,
+            len(view.slices),
+            newest.resourceSliceCount if newest is not None else 0,
+            view.problem.code.value if view.problem is not None else "",
+            self.counts.get(view.name),
+        )
+
+    def _forget(self, name: PoolName) -> None:
+        """A pool that nobody publishes and no claim names."""
+        self.views.pop(name, None)
+        self._pools.drop(name)
+        self._stale_drivers[name.driver] = None
+
+    # Drivers
+
+    def refresh_drivers(self) -> None:
+        """Work in what changed of drivers; they are few, and a change of one looks at all of its pools."""
+        stale, self._stale_drivers = self._stale_drivers, {}
+        if not stale:
+            return
+        views: dict[str, list[PoolView]] = {}
+        for name, view in self.views.items():
+            if name.driver in stale:
+                views.setdefault(name.driver, []).append(view)
+        for driver in stale:
+            if driver in views:
+                self._drivers.put(driver, self._driver_row(driver, views[driver]))
+            else:
+                self._drivers.drop(driver)
+
+    def measure(self, operations: Mapping[str, Sequence[Tree]]) -> None:
+        """Take over what was measured of drivers' work."""
+        for driver in operations.keys() | self.operations.keys():
+            if operations.get(driver) != self.operations.get(driver) and self._drivers.get(driver) is not None:
+                self._stale_drivers[driver] = None
+        self.operations = operations
+
+    def _driver_row(self, driver: str, views: Sequence[PoolView]) -> Row:
+        places = [place for view in views for place in view.places.values()]
+        nodes = {place.slice.spec.nodeName or place.device.nodeName or "" for place in places}
+        versions = {
+            attribute.version or attribute.string or ""
+            for place in places
+            for name, attribute in place.device.attributes.items()
+            if name.rpartition("/")[2] == _VERSION
+        }
+        sick = sum(
+            row[STATE] == DeviceState.UNHEALTHY
+            for view in views
+            for name in view.places
+            if (row := self._devices.get(DeviceId(*view.name, name))) is not None
+        )
+        return (
+            driver,
+            tuple(sorted(self._nodes.number(node) for node in nodes - {""})),
+            len(views),
+            sum(len(view.slices) for view in views),
+            len(places),
+            sick,
+            sum(view.problem is not None for view in views),
+            max((one.spec.pool.generation for view in views for one in view.slices), default=0),
+            tuple(sorted(versions - {""})),
+            tuple(self.operations[driver]) if driver in self.operations else None,
+        )

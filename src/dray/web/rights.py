@@ -1,0 +1,87 @@
+"""What an identity may read, asked of the API itself with SelfSubjectAccessReviews.
+
+Informers keep their copies when a right is taken away, so rights are asked for again and again. Left out: what follows
+from them (`picture`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import Any
+
+from dray.api.errors import Forbidden
+from dray.api.resources import BY_TYPE
+from dray.api.types.authorization import SelfSubjectAccessReview
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.api.types.scheduling import PodGroup, Workload
+from dray.client import Client
+
+FOLLOWED: tuple[type[Any], ...] = (
+    Node,
+    ResourceSlice,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    Pod,
+    PodGroup,
+    Workload,
+)
+
+
+class Scope(StrEnum):
+    """How much of a resource is shown."""
+
+    ALL = "all"
+    NAMESPACE = "namespace"
+    HIDDEN = "hidden"
+    ABSENT = "absent"
+
+
+Scopes = dict[type[Any], Scope]
+
+
+async def scopes(client: Client, namespace: str) -> Scopes:
+    """What may be read of each type that a picture follows. Raises ApiError, Unauthorized above all."""
+    found = await asyncio.gather(*(_scope(client, type_, namespace) for type_ in FOLLOWED))
+    return dict(zip(FOLLOWED, found, strict=True))
+
+
+async def _scope(client: Client, type_: type[Any], namespace: str) -> Scope:
+    if not await client.serves(type_):
+        return Scope.ABSENT
+    if await _may_follow(client, type_, ""):
+        return Scope.ALL
+    if BY_TYPE[type_].namespaced and await _may_follow(client, type_, namespace):
+        return Scope.NAMESPACE
+    return Scope.HIDDEN
+
+
+async def _may_follow(client: Client, type_: type[Any], namespace: str) -> bool:
+    return await may(client, "list", type_, namespace) and await may(client, "watch", type_, namespace)
+
+
+async def may(client: Client, verb: str, type_: type[Any], namespace: str = "") -> bool:
+    """Whether the client's user may do this to objects of a type."""
+    resource = BY_TYPE[type_]
+    wanted = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": wanted},
+    }
+    try:
+        return (await client.create(SelfSubjectAccessReview, review)).status.allowed
+    except Forbidden:
+        return False
+
+
+def is_less(before: Scopes, after: Scopes) -> bool:
+    """Whether something may be read no more."""
+    order = [Scope.ABSENT, Scope.HIDDEN, Scope.NAMESPACE, Scope.ALL]
+    return any(order.index(after[type_]) < order.index(scope) for type_, scope in before.items())
+
+
+def as_tree(known: Scopes) -> dict[str, str]:
+    return {BY_TYPE[type_].plural: scope.value for type_, scope in known.items()}

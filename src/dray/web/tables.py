@@ -1,0 +1,151 @@
+"""Rows with numbers, packed into columns: what travels to a page, first whole and then as changes.
+
+A row keeps its number for as long as it exists, and no number is used twice. A message is made once and sent to every page
+of the picture. Left out: what the rows mean (`rows`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+Row = tuple[Any, ...]
+Columns = dict[str, Any]
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "nodes": ("name", "zone", "rack", "ready", "cordoned", "labels"),
+    "classes": ("name", "selectors", "extended"),
+    "drivers": (
+        "name",
+        "nodes",
+        "pools",
+        "slices",
+        "devices",
+        "unhealthy",
+        "incomplete",
+        "generation",
+        "versions",
+        "operations",
+    ),
+    "pools": ("driver", "name", "node", "generation", "slices", "expected", "problem", "counts"),
+    "devices": ("pool", "name", "cell", "state", "flags", "claims", "since", "used"),
+    "claims": (
+        "namespace",
+        "name",
+        "state",
+        "created",
+        "allocated",
+        "node",
+        "devices",
+        "requests",
+        "consumers",
+        "pods",
+        "owner",
+        "prepared",
+    ),
+    "groups": ("namespace", "name", "kind", "pods", "placed", "wanted", "claims", "state"),
+    "pods": ("namespace", "name", "state", "node", "created", "cause", "claims", "group", "owner"),
+    "causes": ("code", "text", "help", "like", "pods", "oldest"),
+}
+"""The tables in the order in which they are sent, each with its columns after `id`."""
+
+
+class Strings:
+    """Strings that repeat, each sent once and then named by its number. Number 0 is the empty string."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = [""]
+        self._numbers: dict[str, int] = {"": 0}
+        self._sent = 1
+
+    def number(self, text: str) -> int:
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self.all)
+            self.all.append(text)
+        return number
+
+    def take_new(self) -> tuple[int, list[str]]:
+        """The strings that came since this was asked last, and the number of the first."""
+        first, self._sent = self._sent, len(self.all)
+        return first, self.all[first:]
+
+
+class Table:
+    """The rows of one table by key. Equal rows are not sent again."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rows: dict[int, Row] = {}
+        self._columns = ("id", *COLUMNS[name])
+        self._numbers: dict[Hashable, int] = {}
+        self._next = itertools.count()
+        self._changed: dict[int, None] = {}
+        self._gone: list[int] = []
+
+    def number(self, key: Hashable) -> int:
+        """The number of a row, which may be put later."""
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = next(self._next)
+        return found
+
+    def find(self, key: Hashable) -> int | None:
+        return self._numbers.get(key)
+
+    def get(self, key: Hashable) -> Row | None:
+        number = self._numbers.get(key)
+        return self.rows.get(number) if number is not None else None
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._numbers)
+
+    def put(self, key: Hashable, row: Row) -> bool:
+        """Add or replace a row; whether anything is different now."""
+        number = self.number(key)
+        if self.rows.get(number) == row:
+            return False
+        self.rows[number] = row
+        self._changed[number] = None
+        return True
+
+    def drop(self, key: Hashable) -> Row | None:
+        """Remove a row, if it is there."""
+        number = self._numbers.pop(key, None)
+        row = self.rows.pop(number, None) if number is not None else None
+        if number is not None and row is not None:
+            self._changed.pop(number, None)
+            self._gone.append(number)
+        return row
+
+    def take_changes(self, most: int) -> Columns | None:
+        """What is different since this was asked last, at most so many rows, as it is sent; None where nothing is."""
+        if not self._changed and not self._gone:
+            return None
+        changed = [*itertools.islice(self._changed, most)]
+        for number in changed:
+            del self._changed[number]
+        gone, self._gone = self._gone, []
+        found: Columns = {"set": self._packed([(n, self.rows[n]) for n in changed])} if changed else {}
+        return found | {"gone": gone} if gone else found
+
+    def pieces(self, rows: list[tuple[int, Row]], most: int) -> Iterator[Columns]:
+        """Rows as they are sent in a first picture, so many at a time."""
+        for first in range(0, len(rows), most):
+            yield {"set": self._packed(rows[first : first + most])}
+
+    def _packed(self, rows: list[tuple[int, Row]]) -> Columns:
+        columns = zip(*((number, *row) for number, row in rows), strict=True)
+        return dict(zip(self._columns, columns, strict=True))
+
+
+def ranges(numbers: Any) -> list[list[int]]:
+    """A set of numbers as it is sent: `[[first, count], …]`."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][0] + found[-1][1] == number:
+            found[-1][1] += 1
+        else:
+            found.append([number, 1])
+    return found

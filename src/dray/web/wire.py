@@ -1,0 +1,152 @@
+"""One request of a browser: where it may come from, what is read of it, and how it is answered.
+
+Every answer carries the headers that keep the page to itself. Left out: what the answers are (`application`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from dray.web.access import Refused
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+MOST_BYTES = 1 << 20
+JSON = b"application/json"
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SAFE: list[Header] = [
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+]
+_CHANGING = ("POST", "DELETE")
+_READING = ("GET", "HEAD")
+
+
+class Names:
+    """The names that a server answers to: a page of somebody else must not reach it by a name of its own.
+
+    A name that somebody else's DNS could point here is refused; addresses are not names.
+    """
+
+    def __init__(self, *names: str, loopback_only: bool) -> None:
+        self._names = {name.lower() for name in names} | {"localhost"}
+        self._loopback_only = loopback_only
+
+    def __contains__(self, host: object) -> bool:
+        name = _without_port(str(host)).lower()
+        if name in self._names:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return address.is_loopback or not self._loopback_only
+
+
+class Call:
+    """One request on its way through."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.method: str = scope["method"]
+        self._receive = receive
+        self._send = send
+        self._headers: list[Header] = scope["headers"]
+        self.begun = False
+
+    def header(self, name: bytes) -> str:
+        return next((value.decode("latin-1") for key, value in self._headers if key == name), "")
+
+    @property
+    def port(self) -> str:
+        """The port that the browser thinks of, which names the cookie."""
+        return self.header(b"host").rpartition(":")[2] if _without_port(self.header(b"host")) else ""
+
+    def check(self, names: Names) -> None:
+        """Refuse what comes by a wrong name or from another site."""
+        host, origin = self.header(b"host"), self.header(b"origin")
+        site = self.header(b"sec-fetch-site")
+        if host not in names:
+            raise _forbidden(f"this server does not answer to the host {host!r}")
+        if origin and origin != f"{self.scope.get('scheme', 'http')}://{host}":
+            raise _forbidden(f"this server does not answer pages of {origin!r}")
+        if site == "cross-site" and self.scope["path"].find("/api/") >= 0:
+            raise _forbidden("this server does not answer pages of other sites")
+        if self.method in _CHANGING and not origin and site != "same-origin":
+            raise _forbidden("expected the header Origin, as browsers send it")
+        if self.method not in (*_CHANGING, *_READING):
+            raise Refused(f"{self.method} is not allowed", code="MethodNotAllowed", status=405)
+
+    def cookie(self, name: str) -> str:
+        for part in self.header(b"cookie").split(";"):
+            key, _, value = part.strip().partition("=")
+            if key == name:
+                return value
+        return ""
+
+    async def body(self) -> bytes:
+        """The whole body, which must say that it is JSON."""
+        if self.header(b"content-type").partition(";")[0].strip() != JSON.decode():
+            raise Refused("expected application/json", code="UnsupportedMediaType", status=415)
+        chunks, size, more = [], 0, True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Refused("the request was cut off")
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > MOST_BYTES:
+                raise Refused(f"expected at most {MOST_BYTES} bytes", code="TooLarge", status=413)
+            more = message.get("more_body", False)
+        return b"".join(chunks)
+
+    async def gone(self) -> None:
+        """Wait until the browser has left."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    # Answers
+
+    async def reply(self, status: int, body: bytes, content_type: bytes, headers: list[Header] | None = None) -> None:
+        length = [(b"content-length", b"%d" % len(body))]
+        await self.begin(status, content_type, length + (headers or []))
+        await self._send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
+
+    async def reply_json(self, status: int, tree: Any, headers: list[Header] | None = None) -> None:
+        await self.reply(status, msgspec.json.encode(tree), JSON, [(b"cache-control", b"no-store"), *(headers or [])])
+
+    async def refuse(self, status: int, code: str, text: str, field: str = "", retry: int = 0) -> None:
+        if not self.begun:
+            headers = [(b"retry-after", b"%d" % retry)] if retry else []
+            await self.reply_json(status, {"error": {"code": code, "text": text, "field": field}}, headers)
+
+    async def begin(self, status: int, content_type: bytes, headers: list[Header]) -> None:
+        self.begun = True
+        every = [(b"content-type", content_type), *SAFE, *headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": every})
+
+    async def send(self, piece: bytes, more: bool = True) -> None:
+        await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+
+
+def _forbidden(text: str) -> Refused:
+    return Refused(text, code="Forbidden", status=403)
+
+
+def _without_port(host: str) -> str:
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdigit() else host).strip("[]")
