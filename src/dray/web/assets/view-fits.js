@@ -1,0 +1,72 @@
+/** What still fits: the largest claim of each class, how the rest is spread over nodes, and how many more of a manifest. */
+
+import { h, name, refill, svg } from "./dom.js";
+import { address, select } from "./route.js";
+import { ask, latest } from "./server.js";
+import { TrialForm } from "./trial.js";
+import { number, percent, plural } from "./words.js";
+
+const REST = 1500; // milliseconds between questions while devices come and go
+
+export class FitsView {
+  title = "What fits";
+
+  constructor(app) {
+    this.app = app;
+    this.asked = "";
+    this.asking = latest(50, (signal) => ask("fits", {}, signal), (answer) => this.#tell(answer), (error) => refill(this.classes, h("p", { class: "problem" }, name(error.message))));
+    this.classes = h("div", { class: "classes" }, h("p", { class: "faint" }, "…"));
+    this.trial = new TrialForm(app);
+    this.element = h("div", { class: "view view-fits" }, h("section", { class: "panel" }, h("h2", {}, "What still fits"), this.classes), this.trial.element);
+  }
+
+  show() {
+    this.asked = "";
+  }
+
+  update() {
+    const { store } = this.app;
+    this.trial.update();
+    const key = `${store.hello.epoch} ${store.version.devices} ${store.version.classes}`;
+    const now = performance.now();
+    if (!store.ready || key === this.asked) return;
+    if (this.asked && now - (this.last ?? -REST) < REST) return this.app.later(REST);
+    this.asked = key;
+    this.last = now;
+    this.asking.ask();
+  }
+
+  #tell({ classes, hidden }) {
+    if (!classes.length) return refill(this.classes, h("p", { class: "empty" }, "No device classes are defined, or you may not read them."));
+    refill(this.classes,
+      hidden ? h("p", { class: "notice" }, "You may not read all claims: these are the numbers that you can know.") : null,
+      h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "What still fits, by class" }, h("table", {},
+        h("caption", { class: "unseen" }, "What still fits, by class"),
+        h("thead", {}, h("tr", {}, ["Class", "Devices", "Free", "Largest claim on one node", "One by one in the cluster", "Nodes by devices left"].map((title, i) => h("th", { scope: "col", class: i && i < 5 ? "right" : null }, title)))),
+        h("tbody", {}, classes.map(classRow)))));
+  }
+}
+
+function classRow(row) {
+  const least = row.exact ? "" : "at least ";
+  return h("tr", {},
+    h("th", { scope: "row" }, h("a", { href: address("map", { class: row.class }), "data-key": `class ${row.class}` }, name(row.class))),
+    h("td", { class: "right" }, number(row.total)),
+    h("td", { class: "right" }, `${number(row.free)}`, h("span", { class: "note" }, percent(row.free, row.total))),
+    h("td", { class: "right" }, row.node ? [`${least}${number(row.node.count)} on `, h("a", { href: select("node", row.node.name), "data-key": `node ${row.class}` }, name(row.node.name))] : "none"),
+    h("td", { class: "right" }, `${least}${number(row.cluster)}`),
+    h("td", {}, histogram(row.spread)));
+}
+
+/** How many nodes have how many devices left: a bar for each count, and the same in words. */
+function histogram(spread) {
+  const most = Math.max(1, ...spread.map(([, nodes]) => nodes));
+  const last = Math.max(...spread.map(([count]) => count), 1);
+  const step = Math.max(6, Math.min(18, 180 / (last + 1)));
+  const words = spread.map(([count, nodes]) => `${plural(nodes, "node")} with ${number(count)} left`).join(", ");
+  const bars = spread.map(([count, nodes]) => {
+    const height = Math.max(2, (30 * nodes) / most);
+    return svg("rect", { x: count * step, y: 32 - height, width: step - 2, height, class: count ? "bar-some" : "bar-none" }, svg("title", {}, `${plural(nodes, "node")} with ${number(count)} left`));
+  });
+  return h("div", { class: "histogram" }, svg("svg", { role: "img", "aria-label": words, width: (last + 1) * step, height: 34 }, bars), h("span", { class: "note" }, words));
+}

@@ -1,0 +1,204 @@
+/**
+ * Why pods wait: all of them by cause, and for one the devices that were considered, step by step, on the map.
+ *
+ * What helps is what the server found in a simulation; "Try it" asks it to simulate that change for the pod.
+ */
+
+import { h, name, refill, say, setAttribute } from "./dom.js";
+import { stepLooks, swatch } from "./marks.js";
+import { address, read, select } from "./route.js";
+import { ask, latest } from "./server.js";
+import { spread } from "./store.js";
+import { placed } from "./trial.js";
+import { lasting, number, plural } from "./words.js";
+
+const LISTED = 50;
+
+export class WhyView {
+  title = "Why";
+
+  constructor(app) {
+    this.app = app;
+    this.answer = null;
+    this.asked = "";
+    this.request = 0;
+    this.asking = latest(30, (question, signal) => ask("why", question, signal), (answer) => this.#take(answer), (error) => this.#fail(error));
+    this.list = h("div", { class: "causes" });
+    this.story = h("div", { class: "story", "aria-live": "polite" });
+    this.mapPlace = h("div", { class: "map-place panel" });
+    this.legend = h("ul", { class: "legend", "aria-label": "Steps at which devices drop out" });
+    this.element = h("div", { class: "view view-why" },
+      h("section", { class: "panel why-list", "aria-label": "Pods that wait, by cause" }, h("h2", {}, "Pods that wait"), this.list),
+      h("div", { class: "why-one" }, this.story, h("div", { class: "bar" }, this.legend), this.mapPlace));
+  }
+
+  show() {
+    this.mapPlace.append(this.app.map.element);
+  }
+
+  update() {
+    const { store } = this.app;
+    this.#fillList(store);
+    const pod = read().params.get("pod") ?? "";
+    const row = pod ? store.find("pods", ...pod.split(/\/(.*)/s).slice(0, 2)) : null;
+    const key = pod ? JSON.stringify([pod, store.hello.epoch, row?.state, row?.cause, row?.node]) : "";
+    if (key !== this.asked && store.ready) this.#ask(key, pod);
+    this.#fillLegend();
+    this.app.map.show({ lens: this.answer ? this.#lens(store) : null });
+  }
+
+  #ask(key, pod) {
+    const again = this.asked.startsWith(JSON.stringify([pod]).slice(0, -1));
+    this.asked = key;
+    if (!again) { this.answer = null; this.trial = null; }
+    if (!pod) { this.asking.stop(); return this.#tell(); }
+    if (!again) refill(this.story, h("p", { class: "faint" }, "Looking at every node …"));
+    const [namespace, short] = pod.split(/\/(.*)/s);
+    this.asking.ask({ namespace, name: short });
+  }
+
+  #take(answer) {
+    this.answer = answer;
+    this.request = Math.min(this.request, Math.max(0, answer.requests.length - 1));
+    this.#tell();
+    if (answer.cause) say(`It waits: ${answer.cause.text}`);
+    this.app.redraw();
+  }
+
+  #fail(error) {
+    this.answer = null;
+    refill(this.story, h("p", { class: "problem" }, name(error.message)));
+    this.app.redraw();
+  }
+
+  // The list.
+
+  #fillList(store) {
+    const chosen = read().params.get("pod");
+    const key = JSON.stringify([store.version.causes, store.version.pods, chosen, Math.floor(store.now() / 10), store.hello.epoch, store.resources.pods]);
+    if (key === this.listed) return;
+    this.listed = key;
+    const waiting = [...store.pods.values()].filter((pod) => pod.state <= 1);
+    const causes = [...store.causes.values()].sort((a, b) => b.pods - a.pods);
+    const rest = waiting.filter((pod) => pod.cause === null || !store.causes.has(pod.cause));
+    if (store.resources.pods === "hidden") return refill(this.list, h("p", { class: "empty" }, "You may not read pods, so none are listed."));
+    if (!waiting.length) return refill(this.list, h("p", { class: "empty" }, store.ready ? "No pod waits." : "Reading the cluster …"));
+    refill(this.list, causes.map((cause) => this.#cause(store, cause, waiting.filter((pod) => pod.cause === cause.id), chosen)),
+      rest.length ? this.#cause(store, { code: "", text: "The cause is being looked for.", help: "", pods: rest.length, oldest: Math.min(...rest.map((pod) => pod.created)) }, rest, chosen) : null);
+  }
+
+  #cause(store, cause, pods, chosen) {
+    pods.sort((a, b) => a.created - b.created);
+    const open = pods.some((pod) => `${pod.namespace}/${pod.name}` === chosen);
+    return h("details", { open: open || this.opened?.has(cause.code) || pods.length <= 5, on: { toggle: (event) => this.#remember(cause.code, event.target.open) } },
+      h("summary", { "data-key": `cause ${cause.code}` }, h("span", { class: "count" }, number(cause.pods)), h("span", { class: "cause" }, h("strong", {}, name(cause.code || "…")), h("span", { class: "faint" }, ` oldest ${lasting(store.now() - cause.oldest)}`), h("br"), name(cause.text))),
+      h("ul", {}, pods.slice(0, LISTED).map((pod) => this.#pod(store, pod, chosen)), pods.length > LISTED ? h("li", { class: "faint" }, `${number(pods.length - LISTED)} more`) : null));
+  }
+
+  #remember(code, open) {
+    this.opened ??= new Set();
+    if (open) this.opened.add(code);
+    else this.opened.delete(code);
+  }
+
+  #pod(store, pod, chosen) {
+    const label = `${pod.namespace}/${pod.name}`;
+    return h("li", {}, h("a", { href: address("why", { pod: label }), "aria-current": label === chosen ? "true" : null, "data-key": `pod ${label}` }, name(label)), h("span", { class: "faint" }, ` ${lasting(store.now() - pod.created)}`));
+  }
+
+  // One pod.
+
+  #tell() {
+    const { answer } = this;
+    const pod = read().params.get("pod");
+    if (!answer) return refill(this.story, pod ? null : h("p", { class: "empty" }, "Choose a pod to see which devices were considered for it, and where they dropped out."));
+    const { cause } = answer;
+    refill(this.story, h("div", { class: "panel" },
+      h("h2", {}, answer.waits ? "Why " : "", h("a", { href: select("pod", pod), "data-key": "pod" }, name(pod)), answer.waits ? " waits" : " does not wait"),
+      cause ? h("p", { class: "cause-text" }, h("span", { class: "code" }, cause.code), " ", name(cause.text)) : null,
+      cause?.help ? h("p", { class: "help" }, name(cause.help)) : null,
+      this.#change(), h("div", { class: "story-parts" }, h("div", {}, this.#funnels()),
+        h("div", {}, this.#nodes(), this.#holders(), answer.notes.map((note) => h("p", { class: "faint" }, name(note)))))));
+  }
+
+  #change() {
+    const { change } = this.answer;
+    if (!this.answer.waits) return null;
+    if (!change) return h("p", { class: "faint" }, "No single change was found that gives it a node.");
+    const result = h("div", { role: "status" }, this.trial ?? null);
+    const attempt = async (event) => {
+      event.target.disabled = true;
+      refill(result, h("p", { class: "faint" }, "Simulating …"));
+      const [namespace, short] = read().params.get("pod").split(/\/(.*)/s);
+      this.trial = await ask("try", { pod: { namespace, name: short }, change }).then(placed, (error) => h("p", { class: "problem" }, name(error.message)));
+      refill(result, this.trial);
+      event.target.disabled = false;
+    };
+    return h("div", { class: "change" }, h("p", {}, h("strong", {}, "What would help: "), name(change.text)),
+      h("button", { type: "button", "data-key": "try", on: { click: attempt } }, "Try it in a simulation"), result);
+  }
+
+  #funnels() {
+    const { requests } = this.answer;
+    if (!requests.length) return null;
+    const tabs = requests.length < 2 ? null : h("div", { class: "choices", role: "group", "aria-label": "Request" }, requests.map((request, index) =>
+      h("button", { type: "button", "aria-pressed": String(index === this.request), "data-key": `request ${index}`, on: { click: () => { this.request = index; this.#tell(); this.app.redraw(); } } }, name(requestLabel(request)))));
+    return [tabs, this.#funnel(requests[this.request])];
+  }
+
+  #funnel(request) {
+    const { steps } = request;
+    const looks = stepLooks(steps);
+    const most = Math.max(1, steps[0]?.left ?? 1);
+    const rows = steps.map((step, index) => {
+      const bar = h("span", { class: "bar-fill" });
+      bar.style.width = `${(100 * step.left) / most}%`;
+      const dropped = step.dropped.reduce((sum, [, count]) => sum + count, 0);
+      return h("tr", {}, h("th", { scope: "row" }, swatch(looks[index], this.app.dark), name(step.text)), h("td", { class: "bar-cell" }, bar), h("td", { class: "right" }, number(step.left)), h("td", { class: "right faint" }, dropped ? `−${number(dropped)}` : ""));
+    });
+    return h("table", { class: "funnel" }, h("caption", {}, "Request ", name(requestLabel(request)), ` needs ${request.all ? "all devices" : plural(request.needed, "device")}. In the whole cluster:`),
+      h("thead", { class: "unseen" }, h("tr", {}, ["step", "share", "left", "dropped out"].map((title) => h("th", { scope: "col" }, title)))), h("tbody", {}, rows));
+  }
+
+  #nodes() {
+    const { nodes } = this.answer;
+    if (!nodes?.reasons?.length) return null;
+    return h("div", {}, h("h3", {}, `What ${plural(nodes.total, "node")} say`), h("ul", {}, nodes.reasons.map((reason) => h("li", {}, h("strong", {}, number(reason.nodes)), " ", name(reason.text)))),
+      nodes.nearest ? h("p", {}, "Nearest: ", h("a", { href: select("node", nodes.nearest.node), "data-key": "nearest" }, name(nodes.nearest.node)), ". ", name(nodes.nearest.text)) : null);
+  }
+
+  #holders() {
+    const { holders } = this.answer;
+    if (!holders.length) return null;
+    return h("details", {}, h("summary", {}, `${plural(holders.length, "claim")} hold devices that would do`), h("ul", {}, holders.slice(0, LISTED).map((holder) =>
+      h("li", {}, h("a", { href: select("claim", holder.claim), "data-key": `holder ${holder.claim}` }, name(holder.claim)), ` ${plural(holder.devices.length, "device")}`, holder.node ? [" on ", name(holder.node)] : "", holder.consumers.length ? [" for ", name(holder.consumers.join(", "))] : ""))));
+  }
+
+  // The map.
+
+  #lens(store) {
+    const steps = this.answer.requests[this.request]?.steps;
+    if (!steps) return null;
+    if (this.lensOf !== this.answer || this.lensRequest !== this.request || this.lensShape !== store.shape) {
+      this.lensOf = this.answer;
+      this.lensRequest = this.request;
+      this.lensShape = store.shape;
+      this.stepOf = new Uint8Array(store.devices.present.length).fill(steps.length);
+      steps.forEach((step, index) => spread(step.dropped, this.stepOf, index));
+      this.looks = { key: `steps ${this.asked} ${this.request} ${steps.length}`, all: stepLooks(steps) };
+    }
+    return { looks: this.looks, lookOf: (id) => this.stepOf[id], usedOf: () => null, labelOf: (id) => (this.stepOf[id] < steps.length ? `dropped out at: ${steps[this.stepOf[id]].text}` : "would do") };
+  }
+
+  #fillLegend() {
+    const steps = this.answer?.requests[this.request]?.steps;
+    setAttribute(this.legend, "hidden", !steps);
+    const key = steps ? `${this.asked} ${this.request} ${this.app.dark} ${steps.length}` : "";
+    if (!steps || key === this.legended) return;
+    this.legended = key;
+    const shown = stepLooks(steps).filter((look, index) => index === steps.length || steps[index].dropped.length);
+    this.legend.replaceChildren(...shown.map((look) => h("li", {}, swatch(look, this.app.dark), look.code === "left" ? "would do" : h("span", {}, "out at: ", name(look.label)))));
+  }
+}
+
+const requestLabel = ({ claim, request, alternative }) => `${claim.split("/").at(-1)} / ${request}${alternative && alternative !== request ? ` / ${alternative}` : ""}`;
