@@ -106,8 +106,8 @@ class History:
 
     # What was
 
-    def back_to(self, at: float, found: dict[int, Was]) -> Iterator[None]:
-        """Put the devices that were different at a time into a dict, piece by piece."""
+    def back_to(self, at: int, found: dict[int, Was]) -> Iterator[None]:
+        """Put the devices that were different at the beginning of a second into a dict, piece by piece."""
         if self._open_at >= at:
             found.update(self._open)
         for second in [*self._seconds][::-1]:

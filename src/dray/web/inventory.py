@@ -112,7 +112,7 @@ class Inventory:
     def _note(self, device: DeviceId) -> None:
         pool = PoolName(device.driver, device.pool)
         view = self.views.get(pool)
-        if view is None or view.has_counters:
+        if view is None or not view.slices or view.has_counters:
             self._unjudged[pool] = None
         else:
             self._unjudged_devices[device] = None

@@ -19,13 +19,14 @@ async def past_tree(history: History, tables: Mapping[str, Table], strings: Stri
     """What was different at a time. Raises Refused for one that is too long ago."""
     if not history.since <= at <= time.time():
         raise Refused(f"expected a time from {history.since:.0f} to now", "at")
+    second = int(at)
     found: dict[int, Was] = {}
     ends = time.perf_counter() + _TURN_SECONDS
-    for _ in history.back_to(at, found):
+    for _ in history.back_to(second, found):
         if time.perf_counter() > ends:
             await asyncio.sleep(0)
             ends = time.perf_counter() + _TURN_SECONDS
-    return _Then(history, tables, strings, found).tree(at)
+    return _Then(history, tables, strings, found).tree(second)
 
 
 class _Then:
@@ -37,7 +38,7 @@ class _Then:
         self._strings = strings
         self._found = found
 
-    def tree(self, at: float) -> Tree:
+    def tree(self, at: int) -> Tree:
         now = self._devices
         different = [
             (number, was)

@@ -21,7 +21,8 @@ _DRIVERS = 8  # are asked about at once; a user may make ten requests a minute
 async def pool_counts(client: Client, drivers: Iterable[str]) -> Counts:
     """What the cluster says of the pools of these drivers; nothing of those that it does not answer for."""
     found: Counts = {}
-    if not await may(client, "create", ResourcePoolStatusRequest):
+    served = await client.serves(ResourcePoolStatusRequest)
+    if not served or not await may(client, "create", ResourcePoolStatusRequest):
         return found
     for driver in sorted(drivers)[:_DRIVERS]:
         try:

@@ -1,0 +1,233 @@
+"""What a page is shown: the first picture, and every change of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from tests import objects
+from tests.web.serving import CLASS, DRIVER, Browser, Served, allocate, device, publish, slice_tree
+
+
+async def test_the_first_picture_has_nodes_classes_drivers_pools_and_devices(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"), device("gpu-1"))
+
+    async with admin.page() as page:
+        node = page.row("nodes", "n1")
+        assert node is not None
+        assert (page.strings[node["zone"]], page.strings[node["rack"]], node["ready"]) == ("z1", "r7", True)
+        assert "example.com/rack=r7" in [page.strings[label] for label in node["labels"]]
+        pool, driver = page.row("pools", "n1"), page.row("drivers", DRIVER)
+        assert pool is not None
+        assert driver is not None
+        assert (pool["driver"], pool["node"], pool["problem"]) == (driver["id"], node["id"], "")
+        assert (driver["devices"], driver["slices"], driver["nodes"]) == (2, 1, [node["id"]])
+        gpu = page.row("devices", "gpu-1")
+        assert gpu is not None
+        assert (gpu["pool"], gpu["cell"], gpu["claims"]) == (pool["id"], gpu["id"], [])
+        assert page.state("gpu-0") == page.state("gpu-1") == "free"
+        assert page.row("classes", CLASS) is not None
+        assert page.hello["lifecycle"]["pending"]["allocate"] == "reserved"
+
+
+async def test_a_device_is_shown_as_it_is_allocated_reserved_and_freed(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"))
+    async with admin.page() as page:
+        await allocate(server.client, "mine", "n1", "gpu-0")
+        await page.wait(lambda: page.state("gpu-0") == "reserved")
+        await page.wait(lambda: page.claim_state("mine") == "reserved")
+        gpu, claim = page.row("devices", "gpu-0"), page.row("claims", "mine")
+        assert gpu is not None
+        assert claim is not None
+        assert (gpu["claims"], claim["devices"]) == ([claim["id"]], [gpu["id"]])
+        assert claim["consumers"] == [["pods", "user-of-mine", "uid-mine"]]
+        assert claim["requests"] == [["r", CLASS, 1, []]]
+        assert gpu["since"] is not None
+
+        await server.client.patch(
+            ResourceClaim, "mine", {"status": {"reservedFor": None}}, "default", subresource="status"
+        )
+        await page.wait(lambda: page.state("gpu-0") == "idle")
+        assert page.claim_state("mine") == "allocated"
+
+        await server.client.patch(
+            ResourceClaim, "mine", {"status": {"allocation": None}}, "default", subresource="status"
+        )
+        await page.wait(lambda: page.state("gpu-0") == "free")
+        await server.client.delete(ResourceClaim, "mine", "default")
+        await page.wait(lambda: page.row("claims", "mine") is None)
+
+
+async def test_taints_of_rules_and_of_devices_keep_a_device_back(server: Served, admin: Browser) -> None:
+    taint = {"key": "k", "effect": "NoSchedule"}
+    await publish(server.client, "n1", device("gpu-0", taints=[taint]), device("gpu-1"))
+    async with admin.page() as page:
+        assert page.state("gpu-0") == "tainted"
+        rule = {
+            "metadata": {"name": "r"},
+            "spec": {"deviceSelector": {"driver": DRIVER, "device": "gpu-1"}, "taint": taint},
+        }
+        await server.client.create(DeviceTaintRule, rule)
+        await page.wait(lambda: page.state("gpu-1") == "tainted")
+        gpu = page.row("devices", "gpu-1")
+        assert gpu is not None
+        known = await admin.ask("device", id=gpu["id"])
+        assert known["taints"] == [{"key": "k", "value": "", "effect": "NoSchedule", "rule": "r"}]
+        await server.client.delete(DeviceTaintRule, "r")
+        await page.wait(lambda: page.state("gpu-1") == "free")
+
+
+async def test_a_pool_that_lacks_slices_is_incomplete(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"), slices=2)
+    async with admin.page() as page:
+        assert page.state("gpu-0") == "incomplete"
+        pool = page.row("pools", "n1")
+        assert pool is not None
+        assert (pool["problem"], pool["slices"], pool["expected"]) == ("slices-missing", 1, 2)
+        await server.client.create(ResourceSlice, slice_tree("n1", device("gpu-1"), name="second", slices=2))
+        await page.wait(lambda: page.state("gpu-0") == page.state("gpu-1") == "free")
+
+
+async def test_a_device_that_is_held_but_published_no_more_stays_on_the_map(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"))
+    await allocate(server.client, "mine", "n1", "gpu-0")
+    async with admin.page() as page:
+        await server.client.delete(ResourceSlice, "n1-slice")
+        await page.wait(lambda: page.state("gpu-0") == "unpublished")
+        await server.client.patch(
+            ResourceClaim,
+            "mine",
+            {"status": {"allocation": None, "reservedFor": None}},
+            "default",
+            subresource="status",
+        )
+        await page.wait(lambda: page.row("devices", "gpu-0") is None)
+        await page.wait(lambda: page.row("pools", "n1") is None)
+        await page.wait(lambda: page.row("drivers", DRIVER) is None)
+
+
+async def test_partitions_are_drawn_in_their_device_and_exclude_each_other(server: Served, admin: Browser) -> None:
+    def part(name: str, amount: str) -> dict[str, object]:
+        return device(name, consumesCounters=[{"counterSet": "g", "counters": {"memory": {"value": amount}}}])
+
+    counters = [{"name": "g", "counters": {"memory": {"value": "40Gi"}}}]
+    await server.client.create(ResourceSlice, slice_tree("n1", name="counters", slices=2, sharedCounters=counters))
+    await publish(server.client, "n1", part("half", "20Gi"), part("whole", "40Gi"), part("rest", "20Gi"), slices=2)
+    async with admin.page() as page:
+        whole, half = page.row("devices", "whole"), page.row("devices", "half")
+        assert whole is not None
+        assert half is not None
+        assert (half["cell"], whole["cell"]) == (whole["id"], whole["id"])
+        assert half["flags"] == 8
+        await allocate(server.client, "mine", "n1", "half")
+        await page.wait(lambda: page.state("whole") == "excluded")
+        assert (page.state("half"), page.state("rest")) == ("reserved", "free")
+        known = await admin.ask("device", id=whole["id"])
+        assert known["counters"] == [{"set": "g", "counters": {"memory": {"needed": "40Gi", "left": "20Gi"}}}]
+
+
+async def test_a_shared_device_says_how_much_of_it_is_used(server: Served, admin: Browser) -> None:
+    shared = device("nic", allowMultipleAllocations=True, capacity={"bandwidth": {"value": "10G"}})
+    await publish(server.client, "n1", shared)
+    async with admin.page() as page:
+        share = {"shareID": "a1b2c3d4-0000-0000-0000-000000000001", "consumedCapacity": {"bandwidth": "4G"}}
+        await allocate(server.client, "mine", "n1", "nic", **share)
+        await page.wait(lambda: page.state("nic") == "shared")
+        nic = page.row("devices", "nic")
+        assert nic is not None
+        assert (nic["used"], nic["flags"]) == (0.4, 4)
+        assert (await admin.ask("device", id=nic["id"]))["capacity"]["bandwidth"] == {"value": "10G", "used": "4G"}
+
+
+async def test_a_device_that_its_driver_calls_not_ready_is_unhealthy(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"))
+    await allocate(server.client, "mine", "n1", "gpu-0")
+    async with admin.page() as page:
+        condition = {
+            "type": "Ready",
+            "status": "False",
+            "reason": "Overheated",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        told = [{"driver": DRIVER, "pool": "n1", "device": "gpu-0", "conditions": [condition]}]
+        await server.client.patch(ResourceClaim, "mine", {"status": {"devices": told}}, "default", subresource="status")
+        await page.wait(lambda: page.state("gpu-0") == "unhealthy")
+        claim, gpu = page.row("claims", "mine"), page.row("devices", "gpu-0")
+        assert claim is not None
+        assert gpu is not None
+        assert claim["prepared"] == [[gpu["id"], False]]
+        await page.wait(lambda: (page.row("drivers", DRIVER) or {})["unhealthy"] == 1)
+
+
+async def test_pods_that_wait_or_use_claims_are_shown_with_them(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"))
+    uses = [{"name": "gpu", "resourceClaimName": "mine"}]
+    await server.client.create(Pod, objects.pod("plain", node="n1"), namespace="default")
+    await server.client.create(Pod, objects.pod("waits", resourceClaims=uses), namespace="default")
+    async with admin.page() as page:
+        assert page.row("pods", "plain") is None
+        pod = page.row("pods", "waits")
+        assert pod is not None
+        assert (pod["state"], pod["node"], pod["claims"]) == (0, None, [])
+        await allocate(server.client, "mine", "n1", "gpu-0")
+        await page.wait(lambda: (page.row("pods", "waits") or {})["claims"])
+        claim, pod = page.row("claims", "mine"), page.row("pods", "waits")
+        assert claim is not None
+        assert pod is not None
+        assert (claim["pods"], pod["claims"]) == ([pod["id"]], [claim["id"]])
+        await server.client.delete(Pod, "waits", "default", grace=0)
+        await page.wait(lambda: page.row("pods", "waits") is None and not (page.row("claims", "mine") or {})["pods"])
+
+
+async def test_pods_that_wait_get_the_cause_that_explain_gives(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"))
+    for name in ("a", "b"):
+        uses = [{"name": "gpu", "resourceClaimName": "absent"}]
+        await server.client.create(Pod, objects.pod(name, resourceClaims=uses), namespace="default")
+    async with admin.page() as page:
+        await page.wait(lambda: (page.row("pods", "b") or {})["cause"] is not None)
+        pod = page.row("pods", "b")
+        assert pod is not None
+        cause = page.tables["causes"][pod["cause"]]
+        assert (cause["code"], cause["pods"]) == ("ClaimMissing", 2)
+        await server.client.delete(Pod, "a", "default", grace=0)
+        await server.client.delete(Pod, "b", "default", grace=0)
+        await page.wait(lambda: not page.tables["causes"])
+
+
+async def test_samples_count_devices_and_allocations(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"), device("gpu-1"))
+    async with admin.page() as page:
+        await allocate(server.client, "mine", "n1", "gpu-0")
+        await page.wait(lambda: any(sample["allocations"] for sample in page.samples))
+        last = page.samples[-1]
+        assert (last["devices"], last["allocated"], last["unusable"], last["waiting"]) == (2, 1, 0, 0)
+        _, series = await admin.get("api/series")
+        assert series["columns"]["allocated"][-1] == 1
+        assert series["from"] <= series["until"]
+
+
+async def test_names_are_text_whatever_they_look_like(server: Served, admin: Browser) -> None:
+    hostile = "<img src=x onerror=alert(1)>\u202e"
+    long = "p" * 253
+    await publish(server.client, "n1", device("gpu-0", attributes={"model": {"string": hostile}}))
+    await server.client.create(Pod, objects.pod(long), namespace="default")
+    async with admin.page() as page:
+        assert page.row("pods", long) is not None
+        gpu = page.row("devices", "gpu-0")
+        assert gpu is not None
+        known = await admin.ask("device", id=gpu["id"])
+        assert known["attributes"]["model"] == {"type": "string", "value": hostile}
+    async with admin.session.get(f"{admin.base}api/series") as answer:
+        assert answer.content_type == "application/json"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("name", ["n1", "n2"])
+async def test_a_node_that_goes_is_gone(server: Served, admin: Browser, name: str) -> None:
+    await publish(server.client, name, device("gpu-0"))
+    async with admin.page() as page:
+        await server.client.delete(Node, name)
+        await page.wait(lambda: page.row("nodes", name) is None)
