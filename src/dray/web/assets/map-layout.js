@@ -12,6 +12,8 @@ export const SIZES = {
   overview: { cell: 7, gap: 1, label: 0, pad: 5, line: 10, font: 0, header: 20 },
 };
 const AFTER_GROUP = 8;
+/** In the place of a device: nothing is drawn there. */
+export const SPACE = -1;
 
 export function sizeFor(nodes, width) {
   if (nodes <= (width < 600 ? 40 : 150)) return "large";
@@ -39,10 +41,9 @@ export function arrange(store, mask = null) {
   for (const tile of tiles.values()) {
     if (mask && !tile.wanted) continue;
     const title = tile.group;
-    if (!groups.has(title)) groups.set(title, { title, key: `${tile.last ? "1" : "0"}${sortKey(title)}`, tiles: [], most: 0, devices: 0 });
+    if (!groups.has(title)) groups.set(title, { title, key: `${tile.last ? "1" : "0"}${sortKey(title)}`, tiles: [], most: 0 });
     const group = groups.get(title);
     group.tiles.push(tile);
-    group.devices += tile.cells.length;
     group.most = Math.max(group.most, tile.cells.length);
   }
   const ordered = [...groups.values()].sort(inOrder);
@@ -63,8 +64,19 @@ function collectTiles(store, mask) {
     else if (parts.has(cell)) parts.get(cell).push(id);
     else parts.set(cell, [id]);
   }
-  for (const tile of tiles.values()) tile.parts = parts;
+  for (const tile of tiles.values()) {
+    tile.parts = parts;
+    tile.cells = inTurn(store, tile.cells);
+  }
   return tiles;
+}
+
+/** Cells by driver and name. `SPACE` keeps drivers apart, so that GPUs and network cards can be told from each other. */
+function inTurn(store, cells) {
+  const all = cells.map((id) => ({ id, driver: store.poolOf(id)?.driver ?? "", key: "" }));
+  for (const one of all) one.key = `${one.driver} ${sortKey(store.deviceName(one.id))}`;
+  if (all.some((one, i) => i && one.key < all[i - 1].key)) all.sort(inOrder);
+  return all.flatMap(({ id, driver }, i) => (i && all[i - 1].driver !== driver ? [SPACE, id] : [id]));
 }
 
 function tileOf(store, tiles, poolId) {
@@ -150,7 +162,7 @@ export class Flow {
     if (!tile || across < 0 || across >= line.across) return null;
     const down = Math.max(0, Math.floor((y - line.y - (this.size.line - cell) / 2) / (cell + gap)));
     const index = down * line.across + across;
-    return index < tile.cells.length ? { line, column, index, id: tile.cells[index], tile } : null;
+    return index < tile.cells.length && tile.cells[index] !== SPACE ? { line, column, index, id: tile.cells[index], tile } : null;
   }
 
   /** Where a device's cell is, or null. A scan, done when something is selected. */

@@ -6,6 +6,7 @@
  * what is selected and focused. Left out: when to draw (`map`).
  */
 
+import { SPACE } from "./map-layout.js";
 import { inkOf, Sheet } from "./marks.js";
 
 /** Room for the ring around a cell at the left edge. */
@@ -70,7 +71,7 @@ export class Painter {
     const after = c.measureText(title).width + 10;
     c.font = "12px system-ui, sans-serif";
     c.fillStyle = FAINT[theme];
-    c.fillText(`${line.group.tiles.length} × ${line.group.most}`, after, y);
+    c.fillText(String(line.group.tiles.length), after, y);
   }
 
   #paintLine(line) {
@@ -85,6 +86,7 @@ export class Painter {
       const tile = line.tiles[column];
       if (label) this.#paintName(line, column, tile);
       for (let index = 0; index < tile.cells.length; index++) {
+        if (tile.cells[index] === SPACE) continue;
         const place = this.scene.flow.placeOf(line, column, index);
         this.#paintCell(tile.cells[index], tile.parts.get(tile.cells[index]), place);
       }

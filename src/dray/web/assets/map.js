@@ -7,7 +7,7 @@
  */
 
 import { h, say, setAttribute } from "./dom.js";
-import { arrange, Flow, SIZES, sizeFor } from "./map-layout.js";
+import { arrange, Flow, SIZES, sizeFor, SPACE } from "./map-layout.js";
 import { EDGE, Painter } from "./map-paint.js";
 import { isHeld, STATES } from "./marks.js";
 import { change, read } from "./route.js";
@@ -199,7 +199,7 @@ export class DeviceMap {
     if (!this.cursor) return;
     const { line, column, index, tile } = this.cursor;
     const number = this.flow.lines.indexOf(line);
-    const next = index + by;
+    const next = tile.cells[index + by] === SPACE ? index + 2 * by : index + by;
     if (next >= 0 && next < tile.cells.length) this.moveTo(number, column, next);
     else if (line.tiles[column + by]) this.moveTo(number, column + by, by > 0 ? 0 : Infinity);
     else this.moveTo(number + by, by > 0 ? 0 : Infinity, by > 0 ? 0 : Infinity, by);
@@ -220,7 +220,8 @@ export class DeviceMap {
     if (!line) return;
     const column2 = Math.max(0, Math.min(line.tiles.length - 1, column));
     const tile = line.tiles[column2];
-    const index2 = Math.max(0, Math.min(tile.cells.length - 1, index));
+    const near = Math.max(0, Math.min(tile.cells.length - 1, index));
+    const index2 = tile.cells[near] === SPACE ? near + 1 : near;
     this.cursor = { line, column: column2, index: index2, tile, id: tile.cells[index2] };
     this.#scrollTo(line);
     this.#tell();

@@ -118,6 +118,7 @@ export class Store {
     for (let i = 0; i < set.id.length; i++) {
       const row = {};
       for (const column of columns) row[column] = coded.has(column) ? this.strings[set[column][i]] : set[column][i];
+      if (table === "pools") row.driver = this.drivers.get(row.driver)?.name ?? ""; // drivers come before their pools
       rows.set(row.id, row);
     }
   }

@@ -102,11 +102,11 @@ export class TrialForm {
   /** The manifest of an owner, or that of one of its pods where the owner cannot be read. */
   async #manifestOf(kind, namespace, short) {
     try {
-      return textOf(await ask("object", { kind, namespace, name: short, manifest: true }));
+      return textOf(await ask("object", { kind, namespace, name: short }));
     } catch (error) {
       const pod = [...this.app.store.pods.values()].find((one) => one.namespace === namespace && one.owner === `${kind}/${short}`);
       if (!pod) throw error;
-      return textOf(await ask("object", { kind: "Pod", namespace, name: pod.name, manifest: true }));
+      return textOf(await ask("object", { kind: "Pod", namespace, name: pod.name }));
     }
   }
 
@@ -128,8 +128,7 @@ export class TrialForm {
 const ownerLabel = ({ owner, namespace }) => owner.replace("/", `/${namespace}/`);
 
 /** JSON is YAML, too. What the cluster has added to an object is left out. */
-function textOf({ manifest, object }) {
-  if (manifest) return manifest;
+function textOf({ object }) {
   const { metadata: { name: short, namespace, labels, annotations }, status: _, spec, ...rest } = object;
   const { nodeName: __, ...wanted } = spec ?? {};
   return JSON.stringify({ ...rest, metadata: { name: short, namespace, labels, annotations }, spec: wanted }, null, 2);

@@ -53,20 +53,22 @@ function classRow(row) {
     h("th", { scope: "row" }, h("a", { href: address("map", { class: row.class }), "data-key": `class ${row.class}` }, name(row.class))),
     h("td", { class: "right" }, number(row.total)),
     h("td", { class: "right" }, `${number(row.free)}`, h("span", { class: "note" }, percent(row.free, row.total))),
-    h("td", { class: "right" }, row.node ? [`${least}${number(row.node.count)} on `, h("a", { href: select("node", row.node.name), "data-key": `node ${row.class}` }, name(row.node.name))] : "none"),
+    h("td", { class: "right" }, row.node?.count ? [`${least}${number(row.node.count)} on `, h("a", { href: select("node", row.node.name), "data-key": `node ${row.class}` }, name(row.node.name))] : "none"),
     h("td", { class: "right" }, `${least}${number(row.cluster)}`),
     h("td", {}, histogram(row.spread)));
 }
 
-/** How many nodes have how many devices left: a bar for each count, and the same in words. */
+const BAR = 22;
+const TALL = 28;
+
+/** How many nodes have how many devices left: a bar for each number that occurs, with that number below it. */
 function histogram(spread) {
-  const most = Math.max(1, ...spread.map(([, nodes]) => nodes));
-  const last = Math.max(...spread.map(([count]) => count), 1);
-  const step = Math.max(6, Math.min(18, 180 / (last + 1)));
-  const words = spread.map(([count, nodes]) => `${plural(nodes, "node")} with ${number(count)} left`).join(", ");
-  const bars = spread.map(([count, nodes]) => {
-    const height = Math.max(2, (30 * nodes) / most);
-    return svg("rect", { x: count * step, y: 32 - height, width: step - 2, height, class: count ? "bar-some" : "bar-none" }, svg("title", {}, `${plural(nodes, "node")} with ${number(count)} left`));
+  if (!spread.length) return "";
+  const most = Math.max(...spread.map(([, nodes]) => nodes));
+  const words = spread.map(([count, nodes]) => `${plural(nodes, "node")} with ${number(count)} left`);
+  const bars = spread.map(([count, nodes], i) => {
+    const height = Math.max(2, (TALL * nodes) / most);
+    return svg("g", {}, svg("title", {}, words[i]), svg("rect", { x: i * BAR, y: TALL - height, width: BAR - 4, height, class: count ? "bar-some" : "bar-none" }), svg("text", { x: i * BAR + BAR / 2 - 2, y: TALL + 12 }, number(count)));
   });
-  return h("div", { class: "histogram" }, svg("svg", { role: "img", "aria-label": words, width: (last + 1) * step, height: 34 }, bars), h("span", { class: "note" }, words));
+  return svg("svg", { class: "histogram", role: "img", "aria-label": words.join(", "), width: spread.length * BAR, height: TALL + 14 }, bars);
 }

@@ -3,6 +3,7 @@
 import { Filters } from "./filters.js";
 import { h, setAttribute, setText } from "./dom.js";
 import { StateLegend } from "./legend.js";
+import { SPACE } from "./map-layout.js";
 import { isHeld, STATES } from "./marks.js";
 import { change, read, select } from "./route.js";
 import { PagedTable } from "./table.js";
@@ -55,7 +56,7 @@ export class MapView {
     const { mask } = this.filters;
     const rows = [];
     const groups = map.groups;
-    for (const group of groups) for (const tile of group.tiles) for (const cell of tile.cells) {
+    for (const group of groups) for (const tile of group.tiles) for (const cell of tile.cells.filter((id) => id !== SPACE)) {
       for (const id of [cell, ...(tile.parts.get(cell) ?? [])]) if (store.devices.present[id] && (!mask || mask[id])) rows.push(id);
     }
     this.table.fill(rows);

@@ -33,6 +33,7 @@ export class WhyView {
   }
 
   show() {
+    if (!this.answer) this.#tell();
     this.mapPlace.append(this.app.map.element);
   }
 
