@@ -115,8 +115,11 @@ class Informer(Generic[T]):
         labels: str = "",
         fields: str = "",
         clock: Clock | None = None,
+        gather: float = 0.0,
     ) -> None:
+        """`gather` are seconds that pass between two batches: who can wait gets fewer and larger ones, for less."""
         self._client = client
+        self._gather = gather
         self._type = type_
         self._scope: dict[str, Any] = {"namespace": namespace, "labels": labels, "fields": fields}
         self._clock = clock or SystemClock()
@@ -225,6 +228,8 @@ class Informer(Generic[T]):
                     heard = True
                     self._backoff.reset()
                 self._apply(batch)
+                if self._gather:
+                    await self._clock.sleep(self._gather)
         if not heard and self._clock.monotonic() - started < _SHORT_WATCH_SECONDS:
             await self._backoff.pause()
 

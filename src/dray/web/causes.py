@@ -20,8 +20,9 @@ from dray.web.rows.claims import created
 from dray.web.tables import Table
 
 _PAUSE_SECONDS = 1.0  # between two rounds, at least
-_PAUSES = 20  # a pause is so many times as long as the round before it
+_PAUSES = 50  # a pause is so many times as long as the round before it
 _ROUND_SECONDS = 10.0
+_UNTRIED_SECONDS = 3.0  # after which a pod waits that no scheduler has refused; most wait for a moment only
 _KINDS = 64  # of pods that are looked at in one round
 
 Ask = Callable[[], Awaitable[Facts]]
@@ -68,6 +69,8 @@ class Causes:
         self._specs = {key: known for key, known in self._specs.items() if key in self._waiting}
         kinds: dict[Kind, list[Key]] = {}
         for key, pod in self._waiting.items():
+            if not _is_stuck(pod):
+                continue
             known = self._specs.get(key)
             if known is None or known[0].spec is not pod.spec:
                 known = self._specs[key] = pod, Kind(key[0], msgspec.json.encode(pod.spec))
@@ -96,3 +99,10 @@ class Causes:
             self._table.put(cause, row)
             found |= dict.fromkeys(members, self._table.number(cause))
         return found
+
+
+def _is_stuck(pod: Pod) -> bool:
+    """Whether a pod waits for more than its turn: a scheduler has refused it, or has not looked at it for long."""
+    if pod.status.conditions and any(one.type == "PodScheduled" for one in pod.status.conditions):
+        return True
+    return time.time() - (created(pod.metadata) or 0.0) > _UNTRIED_SECONDS

@@ -14,6 +14,8 @@ from dray.client import Client, Delta, Deltas, Informer
 from dray.web.access import Facts
 from dray.web.rights import Scope, Scopes
 
+GATHER_SECONDS = 0.1  # changes that come within this time are read together; each time costs a busy server something
+
 Handlers = Mapping[type[Any], Callable[[Deltas[Any]], None]]
 
 
@@ -60,7 +62,7 @@ class Following:
             await self._end(type_)
 
     def _start(self, type_: type[Any], namespace: str) -> None:
-        informer: Informer[Any] = Informer(self._client, type_, namespace)
+        informer: Informer[Any] = Informer(self._client, type_, namespace, gather=GATHER_SECONDS)
         informer.add_handler(self._handlers[type_])
         self._informers[type_] = informer
         self._tasks[type_] = asyncio.create_task(informer.run(), name=f"dashboard {type_.__name__}")

@@ -40,7 +40,7 @@ from dray.web.tables import COLUMNS, Row, Strings, Table
 
 log = logging.getLogger(__name__)
 
-GATHER_SECONDS = 0.1  # changes that come within this time are told together
+GATHER_SECONDS = 0.1  # changes of several types that come within this time are told together
 _TURN_SECONDS = 0.005  # of the event loop for making rows, then others have a turn
 _RIGHTS_SECONDS = 10.0
 _COUNTS_SECONDS = 30.0  # between requests for pool status, of which a user may make ten a minute
@@ -74,7 +74,6 @@ class Picture:
         self._desk = desk
         self._version = version
         self._changed = asyncio.Event()
-        self._unexplained = asyncio.Event()
         self._seq = 0
         self._sampled = 0
 
@@ -148,7 +147,6 @@ class Picture:
             await self._changed.wait()
             self._changed.clear()
             await self.refresh()
-            self._unexplained.set()
             await asyncio.sleep(GATHER_SECONDS)
 
     async def refresh(self) -> None:
@@ -285,8 +283,6 @@ class Picture:
 
     async def _explaining(self) -> None:
         while True:
-            await self._unexplained.wait()
-            self._unexplained.clear()
             if self.pages and (self.consumers.waiting or self.consumers.causes):
                 self.consumers.explained(await self.causes.look(self._facts, self._desk.think))
                 self._changed.set()

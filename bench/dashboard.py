@@ -1,0 +1,185 @@
+"""What an open dashboard costs: bytes and time to the first picture, and the server's time while pods come and go.
+
+A real `dray up` in a process of its own, and a page without a browser in this one, over HTTPS on this machine. The first
+page of a server waits for its picture to be made; further ones share it. The cost of a page is what the server's process
+takes more of a core while 200 pods a second with a claim each come, get a device and go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+
+from dray.api.errors import ApiError
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaimTemplate, ResourceSlice
+from dray.client.config import from_kubeconfig
+from dray.client.http import Http
+from dray.sim.benchmark import NAMESPACE, PLAIN
+
+NODES = (500, 5000)
+DEVICES = 8
+PODS_A_SECOND = 200
+LIFE_SECONDS = 0.5  # of a pod
+WARM_SECONDS, SECONDS = 3.0, 10.0
+ROUNDS = 3
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class First(NamedTuple):
+    """The first picture of a page."""
+
+    seconds: float
+    bytes: int
+
+
+class Server:
+    """A cluster in another process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, directory: Path, address: str) -> None:
+        self.process = process
+        self.client = Http(from_kubeconfig(str(directory / "kubeconfig")))
+        self.base, _, self.code = address.partition("#code=")
+        self.origin = self.base.removesuffix("/dashboard/")
+
+    def processor_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+@asynccontextmanager
+async def server(nodes: int) -> AsyncIterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="dray-") as name:
+        options = ["--dir", name, "--store", "memory", "--port", "0", "--nodes", str(nodes), "--devices", str(DEVICES)]
+        command = [sys.executable, "-m", "dray", "up", *options]
+        pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=nowhere)
+        assert process.stdout is not None
+        address = ""
+        try:
+            while (line := (await process.stdout.readline()).decode()) != "ready\n":
+                address = line.split()[-1] if "#code=" in line else address
+                if not line:
+                    raise RuntimeError("the server did not start")
+            running = Server(process, Path(name), address)
+            async with running.client:
+                await _published(running.client, nodes)
+                yield running
+        finally:
+            process.terminate()
+            await process.wait()
+
+
+async def _published(client: Http, nodes: int) -> None:
+    """Wait until every node has published its devices."""
+    left = nodes
+    while left > 1:
+        await asyncio.sleep(0.2)
+        page = await client.list(ResourceSlice, limit=1)
+        left = nodes - (page.remaining or 0)
+
+
+@asynccontextmanager
+async def window(running: Server) -> AsyncIterator[aiohttp.ClientSession]:
+    """A browser that has signed in."""
+    jar, plain = aiohttp.CookieJar(unsafe=True), aiohttp.TCPConnector(ssl=False)
+    async with aiohttp.ClientSession(cookie_jar=jar, connector=plain) as session:
+        headers = {"Origin": running.origin}
+        async with session.post(f"{running.base}api/session", json={"code": running.code}, headers=headers) as answer:
+            answer.raise_for_status()
+        yield session
+
+
+async def first_picture(running: Server, session: aiohttp.ClientSession) -> First:
+    started, size, tail = time.perf_counter(), 0, b""
+    async with session.get(f"{running.base}api/stream") as answer:
+        while b"event: ready" not in tail:
+            chunk = await answer.content.readany()
+            size += len(chunk)
+            tail = tail[-20:] + chunk
+        return First(time.perf_counter() - started, size)
+
+
+async def load(client: Http, seconds: float) -> int:
+    """Pods that come at a steady rate, each gone after a while; how many there were."""
+    ends, made, tasks = time.monotonic() + seconds, 0, set()
+    due = time.monotonic()
+    while time.monotonic() < ends:
+        made += 1
+        task = asyncio.create_task(_pod(client, f"pod-{time.monotonic_ns()}"))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        due += 1 / PODS_A_SECOND
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+    await asyncio.gather(*tasks)
+    return made
+
+
+async def _pod(client: Http, name: str) -> None:
+    try:
+        await client.create(Pod, PLAIN.pod(name))
+        await asyncio.sleep(LIFE_SECONDS)
+        await client.delete(Pod, name, NAMESPACE, grace=0)
+    except ApiError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+
+
+async def busy(running: Server) -> tuple[float, float]:
+    """The part of a core that the server takes, and the pods a second."""
+    await load(running.client, WARM_SECONDS)
+    begun, before = time.perf_counter(), running.processor_seconds()
+    made = await load(running.client, SECONDS)
+    seconds = time.perf_counter() - begun
+    return (running.processor_seconds() - before) / seconds, made / seconds
+
+
+async def _read(running: Server, session: aiohttp.ClientSession) -> None:
+    async with session.get(f"{running.base}api/stream", timeout=aiohttp.ClientTimeout(total=None)) as answer:
+        async for _ in answer.content.iter_any():
+            pass
+
+
+async def _cost(nodes: int) -> None:
+    async with server(nodes) as running:
+        await running.client.create(ResourceClaimTemplate, PLAIN.template())
+        alone, rate = await busy(running)
+        async with window(running) as session:
+            reading = asyncio.create_task(_read(running, session))
+            watched, _ = await busy(running)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+    print(
+        f"{nodes} nodes, {rate:.0f} pods/s: {alone * 100:.1f} % of a core without a page, {watched * 100:.1f} % with one: "
+        f"{(watched - alone) * 100:+.1f} %",
+        flush=True,
+    )
+
+
+async def _first(nodes: int) -> None:
+    async with server(nodes) as running, window(running) as session:
+        cold, warm = await first_picture(running, session), await first_picture(running, session)
+        print(
+            f"{nodes} nodes x {DEVICES} devices: first picture {cold.bytes / 1024:.0f} KiB, "
+            f"{cold.seconds * 1000:.0f} ms for the first page, {warm.seconds * 1000:.0f} ms for the next",
+            flush=True,
+        )
+
+
+async def _main() -> None:
+    for nodes in NODES:
+        await _first(nodes)
+    for _ in range(ROUNDS):
+        await _cost(NODES[0])
+
+
+def main() -> None:
+    asyncio.run(_main())
