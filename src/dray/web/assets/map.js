@@ -78,13 +78,14 @@ export class DeviceMap {
   /** Lay out again where that is needed, and draw. */
   refresh() {
     const { store } = this.app;
-    if (!store || !this.element.clientWidth) return;
+    if (!store) return;
     const wanted = `${store.hello.epoch} ${store.shape} ${this.maskKey ?? ""}`;
     if (wanted !== this.arranged) {
       this.groups = arrange(store, this.mask);
       this.arranged = wanted;
       this.flow = null;
     }
+    if (!this.element.clientWidth) return; // not shown: the order is all that somebody may ask for
     const nodes = this.groups.reduce((sum, group) => sum + group.tiles.length, 0);
     const width = this.element.clientWidth - 28;
     const asked = read().params.get("size");
