@@ -88,7 +88,9 @@ async def test_why_says_at_which_step_each_device_drops_out(server: Served, admi
         assert [step["left"] for step in request["steps"]] == [4, 4, 3, 2, 1, 1, 1]
         assert why["holders"][0]["claim"] == "default/holder"
         assert why["nodes"]["total"] == 1
-        assert (why["change"]["code"], why["change"]["subject"], why["change"]["node"]) == ("untaint", "k", "n1")
+        tried = await admin.ask("try", pod={"namespace": "default", "name": "greedy"}, change=why["change"])
+        assert (tried["fits"], tried["pods"][0]["node"]) == (True, "n1"), "what is suggested helps"
+        assert (await server.client.get(Pod, "greedy", "default")).spec.nodeName == "", "and was only tried"
 
 
 async def test_why_of_a_pod_that_does_not_wait_or_exist(server: Served, admin: Browser) -> None:
@@ -138,6 +140,8 @@ async def test_trying_a_manifest_says_where_it_goes_and_how_many_more_fit(server
         ({"drain": ["absent"]}, "drain"),
         ({"manifest": MANIFEST, "addNodes": {"like": "absent"}}, "addNodes"),
         ({"manifest": 1}, "manifest"),
+        ({"pod": {"name": "p"}}, "change"),
+        ({"pod": {"name": "p"}, "change": {"changes": [{"verb": "explode"}]}}, "change"),
     ],
 )
 async def test_a_trial_that_makes_no_sense_names_the_field(admin: Browser, question: Any, field: str) -> None:

@@ -17,14 +17,17 @@ import yaml
 
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
-from dray.api.reasons import wording
+from dray.api.reasons import cause_wording, wording
 from dray.api.reasons.nodes import NodeReason
+from dray.api.reasons.suggestions import Change, Suggestion
 from dray.api.types.core import Pod
 from dray.api.wire import Tree, Wire
 from dray.cel import DeviceView, Interrupted
-from dray.cli.what_if import asked
+from dray.cli.what_if import asked, outcome_tree
+from dray.inspect.changes import applied
 from dray.inspect.explain import NotThere, explain_pod
 from dray.inspect.explanation import Explanation
+from dray.inspect.layout import notes_of
 from dray.inspect.matching import Failure, select
 from dray.inspect.placement import Deadlines
 from dray.inspect.room import room_of
@@ -33,7 +36,7 @@ from dray.inspect.steps import RequestSteps, Step, pending_claims, steps_of
 from dray.sim.changes import ChangeError
 from dray.sim.cluster import Cluster
 from dray.sim.demands import DemandError, demand_of
-from dray.sim.remedies import remedy_for
+from dray.sim.what_if import outcomes
 from dray.verdicts.devices import progress
 from dray.web.access import Candidate, Cause, Facts, Refused
 
@@ -46,11 +49,6 @@ _STEP_WORDS = {
     "free": "free",
     "counters": "with enough left of its counters",
     "constraint": "with enough others of the same {subject}",
-}
-_REMEDY_WORDS = {
-    "end-pod": "it goes to {node} when pod {subject} ends",
-    "untaint": "it goes to {node} without the taint {subject}",
-    "add-node": "it goes to {node} with one more node like {subject}",
 }
 
 
@@ -88,12 +86,16 @@ class ClusterAnalyst:
             steps = []
         return {
             "waits": found.waits,
-            "cause": found.cause,
+            "cause": {
+                "code": found.cause.code,
+                "text": cause_wording.cause(found.cause),
+                "help": _suggested(found),
+            },
             "requests": [_request(one) for one in steps],
             "nodes": _nodes(found),
             "holders": found.holders[:_NAMED],
-            "change": self._change(facts, pod, found, deadline) if found.waits and not pod.spec.nodeName else None,
-            "notes": found.notes,
+            "change": _change(found.help[0]) if found.help else None,
+            "notes": notes_of(found),
         }
 
     def causes(self, facts: Facts, pods: Sequence[tuple[str, str]], deadline: float) -> Sequence[Cause | None]:
@@ -107,9 +109,11 @@ class ClusterAnalyst:
             found = self._explained(snapshot, namespace, name, deadline)
         except Refused:
             return None
-        return Cause(found.cause.code, found.cause.text, found.cause.help) if found.waits else None
+        return Cause(found.cause.code, cause_wording.cause(found.cause), _suggested(found)) if found.waits else None
 
     def attempt(self, facts: Facts, question: Tree, deadline: float) -> Tree:
+        if question["pod"] is not None:
+            return self._after_change(facts, question["pod"], question["change"])
         more = question.get("addNodes") or {}
         args = argparse.Namespace(
             taint=[],
@@ -129,6 +133,21 @@ class ClusterAnalyst:
             raise Refused(str(error), "manifest") from error
         except ChangeError as error:
             raise Refused(str(error), "addNodes" if more else "drain") from error
+
+    def _after_change(self, facts: Facts, pod: Tree, change: Tree) -> Tree:
+        """What becomes of a pod after a change that was suggested for it."""
+        try:
+            changes = msgspec.convert(change.get("changes", ()), tuple[Change, ...])
+            after = applied(_snapshot(facts), changes)
+        except (msgspec.ValidationError, ManifestError, LookupError) as error:
+            raise Refused(str(error), "change") from error
+        cluster = self._cluster(Facts(after.objects))
+        found = cluster.get(Pod, pod["name"], pod["namespace"])
+        if found is None:
+            raise Refused(f"there is no pod {pod['namespace']}/{pod['name']}", "pod", code="NotFound", status=404)
+        with cluster.fork() as trial:
+            told = [outcome_tree(one) for one in outcomes(trial, [found])]
+        return {"fits": all(one["node"] for one in told), "pods": told, "moved": [], "quotas": []}
 
     def fits(self, facts: Facts, deadline: float) -> Tree:
         try:
@@ -163,19 +182,6 @@ class ClusterAnalyst:
         cluster.settle()
         return cluster
 
-    def _change(self, facts: Facts, pod: Pod, found: Explanation, deadline: float) -> Tree | None:
-        if time.monotonic() > deadline:
-            return None
-        cluster = self._cluster(facts)
-        placed = cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
-        if placed is None or placed.spec.nodeName:
-            return None  # it gets its node without any change
-        remedy = remedy_for(cluster, pod, [holder.claim for holder in found.holders], deadline)
-        if remedy is None:
-            return None
-        tree: Tree = msgspec.to_builtins(remedy)
-        return tree | {"text": _REMEDY_WORDS[remedy.code].format(**tree)}
-
     def _objects(self, manifest: str) -> list[Wire]:
         try:
             documents = [one for one in yaml.safe_load_all(manifest) if one is not None]
@@ -209,6 +215,16 @@ def _seen(one: Candidate) -> DeviceView:
 def _failure(one: Failure) -> Tree:
     part = one.part
     return {"part": part.text, "from": part.start, "to": part.end, "count": len(one.devices), "devices": one.devices}
+
+
+def _suggested(found: Explanation) -> str:
+    return cause_wording.suggestion(found.help[0]) if found.help else ""
+
+
+def _change(one: Suggestion) -> Tree:
+    """A change that was tried and helps, in words and as it would be written to the API."""
+    tree: Tree = msgspec.to_builtins(one)
+    return {"subject": "", "node": "", "changes": []} | tree | {"text": cause_wording.suggestion(one)}
 
 
 def _request(one: RequestSteps) -> Tree:

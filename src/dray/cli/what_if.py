@@ -133,8 +133,8 @@ def asked(
     placed = what_if.place(trial, demand) if demand is not None else ()
     found: dict[str, Any] = {
         "fits": all(one.node for one in (*came_to, *placed)),
-        "pods": [_tree(one) for one in placed],
-        "moved": [_tree(one) for one in came_to],
+        "pods": [outcome_tree(one) for one in placed],
+        "moved": [outcome_tree(one) for one in came_to],
     }
     if demand is not None:
         found["quotas"] = _quotas(trial, demand)
@@ -174,7 +174,7 @@ def _count(text: str) -> int:
 # Answers as trees and as text
 
 
-def _tree(one: PodOutcome) -> dict[str, Any]:
+def outcome_tree(one: PodOutcome) -> dict[str, Any]:
     if one.node:
         devices = [{"claim": use.claim, "request": use.request, "device": str(use.device)} for use in one.devices]
         return {"pod": one.pod, "node": one.node, "devices": devices}
@@ -198,7 +198,7 @@ def _words(one: PodOutcome) -> str:
 def _count_tree(count: HowMany) -> dict[str, Any]:
     if count.end is None:
         return {"copies": count.copies, "complete": False}
-    return {"copies": count.copies, "complete": True, "endedBy": _tree(count.end)}
+    return {"copies": count.copies, "complete": True, "endedBy": outcome_tree(count.end)}
 
 
 def _shown(found: dict[str, Any], output: str) -> str:

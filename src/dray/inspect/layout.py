@@ -82,19 +82,20 @@ def lines_of(explanation: Explanation) -> list[Line]:
     for number, suggestion in enumerate(explanation.help):
         helps = CausePhrase.HELPS_TOO if number else CausePhrase.HELPS
         lines.append(Line(say(helps, what=cause_wording.suggestion(suggestion)), Style.HELP, rest="  "))
-    for part in (_nodes(explanation.nodes), _holders(explanation.holders), _notes(explanation)):
+    notes = [Line(text, Style.NOTE, rest="  ") for text in notes_of(explanation)]
+    for part in (_nodes(explanation.nodes), _holders(explanation.holders), notes):
         lines += [Line(), *part] if part else []
     return lines
 
 
-def _notes(explanation: Explanation) -> list[Line]:
+def notes_of(explanation: Explanation) -> list[str]:
     """What this explanation could not look at, or did not finish."""
     notes = []
     if explanation.unread:
         notes.append(say(CausePhrase.BLIND, names=", ".join(explanation.unread)))
     if explanation.late:
         notes.append(say(CausePhrase.LATE, names=cause_wording.listed(explanation.late, _NODES_NAMED)))
-    return [Line(text, Style.NOTE, rest="  ") for text in notes]
+    return notes
 
 
 # Nodes

@@ -18,8 +18,8 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.inspect.asking import Ask, Census, asks_of
+from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Hardware, Published
-from dray.inspect.selectors import wording
 from dray.inspect.snapshot import Snapshot
 
 
@@ -81,7 +81,7 @@ class _Steps:
         before = census.of_class
         for number, expression in enumerate(ask.selectors):
             after = census.after(number + 1)
-            steps.append(_step("selector", before, after, number=number, text=wording(expression)))
+            steps.append(_step("selector", before, after, number=number, text=_words(expression)))
             before = after
         steps.append(_step("tolerated", census.selected, census.tolerated))
         free = census.tolerated if getattr(ask.spec, "adminAccess", None) else census.free  # it takes nothing
@@ -109,6 +109,11 @@ class _Steps:
 def _step(code: str, before: Sequence[Published], after: Sequence[Published], subject: str = "", number: int | None = None, text: str = "") -> Step:  # fmt: skip
     kept = {one.id for one in after}
     return Step(code, len(after), [one.id for one in before if one.id not in kept], subject, number, text)
+
+
+def _words(expression: str) -> str:
+    """A selector in words, as far as it has some: `model = a100, memory ≥ 40Gi`."""
+    return ", ".join(in_words(part) for part in conjuncts(expression))
 
 
 def _constraint_of(claim: ResourceClaim, ask: Ask) -> str:

@@ -71,7 +71,9 @@ def how_many(cluster: Cluster, demand: Demand, limit: int, is_late: Callable[[],
         return counted or _count_one_by_one(trial, demand, limit, is_late)
 
 
-def _count_one_by_one(cluster: Cluster, demand: Demand, limit: int, is_late: Callable[[], bool]) -> HowMany:
+def _count_one_by_one(
+    cluster: Cluster, demand: Demand, limit: int, is_late: Callable[[], bool] = lambda: False
+) -> HowMany:
     with cluster.fork() as trial:
         for copies, tag in enumerate(_free_tags(trial, demand)):
             if copies == limit or is_late():

@@ -80,6 +80,8 @@ class Attempt(msgspec.Struct, forbid_unknown_fields=True):
     atMost: int = 1000
     drain: list[str] = []
     addNodes: MoreNodes | None = None
+    pod: Named | None = None
+    change: Tree | None = None
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
@@ -196,7 +198,9 @@ class Desk:
         return {"pod": number} | await self.think(answer)
 
     async def _attempt(self, picture: Picture, asked: Attempt) -> Tree:
-        if not asked.manifest.strip() and not asked.drain:
+        if (asked.pod is None) != (asked.change is None):
+            raise Refused("a pod and a change belong together", "pod" if asked.pod is None else "change")
+        if asked.pod is None and not asked.manifest.strip() and not asked.drain:
             raise Refused("expected a manifest, or nodes to drain", "manifest")
         if not 1 <= asked.atMost <= _MOST_COPIES:
             raise Refused(f"expected a number from 1 to {_MOST_COPIES}", "atMost")
