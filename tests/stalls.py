@@ -13,7 +13,7 @@ class Stalls(logging.Handler):
     """Collects what the watchdogs of all servers say within the context."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)  # a server that has just begun says it at this level
         self._long: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -27,6 +27,8 @@ class Stalls(logging.Handler):
         return f"a server stalled for more than {MOST_SECONDS:g} s: {'; '.join(self._long)}" if self._long else ""
 
     def __enter__(self) -> Stalls:
+        self._level_before = _WATCHDOG.level
+        _WATCHDOG.setLevel(logging.INFO)
         _WATCHDOG.addHandler(self)
         return self
 
@@ -34,3 +36,4 @@ class Stalls(logging.Handler):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         _WATCHDOG.removeHandler(self)
+        _WATCHDOG.setLevel(self._level_before)

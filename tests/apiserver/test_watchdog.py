@@ -43,7 +43,7 @@ async def test_a_long_turn_is_measured_and_its_culprit_named(
         await asyncio.create_task(hold(0.4), name="culprit")
         return "culprit" in caplog.text
 
-    with caplog.at_level(logging.WARNING, "dray.apiserver.watchdog"):
+    with caplog.at_level(logging.INFO, "dray.apiserver.watchdog"):
         await eventually(looked)
     assert "task culprit: " in caplog.text
     assert "test_watchdog.hold" in caplog.text

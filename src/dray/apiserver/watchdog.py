@@ -21,6 +21,7 @@ _PAUSE_SECONDS = 0.05
 _IDLE = 0.005  # seconds of work within a pause; a loop that does less has short turns
 _LOUD_SECONDS = 0.1
 _WINDOW_SECONDS = 60.0
+_START_SECONDS = 5.0  # a process that begins still imports, and serves nobody: long turns then are worth less noise
 _FOREIGN = ("asyncio", "uvloop", "concurrent", "threading", "contextlib")
 
 
@@ -34,6 +35,7 @@ class Watchdog:
         self._alive = threading.Event()
         self._sign = 0.0  # when the loop gave its last sign, in processor time of its thread
         self._stopping = threading.Event()
+        self._begun = time.monotonic()
         self._turns: deque[tuple[float, float]] = deque()  # when, and how long; shorter ones before a longer are gone
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._thread.start()
@@ -86,7 +88,10 @@ class Watchdog:
         self._turns.append((now, seconds))
         if seconds > _LOUD_SECONDS and not self._stopping.is_set():
             said = {"seconds": seconds, "outermost": module}
-            logger.warning("the event loop was held for %.0f ms by %s", seconds * 1000, culprit or "many", extra=said)
+            level = logging.WARNING if now - self._begun > _START_SECONDS else logging.INFO
+            logger.log(
+                level, "the event loop was held for %.0f ms by %s", seconds * 1000, culprit or "many", extra=said
+            )
 
     def _running(self) -> tuple[str, str]:
         """What the loop's thread does now: task, function that the loop called, and where that has got to."""
