@@ -73,6 +73,11 @@ def encode(tree: Tree) -> bytes:
     return envelope(tree, len(body)) + body
 
 
+def encode_message(tree: Tree) -> bytes:
+    """An object as a protobuf message, without an envelope."""
+    return _serialized(_sent_name(tree), tree)
+
+
 def encode_part(tree: Tree, item: Tree | None = None) -> bytes:
     """A part of the list whose kind, version and metadata the tree says: its metadata, or one item."""
     return _serialized(_sent_name(tree), {"metadata": tree.get("metadata")} if item is None else {"items": [item]})

@@ -15,6 +15,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dray autoscale simulate --groups groups.yaml -f training.yaml              # what would be bought for it",
         "dray autoscale simulate --groups groups.yaml --recording cluster.json.gz   # for the pods that wait there",
         "dray autoscale plan --groups groups.yaml                                   # for a running cluster",
+        "dray autoscale run --groups groups.yaml --provider 127.0.0.1:8086          # add and remove nodes",
     ),
     "bench": ("dray bench scheduling", "dray bench scheduling --nodes 5000 --pods 10000"),
     "cel": (
@@ -73,6 +74,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": (
         "dray up --nodes 3 --devices 4",
         "dray up --name training --profile 'dgx-h100*4,cpu*10' --detach",
+        "dray up --autoscale groups.yaml   # simulated nodes come and go as pods need them",
         "dray up --agents 1   # a real node, whose containers are processes of this machine",
     ),
 }

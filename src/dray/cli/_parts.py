@@ -15,10 +15,14 @@ from dray.cli import _dashboard
 from dray.cli.node import add_image_options, image_settings
 
 if TYPE_CHECKING:
-    from dray.api.wire import Tree
+    from dray.api.wire import Tree, Wire
     from dray.apiserver.assembly import Running
     from dray.apiserver.read.storage import Storage
     from dray.client import Client, SharedInformers
+    from dray.sim import SimulatedNodes
+    from dray.sim.autoscaling.groups import NodeGroups
+
+_LOOK_SECONDS = 1.0  # between two looks for pods that wait: simulated nodes come fast
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_image_options(parser)
     parser.add_argument("--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration")
+    parser.add_argument(
+        "--autoscale",
+        type=Path,
+        metavar="GROUPS",
+        help="add and remove simulated nodes of these groups as pods need them",
+    )
+    parser.add_argument(
+        "--provider-address",
+        default="",
+        metavar="HOST:PORT",
+        help="let Cluster Autoscaler add and remove the nodes of --autoscale instead, by its external gRPC protocol",
+    )
 
 
 def problem(args: argparse.Namespace) -> str:
@@ -67,11 +83,14 @@ def problem(args: argparse.Namespace) -> str:
     for name in ("nodes", "devices", "agents"):
         if getattr(args, name) < 0:
             return f"--{name}: expected a number from 0, got {getattr(args, name)}"
+    if args.provider_address and not args.autoscale:
+        return "--provider-address needs --autoscale GROUPS, whose nodes it offers"
     try:
         profiled(args)
+        node_groups(args)
         if args.images or args.registry:  # what reads images takes long to import
             image_settings(args)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         return str(error)
     try:
         read_configuration(Path(args.scheduler_config) if args.scheduler_config else None)
@@ -88,6 +107,19 @@ def profiled(args: argparse.Namespace) -> list[Tree]:
     from dray.sim.profiles import objects_of
 
     return objects_of(args.profile, timestamp(time.time()), args.nodes)
+
+
+def node_groups(args: argparse.Namespace) -> NodeGroups | None:
+    """The groups whose nodes come and go by themselves. Raises GroupError, a ValueError."""
+    if not args.autoscale:
+        return None
+    from dray.api.gates import FeatureGates
+    from dray.sim.autoscaling.groups import GroupError, read
+
+    try:
+        return read(args.autoscale.read_text(), (), FeatureGates.parse(args.feature_gates))
+    except GroupError as error:
+        raise GroupError(f"{args.autoscale}: {error}") from error
 
 
 def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
@@ -110,10 +142,10 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
         Part("controllers", _controllers(manager, informers, running, account, volumes)),
         Part("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
     ]
-    if args.nodes or args.profile:
-        listed.append(
-            Part("simulated nodes", _nodes(client("system:simulated-nodes", MASTERS), informers, running, args))
-        )
+    if args.nodes or args.profile or args.autoscale:
+        nodes = client("system:simulated-nodes", MASTERS)
+        scaler = client("system:cluster-autoscaler", MASTERS)
+        listed += _nodes(nodes, scaler, informers, running, args)
     listed += [_agent(f"agent-{number}", running, args) for number in range(args.agents)]
     return [*listed, Part("dashboard", _dashboard.mount(running, args).run)]
 
@@ -126,12 +158,15 @@ def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
 
     simulated = {node_name(number) for number in range(args.nodes)}
     simulated |= {tree["metadata"]["name"] for tree in profiled(args) if tree["kind"] == "Node"}
+    groups = node_groups(args)
     agents = {f"agent-{number}" for number in range(args.agents)}
     had = {path.name for path in (args.dir / "nodes").glob("agent-*")}
     found = []
     for node in storage.list(BY_TYPE[Node]):
         assert isinstance(node, Node)
         name, is_simulated = node.metadata.name, node.metadata.labels.get("dray.dev/simulated") == "true"
+        if groups is not None and groups.of(node) is not None:
+            continue  # the provider of simulated nodes takes it over
         if (is_simulated and name not in simulated) or (name in had and name not in agents):
             found.append(name)
     return found
@@ -178,17 +213,59 @@ def _scheduler(
 
 
 def _nodes(
-    client: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
-) -> Callable[[], Awaitable[None]]:
+    client: Client, scaler: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
+) -> list[Part]:
+    """Simulated nodes, and what adds and removes some of them."""
     from dray.sim import SimulatedNodes
 
     nodes = SimulatedNodes(client, informers, args.nodes, args.devices, gates=running.gates, profiled=profiled(args))
+    groups = node_groups(args)
+    work = autoscaling(scaler, informers, nodes, groups, running, args) if groups is not None else None
 
     async def run() -> None:
         await informers.start()
         await asyncio.gather(nodes.run(), informers.synced())
 
+    listed = [Part("simulated nodes", run)]
+    return listed if work is None else [*listed, Part("autoscaling", work)]
+
+
+def autoscaling(
+    client: Client,
+    informers: SharedInformers,
+    nodes: SimulatedNodes,
+    groups: NodeGroups,
+    running: Running,
+    args: argparse.Namespace,
+) -> Callable[[], Awaitable[None]]:
+    """What adds and removes nodes of groups: the loop, or Cluster Autoscaler through gRPC."""
+    from dray.api.types.core import Node
+    from dray.sim.autoscaling.external_server import serve
+    from dray.sim.autoscaling.loop import Autoscaler
+    from dray.sim.autoscaling.simulated import SimulatedProvider
+
+    provider = SimulatedProvider(nodes, groups)
+    known = informers.informer(Node)
+    scaler = None
+    if not args.provider_address:
+        scaler = Autoscaler(client, informers, provider, groups, gates=running.gates, interval=_LOOK_SECONDS)
+
+    async def run() -> None:
+        await informers.start()
+        await informers.synced()
+        provider.adopt(known.list())
+        await nodes.add([_tree_of(one) for one in groups.classes(())])
+        work = scaler.run() if scaler is not None else serve(provider, groups, args.provider_address)
+        await asyncio.gather(provider.run(), work)
+
     return run
+
+
+def _tree_of(one: Wire) -> Tree:
+    import msgspec
+
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(one))
+    return tree
 
 
 def _agent(name: str, running: Running, args: argparse.Namespace) -> Part:

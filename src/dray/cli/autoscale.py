@@ -1,7 +1,8 @@
-"""`dray autoscale simulate|plan`: which nodes to add for the pods that wait, which can go, and why.
+"""`dray autoscale simulate|plan|run`: which nodes to add for the pods that wait, which can go, and why.
 
-`simulate` reads files, `plan` a running cluster; neither writes anything. Exits 1 where a pod stays without a node. The
-planning is `dray.sim.autoscaling`; here are the options.
+`simulate` reads files, `plan` a running cluster; neither writes anything, and they exit 1 where a pod stays without a
+node. `run` does it, with a provider behind Cluster Autoscaler's external gRPC protocol. The planning is
+`dray.sim.autoscaling`; here are the options.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dray.cli._cluster import add_options, read_all
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
+    from dray.client import Client
     from dray.sim.autoscaling.groups import NodeGroups
     from dray.sim.cluster import Cluster
 
@@ -38,13 +40,27 @@ def add_parser(subparsers: Subparsers) -> None:
     simulate.add_argument("-n", "--namespace", default="default", help="of what names none (%(default)s)")
     plan = actions.add_parser("plan", help="plan for a running cluster, which is left as it is")
     add_options(plan)
-    for action, run in ((simulate, run_simulate), (plan, run_plan)):
-        _add_common(action)
+    loop = actions.add_parser("run", help="add and remove nodes of a running cluster, through a provider")
+    _add_loop(loop)
+    for action, run in ((simulate, run_simulate), (plan, run_plan), (loop, run_loop)):
+        action.add_argument("--groups", required=True, type=Path, metavar="FILE", help="the node groups, as YAML")
         action.set_defaults(run=run)
+        if action is not loop:
+            _add_answer(action)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--groups", required=True, type=Path, metavar="FILE", help="the node groups, as YAML")
+def _add_loop(parser: argparse.ArgumentParser) -> None:
+    from dray.cli import _component
+
+    parser.add_argument("--provider", required=True, metavar="HOST:PORT", help="who has the nodes, by external gRPC")
+    parser.add_argument("--cacert", type=Path, metavar="FILE", help="the provider's authority; without it, no TLS")
+    parser.add_argument("--cert", type=Path, metavar="FILE", help="our certificate for the provider")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="the key of our certificate")
+    parser.add_argument("--interval", type=float, default=10.0, metavar="S", help="between two looks (%(default)s)")
+    _component.add_options(parser, 8085)
+
+
+def _add_answer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expander", choices=("price", "least-waste", "priority"), help="what is to be small (as FILE says)"
     )
@@ -151,3 +167,42 @@ def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daem
     else:
         print("\n".join(report.lines(found, down, groups)))
     return 1 if found.unhelped else 0
+
+
+def run_loop(args: argparse.Namespace) -> int:
+    from dray.api.gates import FeatureGates, GateError
+    from dray.cli._component import run_component
+    from dray.sim.autoscaling.groups import GroupError, read
+
+    try:
+        gates = FeatureGates.parse(args.feature_gates)
+        groups = read(args.groups.read_text(), (), gates)
+        trusted = _credentials(args)
+    except (GroupError, GateError, OSError, ValueError) as error:
+        place = f"{args.groups}: " if isinstance(error, GroupError) else ""
+        print(f"dray autoscale run: {place}{error}", file=sys.stderr)
+        return 2
+
+    async def loop(client: Client, gates: FeatureGates) -> None:
+        from dray.client import SharedInformers
+        from dray.sim.autoscaling.external import ExternalProvider
+        from dray.sim.autoscaling.loop import Autoscaler
+
+        informers = SharedInformers(client)
+        async with ExternalProvider(args.provider, credentials=trusted) as provider:
+            scaler = Autoscaler(client, informers, provider, groups, gates=gates, interval=args.interval)
+            await informers.start()
+            await informers.synced()
+            await scaler.run()
+
+    return run_component("autoscale", args, loop)
+
+
+def _credentials(args: argparse.Namespace) -> Any:
+    if args.cacert is None:
+        if args.cert or args.key:
+            raise ValueError("--cert and --key need --cacert")
+        return None
+    from dray.sim.autoscaling.external import credentials
+
+    return credentials(args.cacert, args.cert, args.key)

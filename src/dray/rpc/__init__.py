@@ -1,7 +1,7 @@
-"""gRPC stubs of the sockets between a node agent and DRA drivers.
+"""gRPC stubs of the sockets between a node agent and DRA drivers, and of Cluster Autoscaler's external provider.
 
-Generated from the .proto files beside them (`make rpc`); names and field numbers are those of the kubelet's APIs, so
-drivers and agents written in Go understand them.
+Generated from the .proto files beside them (`make rpc`); names and field numbers are those of the kubelet's APIs and of
+Cluster Autoscaler, so programs written in Go understand them.
 """
 
 # Services as drivers name them at registration; the best comes first. The messages of all versions are the same bytes.

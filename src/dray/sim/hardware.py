@@ -7,6 +7,7 @@ from typing import Any
 DRIVER = "gpu.example.com"
 CLASS = "gpu.example.com"
 DEVICES_A_SLICE = 128
+SIMULATED = "dray.dev/simulated"  # the label of nodes that nobody runs
 _GIB_OF_MODEL = {"a100": 40, "h100": 80}
 
 
@@ -32,7 +33,7 @@ def node_tree(number: int, now: str) -> dict[str, Any]:
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
-                "dray.dev/simulated": "true",
+                SIMULATED: "true",
             },
         },
         "spec": {},
@@ -43,12 +44,7 @@ def node_tree(number: int, now: str) -> dict[str, Any]:
                 {"type": "InternalIP", "address": address(number)},
                 {"type": "Hostname", "address": name},
             ],
-            "conditions": [
-                condition("Ready", "True", now, "KubeletReady", "simulated node is ready"),
-                condition("MemoryPressure", "False", now, "KubeletHasSufficientMemory", ""),
-                condition("DiskPressure", "False", now, "KubeletHasNoDiskPressure", ""),
-                condition("PIDPressure", "False", now, "KubeletHasSufficientPID", ""),
-            ],
+            "conditions": conditions(now),
             "nodeInfo": {
                 "architecture": "amd64",
                 "operatingSystem": "linux",
@@ -63,6 +59,16 @@ def node_tree(number: int, now: str) -> dict[str, Any]:
             },
         },
     }
+
+
+def conditions(now: str) -> list[dict[str, Any]]:
+    """Those of a node that is well."""
+    return [
+        condition("Ready", "True", now, "KubeletReady", "simulated node is ready"),
+        condition("MemoryPressure", "False", now, "KubeletHasSufficientMemory", ""),
+        condition("DiskPressure", "False", now, "KubeletHasNoDiskPressure", ""),
+        condition("PIDPressure", "False", now, "KubeletHasSufficientPID", ""),
+    ]
 
 
 def condition(type_: str, status: str, now: str, reason: str, message: str) -> dict[str, Any]:

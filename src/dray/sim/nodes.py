@@ -8,6 +8,7 @@ executes, and health of nodes: they do not fail unless somebody writes so.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -46,20 +47,26 @@ Key = tuple[str, str]
 async def register(client: Client, count: int, devices: int, profiled: Sequence[Tree] = ()) -> None:
     """Create what is missing of nodes, leases, slices and classes. They exist then; `SimulatedNodes` run."""
     now, nodes = _now(), count + sum(tree["kind"] == "Node" for tree in profiled)
-    if devices:
+    if devices and count:
         await _ensure(client, DeviceClass, hardware.class_tree())
     for number in range(count):
         node = await _register_node(client, hardware.node_tree(number, now), nodes)
         for piece in hardware.slice_trees(number, devices, node.metadata.uid):
             await _ensure(client, ResourceSlice, piece)
+    await _register_trees(client, profiled, nodes)
+
+
+async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int) -> None:
+    """Create what is missing of nodes, their slices and classes; a node comes before its slices."""
     uids: dict[str, str] = {}
-    for tree in profiled:  # a node comes before its slices
+    for tree in trees:
         match tree["kind"]:
             case "Node":
                 uids[tree["metadata"]["name"]] = (await _register_node(client, tree, nodes)).metadata.uid
             case "ResourceSlice":
                 node_name = tree["spec"]["nodeName"]
-                owners = [hardware.owner_tree(node_name, uids[node_name])]
+                uid = uids.get(node_name) or (await client.get(Node, node_name)).metadata.uid
+                owners = [hardware.owner_tree(node_name, uid)]
                 metadata = {**tree["metadata"], "ownerReferences": owners}
                 await _ensure(client, ResourceSlice, {**tree, "metadata": metadata})
             case _:
@@ -117,7 +124,6 @@ class SimulatedNodes:
         self._profiled = profiled
         self._own = {tree["metadata"]["name"]: tree["status"] for tree in profiled if tree["kind"] == "Node"}
         self._numbers = {name: n for n, name in enumerate([*map(hardware.node_name, range(count)), *self._own])}
-        self._count = len(self._numbers)
         self._pods = informers.informer(Pod)
         self._nodes = informers.informer(Node)
         self._claims = informers.informer(ResourceClaim)
@@ -138,16 +144,37 @@ class SimulatedNodes:
             group.create_task(self._recorder.run())
             group.create_task(self._renew())
 
+    # -- nodes that come and go
+
+    async def add(self, trees: Sequence[Tree]) -> None:
+        """Register more nodes, or slices of nodes that are there, and play them from now on."""
+        for tree in trees:
+            if tree["kind"] == "Node":
+                self.adopt(tree["metadata"]["name"])
+        await _register_trees(self._client, trees, len(self._numbers))
+
+    def adopt(self, name: str) -> int:
+        """Play a node that is registered, or will be; its number, of which its address is made."""
+        return self._numbers.setdefault(name, 1 + max(self._numbers.values(), default=-1))
+
+    async def remove(self, name: str) -> None:
+        """Take a node away with its lease; its slices and pods follow, as those of any node that is gone."""
+        self._numbers.pop(name, None)
+        for type_, namespace in ((Node, ""), (Lease, "kube-node-lease")):
+            with contextlib.suppress(NotFound):
+                await self._client.delete(type_, name, namespace)
+
     async def _renew(self) -> None:
         """Renew leases in turn, each every ten seconds while there are few."""
-        pause = renewal_seconds(self._count) / max(1, self._count)
-        while self._numbers:
-            for name in self._numbers:
-                await asyncio.sleep(pause)
+        while True:
+            count = len(self._numbers)
+            if not count:
+                await asyncio.sleep(LEASE_SECONDS)
+            for name in [*self._numbers]:
+                await asyncio.sleep(renewal_seconds(count) / count)
                 try:
-                    spec = {"renewTime": _precisely_now(), "leaseDurationSeconds": lease_seconds(self._count)}
-                    patch = {"spec": spec}
-                    await self._client.patch(Lease, name, patch, "kube-node-lease")
+                    spec = {"renewTime": _precisely_now(), "leaseDurationSeconds": lease_seconds(count)}
+                    await self._client.patch(Lease, name, {"spec": spec}, "kube-node-lease")
                     await self._recover(name)
                 except ApiError as error:
                     log.debug("lease of %s: %s", name, error)
@@ -156,7 +183,7 @@ class SimulatedNodes:
         """A node that was taken for dead, since this process had no time for it, says that it lives."""
         node = self._nodes.get("", name)
         if node is not None and any(c.type == "Ready" and c.status != "True" for c in node.status.conditions):
-            conditions = hardware.node_tree(self._numbers[name], _now())["status"]["conditions"]
+            conditions = hardware.conditions(_now())
             await _tell(self._client, node, {"conditions": conditions})
 
     # -- what makes us look
@@ -257,7 +284,7 @@ class SimulatedNodes:
             self._ends.pop(pod.metadata.uid, None)
 
     def _address(self, pod: Pod) -> str:
-        return hardware.address(self._numbers[pod.spec.nodeName])
+        return hardware.address(self._numbers.get(pod.spec.nodeName, 0))
 
 
 def _now() -> str:

@@ -23,3 +23,10 @@ class Stays(StrEnum):
     BUDGET = "stays-budget"  # this PodDisruptionBudget does not allow it
     NO_PLACE = "stays-no-place"  # this pod finds no place elsewhere
     HELD = "stays-held"  # this claim holds devices of the node
+
+
+class ScaleUp(StrEnum):
+    """What is done for a pod that waits."""
+
+    TRIGGERED = "scale-up"
+    NOTHING = "no-scale-up"

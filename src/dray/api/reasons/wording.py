@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from dray.api.binding_conditions import BindingState, DeviceBinding
-from dray.api.reasons.autoscaling import NoHelp, Stays
+from dray.api.reasons.autoscaling import NoHelp, ScaleUp, Stays
 from dray.api.reasons.cause_texts import CAUSE_TEXTS
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.devices import (
@@ -204,6 +204,8 @@ TEXTS: dict[StrEnum, str] = {
     NoHelp.CLOSED: "failed lately and is left alone for a while",
     NoHelp.NO_ROOM: "may not have as many more nodes as are needed",
     NoHelp.NETWORK: "would do, but the devices on the network have run out",
+    ScaleUp.TRIGGERED: "pod triggered scale-up: {group} {now}->{then}",
+    ScaleUp.NOTHING: "pod didn't trigger scale-up: no node group helps it",
     Stays.MINIMUM: "its group {subject} has no more nodes than its minimum",
     Stays.NO_CONTROLLER: "pod {subject} has no controller that would make it again",
     Stays.NOT_TO_BE_EVICTED: "an annotation of pod {subject} forbids to evict it",
@@ -381,6 +383,16 @@ def verdict(found: NodeVerdict) -> str:
 def no_help(code: NoHelp, why: str = "") -> str:
     """Why a group does not help a pod."""
     return say(code, why=why)
+
+
+def scales_up(group: str, now: int, then: int) -> str:
+    """That a group grows for a pod."""
+    return say(ScaleUp.TRIGGERED, group=group, now=now, then=then)
+
+
+def scales_nothing() -> str:
+    """That no group grows for a pod."""
+    return say(ScaleUp.NOTHING)
 
 
 def stays(code: Stays, subject: str) -> str:

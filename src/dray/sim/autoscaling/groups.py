@@ -74,7 +74,7 @@ class GroupsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeGroup(msgspec.Struct, frozen=True):
-    """Nodes that are alike. `available` is how many more can be had now, None where nobody knows a limit.
+    """Nodes that are alike. `available` is how many there are to be had, those in use included; None: no fewer than `max`.
 
     A node belongs to the group when it has the labels of `selector`. Simulated nodes are there `start_seconds` after they
     were ordered, and have devices `publish_seconds` later.
@@ -102,8 +102,8 @@ class NodeGroup(msgspec.Struct, frozen=True):
 
     def room(self, now: int) -> int:
         """How many nodes may be added to so many."""
-        left = max(0, self.max - now)
-        return left if self.available is None else min(left, self.available)
+        most = self.max if self.available is None else min(self.max, self.available)
+        return max(0, most - now)
 
 
 class NodeGroups(msgspec.Struct, frozen=True):

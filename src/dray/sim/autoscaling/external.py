@@ -1,0 +1,89 @@
+"""A real provider behind Cluster Autoscaler's external gRPC protocol, driven by us: its client.
+
+Its templates carry no devices, so those come from our groups file. Left out: prices, GPU labels and options, which our
+groups say themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from dray.rpc import externalgrpc_pb2 as wire
+from dray.rpc.externalgrpc_pb2_grpc import CloudProviderStub
+from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, ProviderError
+
+T = TypeVar("T")
+TIMEOUT = 5.0  # what Cluster Autoscaler gives a provider by default
+_STATES = {
+    wire.InstanceStatus.instanceCreating: InstanceState.CREATING,
+    wire.InstanceStatus.instanceDeleting: InstanceState.DELETING,
+}
+
+
+class ExternalProvider:
+    """The groups of a provider at an address; a context manager. Every failure is a ProviderError."""
+
+    def __init__(self, address: str, *, credentials: Any = None, timeout: float = TIMEOUT) -> None:
+        self._address = address
+        self._credentials = credentials
+        self._timeout = timeout
+
+    async def __aenter__(self) -> ExternalProvider:
+        if self._credentials is None:
+            self._channel = grpc.aio.insecure_channel(self._address)
+        else:
+            self._channel = grpc.aio.secure_channel(self._address, self._credentials)
+        self._stub = CloudProviderStub(self._channel)  # type: ignore[no-untyped-call]  # generated, without types
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close()
+
+    async def groups(self) -> list[GroupStatus]:
+        await self._ask(self._stub.Refresh(wire.RefreshRequest(), timeout=self._timeout))
+        found = await self._ask(self._stub.NodeGroups(wire.NodeGroupsRequest(), timeout=self._timeout))
+        return [await self._status(group) for group in found.nodeGroups]
+
+    async def increase(self, group: str, count: int) -> None:
+        request = wire.NodeGroupIncreaseSizeRequest(delta=count, id=group)
+        await self._ask(self._stub.NodeGroupIncreaseSize(request, timeout=self._timeout))
+
+    async def delete(self, group: str, nodes: Sequence[NodeName]) -> None:
+        named = [wire.ExternalGrpcNode(providerID=node.provider_id, name=node.name) for node in nodes]
+        request = wire.NodeGroupDeleteNodesRequest(nodes=named, id=group)
+        await self._ask(self._stub.NodeGroupDeleteNodes(request, timeout=self._timeout))
+
+    async def _status(self, group: wire.NodeGroup) -> GroupStatus:
+        size = wire.NodeGroupTargetSizeRequest(id=group.id)
+        target = await self._ask(self._stub.NodeGroupTargetSize(size, timeout=self._timeout))
+        nodes = wire.NodeGroupNodesRequest(id=group.id)
+        found = await self._ask(self._stub.NodeGroupNodes(nodes, timeout=self._timeout))
+        instances = tuple(_instance(one) for one in found.instances)
+        return GroupStatus(group.id, group.minSize, group.maxSize, target.targetSize, instances)
+
+    async def _ask(self, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise ProviderError(f"provider {self._address}: {error.code().name}: {error.details()}") from error
+
+
+def credentials(cacert: Path, cert: Path | None = None, key: Path | None = None) -> Any:
+    """What a connection with TLS needs: the provider's authority, and our certificate where it asks for one."""
+    return grpc.ssl_channel_credentials(
+        cacert.read_bytes(), key.read_bytes() if key else None, cert.read_bytes() if cert else None
+    )
+
+
+def _instance(one: wire.Instance) -> Instance:
+    state = _STATES.get(one.status.instanceState, InstanceState.RUNNING)
+    info = one.status.errorInfo
+    return Instance(one.id, state, ": ".join(filter(None, (info.errorCode, info.errorMessage))))

@@ -1,0 +1,227 @@
+"""The loop: look at the cluster, order nodes for the pods that wait, and hand back nodes that nobody needs.
+
+Deciding takes seconds where much waits, so it is done beside the event loop, on objects that nobody changes. What was
+ordered counts until it is there or its time is up; a group that does not deliver is left alone for a while (`backoff`). A
+node goes in three steps: it is closed, its pods are evicted under their budgets, and only then the provider takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from dray.api.errors import ApiError
+from dray.api.gates import FeatureGates
+from dray.api.reasons import wording
+from dray.api.types.apps import DaemonSet
+from dray.api.types.core import Node, Pod
+from dray.api.wire import Wire
+from dray.client import Client, SharedInformers
+from dray.client.events import EventRecorder
+from dray.client.informer import Informer
+from dray.sim.autoscaling.backoff import Backoff
+from dray.sim.autoscaling.groups import NodeGroups
+from dray.sim.autoscaling.orders import Orders
+from dray.sim.autoscaling.planner import plan, sizes_of
+from dray.sim.autoscaling.plans import Plan
+from dray.sim.autoscaling.provider import GroupStatus, NodeName, Provider, ProviderError
+from dray.sim.autoscaling.scale_down import ScaleDown, scale_down
+from dray.sim.autoscaling.upcoming import add_ordered, complete_nodes
+from dray.sim.cluster import Cluster
+from dray.sim.copies import is_daemon
+from dray.sim.recording import TYPES
+
+log = logging.getLogger(__name__)
+
+INTERVAL = 5.0
+
+
+class View(msgspec.Struct, frozen=True):
+    """What a decision is made on: the objects, the groups with their present limits, and nodes on order."""
+
+    objects: tuple[Wire, ...]
+    groups: NodeGroups
+    ordered: Mapping[str, int]
+    closed: tuple[str, ...]
+    leaving: frozenset[str]
+    now: float
+    gates: FeatureGates
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What to add, and what is not needed."""
+
+    plan: Plan
+    down: ScaleDown = ScaleDown()
+
+
+def decide(view: View) -> Decision:
+    """What to do. Nothing goes while something has to come, or is still on its way."""
+    daemons = [one for one in view.objects if isinstance(one, DaemonSet)]
+    cluster = Cluster([one for one in view.objects if not isinstance(one, DaemonSet)], gates=view.gates)
+    coming = complete_nodes(cluster, view.groups, view.now)
+    sizes = sizes_of(cluster, view.groups)
+    add_ordered(cluster, view.groups, view.ordered)
+    sizes = {name: size + view.ordered.get(name, 0) for name, size in sizes.items()}
+    cluster.settle()
+    found = plan(cluster, view.groups, sizes=sizes, closed=view.closed, daemon_sets=daemons)
+    if found.nodes or coming or any(view.ordered.values()):
+        return Decision(found)
+    return Decision(found, scale_down(cluster, view.groups, untouched=view.leaving))
+
+
+class Autoscaler:
+    """Keeps the nodes of a provider's groups to what the pods of a cluster need."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: SharedInformers,
+        provider: Provider,
+        groups: NodeGroups,
+        *,
+        gates: FeatureGates = FeatureGates(),  # noqa: B008 (immutable)
+        interval: float = INTERVAL,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        types: tuple[type[Any], ...] = (*TYPES, DaemonSet)
+        self._informers: dict[type[Any], Informer[Any]] = {type_: informers.informer(type_) for type_ in types}
+        self._provider = provider
+        self._groups = groups
+        self._gates = gates
+        self._interval = interval
+        self._now = now
+        self._recorder = EventRecorder(client, "cluster-autoscaler")
+        self._backoff = Backoff(groups.settings.backoffSeconds)
+        self._orders = Orders(groups.settings.provisionSeconds)
+        self._unneeded: dict[str, float] = {}  # node → since when it is not needed
+        self._leaving: dict[str, str] = {}  # node that is being emptied → its group
+        self._told: set[str] = set()  # pods that were told that no node helps them
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._recorder.run())
+            while True:
+                try:
+                    await self.step()
+                except (ApiError, ProviderError) as error:
+                    log.warning("autoscaling: %s; trying again in %g s", error, self._interval)
+                await asyncio.sleep(self._interval)
+
+    async def step(self) -> Decision:
+        """Look once, and act. Raises ProviderError and ApiError."""
+        now = self._now()
+        statuses = {status.name: status for status in await self._provider.groups()}
+        groups = self._known(statuses)
+        ordered = await self._look_after_orders(groups, statuses, now)
+        objects = tuple(one for informer in self._informers.values() for one in informer.list())
+        closed = tuple(self._backoff.closed(now))
+        view = View(objects, groups, ordered, closed, frozenset(self._leaving), now, self._gates)
+        decision = await asyncio.to_thread(decide, view)
+        self._tell(decision.plan, statuses)
+        await self._grow(decision.plan, now)
+        await self._shrink(decision, groups, now)
+        return decision
+
+    # -- nodes that come
+
+    def _known(self, statuses: Mapping[str, GroupStatus]) -> NodeGroups:
+        """The groups that the provider has, within its limits."""
+        found = [
+            msgspec.structs.replace(group, min=statuses[group.name].min, max=statuses[group.name].max)
+            for group in self._groups.groups
+            if group.name in statuses
+        ]
+        return msgspec.structs.replace(self._groups, groups=tuple(found))
+
+    async def _look_after_orders(
+        self, groups: NodeGroups, statuses: Mapping[str, GroupStatus], now: float
+    ) -> dict[str, int]:
+        """How many nodes of each group are on order. Orders that failed are cancelled, and their groups closed."""
+        ordered: dict[str, int] = {}
+        for group in groups.groups:
+            there = [node for node in self._nodes() if group.has(node)]
+            found = self._orders.judge(statuses[group.name], there, now)
+            if found.delivered:
+                self._backoff.succeed(group.name)
+            if found.failed:
+                pause = self._backoff.fail(group.name, now)
+                log.warning("group %s: %s; it is left alone for %g s", group.name, found.why, pause)
+                await self._provider.delete(group.name, [NodeName("", one) for one in found.failed])
+            ordered[group.name] = found.open
+        return ordered
+
+    async def _grow(self, found: Plan, now: float) -> None:
+        for group, count in found.increases.items():
+            try:
+                await self._provider.increase(group, count)
+                self._orders.placed(group, now)
+            except ProviderError as error:
+                pause = self._backoff.fail(group, now)
+                log.warning("group %s: %s; it is left alone for %g s", group, error, pause)
+
+    def _tell(self, found: Plan, statuses: Mapping[str, GroupStatus]) -> None:
+        """Say to pods what is done for them, once."""
+        pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in self._informers[Pod].list()}
+        for node in found.nodes:
+            for one in node.pods:
+                if one.pod in pods:
+                    now = statuses[node.group].target
+                    text = wording.scales_up(node.group, now, now + found.increases[node.group])
+                    self._recorder.record(pods[one.pod], "TriggeredScaleUp", text)
+        unhelped = {name for one in found.unhelped for name in one.pods}
+        for name in unhelped - self._told:
+            if name in pods:
+                self._recorder.record(pods[name], "NotTriggerScaleUp", wording.scales_nothing())
+        self._told = unhelped
+
+    # -- nodes that go
+
+    async def _shrink(self, decision: Decision, groups: NodeGroups, now: float) -> None:
+        removals = {one.node: one.group for one in decision.down.removals}
+        self._unneeded = {node: self._unneeded.get(node, now) for node in removals}
+        for node, since in self._unneeded.items():
+            if now - since >= groups.settings.unneededSeconds:
+                self._leaving[node] = removals[node]
+        for name, group in [*self._leaving.items()]:
+            try:
+                await self._release(name, group)
+            except (ApiError, ProviderError) as error:
+                log.warning("node %s stays: %s", name, error)
+                self._leaving.pop(name, None)
+                await self._close(name, closed=False)
+
+    async def _release(self, name: str, group: str) -> None:
+        """The next step of a node that goes."""
+        node = self._informers[Node].get("", name)
+        if node is None:
+            self._leaving.pop(name, None)
+            return
+        if not node.spec.unschedulable:
+            await self._close(name, closed=True)
+        pods = [pod for pod in self._informers[Pod].list() if pod.spec.nodeName == name and not is_daemon(pod)]
+        for pod in pods:
+            if pod.metadata.deletionTimestamp is None:
+                await self._evict(pod)
+        if not pods:
+            await self._provider.delete(group, [NodeName(name, node.spec.providerID)])
+            self._leaving.pop(name, None)
+            log.info("node %s of group %s is removed", name, group)
+
+    async def _close(self, name: str, *, closed: bool) -> None:
+        await self._client.patch(Node, name, {"spec": {"unschedulable": closed or None}})
+
+    async def _evict(self, pod: Pod) -> None:
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
+        await self._client.create(Pod, body, namespace=namespace, name=name, subresource="eviction")
+
+    def _nodes(self) -> Iterable[Any]:
+        return self._informers[Node].list()
