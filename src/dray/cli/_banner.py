@@ -28,7 +28,10 @@ def runs(args: argparse.Namespace) -> tuple[str, ...]:
     if args.agents:
         runtime = _runtime(args.runtime)
         lines.append(f"{_counted(args.agents, 'node agent')}, runtime {runtime}{not_isolated(runtime)}")
-    if not (args.nodes or args.profile or args.agents):
+    if args.autoscale:
+        driven = f", ordered by Cluster Autoscaler at {args.provider_address}" if args.provider_address else ""
+        lines.append(f"simulated nodes of {args.autoscale} as pods need them{driven}")
+    if not (args.nodes or args.profile or args.agents or args.autoscale):
         lines.append("no nodes yet: --nodes 3 simulates some, --agents 1 runs containers on this machine")
     return tuple(lines)
 

@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,7 @@ def node_groups(args: argparse.Namespace) -> NodeGroups | None:
     if not args.autoscale:
         return None
     from dray.api.gates import FeatureGates
+    from dray.sim.autoscaling import loop  # noqa: F401 (takes long, so it is imported before the event loop runs)
     from dray.sim.autoscaling.groups import GroupError, read
 
     try:
@@ -240,23 +242,26 @@ def autoscaling(
 ) -> Callable[[], Awaitable[None]]:
     """What adds and removes nodes of groups: the loop, or Cluster Autoscaler through gRPC."""
     from dray.api.types.core import Node
-    from dray.sim.autoscaling.external_server import serve
-    from dray.sim.autoscaling.loop import Autoscaler
     from dray.sim.autoscaling.simulated import SimulatedProvider
 
     provider = SimulatedProvider(nodes, groups)
     known = informers.informer(Node)
-    scaler = None
-    if not args.provider_address:
-        scaler = Autoscaler(client, informers, provider, groups, gates=running.gates, interval=_LOOK_SECONDS)
+    work: Callable[[], Awaitable[None]]
+    if args.provider_address:
+        from dray.sim.autoscaling.external_server import serve
+
+        work = partial(serve, provider, groups, args.provider_address)
+    else:
+        from dray.sim.autoscaling.loop import Autoscaler
+
+        work = Autoscaler(client, informers, provider, groups, gates=running.gates, interval=_LOOK_SECONDS).run
 
     async def run() -> None:
         await informers.start()
         await informers.synced()
         provider.adopt(known.list())
         await nodes.add([_tree_of(one) for one in groups.classes(())])
-        work = scaler.run() if scaler is not None else serve(provider, groups, args.provider_address)
-        await asyncio.gather(provider.run(), work)
+        await asyncio.gather(provider.run(), work())
 
     return run
 

@@ -167,10 +167,11 @@ class SimulatedNodes:
     async def _renew(self) -> None:
         """Renew leases in turn, each every ten seconds while there are few."""
         while True:
-            count = len(self._numbers)
-            if not count:
+            names = [*self._numbers]
+            count = len(names)
+            if not names:
                 await asyncio.sleep(LEASE_SECONDS)
-            for name in [*self._numbers]:
+            for name in names:
                 await asyncio.sleep(renewal_seconds(count) / count)
                 try:
                     spec = {"renewTime": _precisely_now(), "leaseDurationSeconds": lease_seconds(count)}

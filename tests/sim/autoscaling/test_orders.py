@@ -1,0 +1,61 @@
+"""Nodes on order, and groups that do not deliver."""
+
+from __future__ import annotations
+
+from dray.api.types.core import Node, NodeSpec
+from dray.api.types.meta import ObjectMeta
+from dray.sim.autoscaling.backoff import Backoff
+from dray.sim.autoscaling.orders import Orders, OrderState
+from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState
+
+
+def status(target: int, *instances: Instance) -> GroupStatus:
+    return GroupStatus("a", 0, 9, target, instances)
+
+
+def creating(name: str, error: str = "") -> Instance:
+    return Instance(name, InstanceState.CREATING, error)
+
+
+def node(provider_id: str) -> Node:
+    return Node(metadata=ObjectMeta(name=provider_id), spec=NodeSpec(providerID=provider_id))
+
+
+def test_an_order_counts_until_its_nodes_are_there() -> None:
+    orders = Orders(100)
+    orders.placed("a", 0)
+    assert orders.judge(status(2, creating("x"), creating("y")), [], 10) == OrderState(2)
+    assert orders.judge(status(2, Instance("x"), creating("y")), [node("x")], 20) == OrderState(1)
+    assert orders.judge(status(2, Instance("x"), Instance("y")), [node("x"), node("y")], 30) == OrderState(
+        0, delivered=True
+    )
+    assert orders.judge(status(2, Instance("x"), Instance("y")), [node("x"), node("y")], 40) == OrderState(0)
+
+
+def test_an_order_fails_when_nothing_comes_for_too_long() -> None:
+    orders = Orders(100)
+    orders.placed("a", 0)
+    first = status(2, creating("x"), creating("y"))
+    assert orders.judge(first, [], 99).open == 2
+    second = status(2, Instance("x"), creating("y"))
+    assert orders.judge(second, [node("x")], 99).open == 1  # one came, so the other has its time from now on
+    assert orders.judge(second, [node("x")], 198).open == 1
+    late = orders.judge(second, [node("x")], 199)
+    assert (late.open, late.failed) == (0, ("y",))
+
+
+def test_what_the_provider_gave_up_fails_at_once() -> None:
+    orders = Orders(100)
+    found = orders.judge(status(2, creating("x", "no power"), creating("y")), [], 1)
+    assert (found.open, found.failed, found.why) == (1, ("x",), "no power")
+
+
+def test_a_group_is_left_alone_longer_after_each_failure_until_it_delivers() -> None:
+    backoff = Backoff(10)
+    assert backoff.fail("a", 0) == 10
+    assert (backoff.closed(9), backoff.closed(10)) == (["a"], [])
+    assert backoff.fail("a", 10) == 20
+    assert backoff.closed(29) == ["a"]
+    backoff.succeed("a")
+    assert backoff.closed(11) == []
+    assert backoff.fail("a", 40) == 10
