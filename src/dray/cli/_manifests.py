@@ -7,7 +7,7 @@ API server would. Left out: validation beyond the shape of an object, and everyt
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,9 +18,9 @@ import yaml
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.wire import Tree, Wire
-from dray.sim.recording import Recording, RecordingError, from_bytes
+from dray.sim.history import history_from_bytes
+from dray.sim.recording import RecordingError
 
-R = TypeVar("R")
 W = TypeVar("W", bound=Wire)
 _RECORDING = (b"\x1f\x8b", b'{"kind":"Recording"')  # how recordings begin, compressed or not
 
@@ -46,7 +46,7 @@ def read_manifests(paths: Iterable[str], gates: FeatureGates) -> Manifests:
 def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]:
     """The typed objects of a file. Those of a recording need neither checks nor defaults; their digest was checked."""
     if content.startswith(_RECORDING):
-        yield from _recorded(source, content, Recording.typed)
+        yield from _recorded(source, content)
         return
     for number, tree in _documents(source, content):
         yield _object(tree, f"{source}, document {number}", gates)
@@ -80,7 +80,7 @@ def _documents(source: str, content: bytes) -> Iterator[tuple[int, Tree]]:
         if not isinstance(tree, dict):
             raise ManifestError(f"{source}, document {number}: expected an object with apiVersion and kind")
         if tree.get("kind") == "Recording":
-            yield from ((number, item) for item in _recorded(source, content, lambda found: found.objects))
+            yield from ((number, item) for item in map(_tree, _recorded(source, content)))
         elif tree.get("kind") == "List":
             yield from ((number, item) for item in tree.get("items") or ())
         else:
@@ -101,9 +101,13 @@ def _loaded(source: str, content: bytes) -> Iterator[Any]:
         raise ManifestError(f"{source}: {error}") from error
 
 
-def _recorded(source: str, content: bytes, read: Callable[[Recording], Sequence[R]]) -> Sequence[R]:
+def _recorded(source: str, content: bytes) -> list[Wire]:
+    """The objects of a recording; of one that was followed, as they were last."""
     try:
-        return read(from_bytes(content))
+        history = history_from_bytes(content)
+        if history.is_cut:
+            print(f"{source} is cut off; using what it has up to second {history.seconds:.1f}", file=sys.stderr)
+        return history.final_objects()
     except RecordingError as error:
         raise ManifestError(f"{source}: {error}") from error
 
@@ -113,3 +117,8 @@ def _object(tree: Tree, place: str, gates: FeatureGates) -> Wire:
         return object_of(tree, gates)
     except ManifestError as error:
         raise ManifestError(f"{place}: {error}") from error
+
+
+def _tree(one: Wire) -> Tree:
+    tree: Tree = msgspec.to_builtins(one)
+    return tree

@@ -1,6 +1,6 @@
-"""`dray record`: what scheduling depends on in a cluster, as one file, for `dray what-if` and `dray lint`.
+"""`dray record`: what scheduling depends on in a cluster, as one file, and with --follow what happens over time.
 
-Writes nothing to the cluster. Left out: following what happens, and replaying it.
+Writes nothing to the cluster. Left out: what the file is good for (`replay`, `what_if`, `lint`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli._cluster import add_options, read_all
+from dray.cli._cluster import add_options, connect, read_all
 
 if TYPE_CHECKING:
+    from dray.sim.history import Event, HistoryFile
     from dray.sim.recording import Recording
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -39,6 +42,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--anonymous", action="store_true", help="replace names by numbers; attributes and classes stay"
     )
+    parser.add_argument(
+        "--follow", action="store_true", help="go on with what happens, as it happens, until Ctrl-C; for `dray replay`"
+    )
+    parser.add_argument("--seconds", type=float, metavar="N", help="with --follow: end by itself after so long")
     add_options(parser)
     parser.set_defaults(run=run)
 
@@ -49,16 +56,33 @@ def run(args: argparse.Namespace) -> int:
     from dray.client.config import ConfigError
     from dray.sim.recording import to_bytes
 
+    if wrong := _misused(args):
+        print(f"dray record: {wrong}", file=sys.stderr)
+        return 2
     try:
+        if args.follow:
+            return _followed(args)
         made = _from_files(args) if args.filename else _from_cluster(args)
         Path(args.output).write_bytes(to_bytes(made, compressed=args.output.endswith(".gz")))
     except (ApiError, ConfigError, ManifestError, OSError) as error:
         print(f"dray record: {error}", file=sys.stderr)
         return 1
-    print(f"{args.output}: {_summary(made)}")
+    _tell(args, made)
+    return 0
+
+
+def _misused(args: argparse.Namespace) -> str:
+    if args.follow and args.filename:
+        return "--follow needs a cluster: what happens is not in files"
+    if args.seconds is not None and not (args.follow and args.seconds > 0):
+        return "--seconds N belongs to --follow, with a number above 0"
+    return ""
+
+
+def _tell(args: argparse.Namespace, made: Recording) -> None:
+    print(f"{args.output}: {_summary(made)}", flush=True)
     if made.unread:
         print(f"dray record: you may not list {', '.join(made.unread)}; they are not recorded", file=sys.stderr)
-    return 0
 
 
 def _from_files(args: argparse.Namespace) -> Recording:
@@ -88,3 +112,69 @@ def _summary(made: Recording) -> str:
     """`3 Nodes, 1 Pod`."""
     counts = Counter(tree["kind"] for tree in made.objects)
     return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing"
+
+
+# Following
+
+
+def _followed(args: argparse.Namespace) -> int:
+    following = _Following(args)
+    with suppress(KeyboardInterrupt):  # the end that --follow waits for
+        asyncio.run(following.run())
+    if following.failure is not None:
+        raise following.failure
+    print(f"{args.output}: {following.changes} changes in {following.seconds:.0f} s")
+    return 0
+
+
+class _Following:
+    """One run of --follow."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._begun = time.monotonic()
+        self._stop = asyncio.Event()
+        self._file: HistoryFile | None = None
+        self.failure: OSError | None = None
+
+    @property
+    def changes(self) -> int:
+        return self._file.events if self._file is not None else 0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._begun
+
+    async def run(self) -> None:
+        from dray.api.times import timestamp
+        from dray.sim.following import Follower
+
+        async with connect(self._args) as client:
+            follower = Follower(client, time.monotonic, anonymous=self._args.anonymous)
+            async with follower.following():
+                self._begun = time.monotonic()
+                made = follower.begin(timestamp(time.time()), client.config.server, self._open)
+                try:
+                    _tell(self._args, made)
+                    async with asyncio.timeout(self._args.seconds):
+                        await self._stop.wait()
+                except TimeoutError:
+                    return
+                finally:
+                    if self._file is not None:
+                        self._file.close()
+
+    def _open(self, recording: Recording) -> Callable[[Iterable[Event]], None]:
+        from dray.sim.history import HistoryFile
+
+        self._file = HistoryFile(self._args.output, recording)
+        return self._write
+
+    def _write(self, events: Iterable[Event]) -> None:
+        """Write, or end where that fails: an informer would go on without the file."""
+        assert self._file is not None  # it is open from the beginning on
+        try:
+            self._file.write(events)
+        except OSError as error:
+            self.failure = error
+            self._stop.set()

@@ -55,6 +55,7 @@ class Attempt:
     failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last
     among: int | None = None  # the nodes that come into question; None: all
     lacking: dict[NodeReason, int] = field(default_factory=dict)  # nodes that have devices, but not what those take
+    preferred: str = ""  # the node to take where several are equally good
 
     @property
     def pod(self) -> Pod:
@@ -212,7 +213,7 @@ class Placement:
             rules.append((BetterAlternatives(preference), weights[BetterAlternatives.name]))
         else:
             compared = self._sample(nodes, self._most(attempt))
-        return compared[0] if len(compared) == 1 else best(attempt.candidate, compared, rules)
+        return compared[0] if len(compared) == 1 else best(attempt.candidate, compared, rules, attempt.preferred)
 
     def _preference(self, attempt: Attempt) -> Callable[[NodeInfo], float] | None:
         """How good the alternatives are that the pod would get on a node; None where it has no choice."""

@@ -136,15 +136,20 @@ def owner_of(pod: Pod) -> str:
     return next((ref.uid for ref in pod.metadata.ownerReferences if ref.controller), "")
 
 
-def best(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]]) -> NodeInfo:
-    """The node with the highest weighted sum; the first of equals."""
+def best(candidate: Candidate, nodes: Sample, rules: Sequence[tuple[Score, float]], preferred: str = "") -> NodeInfo:
+    """The node with the highest weighted sum; of equals the one that is preferred by name, or the first."""
     said = [(scores, weight) for rule, weight in rules if weight and (scores := rule.scores(candidate, nodes))]
     totals: Scores = said[0][0] if said else []
     if len(said) > 1:  # the weight of a single one decides nothing
         totals = [0.0] * len(nodes)
         for scores, weight in said:
             totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
-    return nodes[totals.index(max(totals)) if totals else 0]
+    top = max(totals, default=0.0)
+    if preferred:
+        for index, info in enumerate(nodes.infos):
+            if info.name == preferred and (not totals or totals[index] == top):
+                return info
+    return nodes[totals.index(top) if totals else 0]
 
 
 def _scaled(raw: Scores) -> Scores:

@@ -7,6 +7,7 @@ expressions, and names of requests and devices stay: selectors work on them. Pur
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -52,6 +53,7 @@ _FIELDS: dict[type[Wire], str] = {
     scheduling.WorkloadReference: "templateName workloadName",
 }
 _NAMES = {type_: frozenset(fields.split()) for type_, fields in _FIELDS.items()}
+_FRACTION = 9  # digits by which a fraction grows when it has to
 # Words that every cluster has tell nothing.
 _PUBLIC = frozenset(
     [
@@ -72,23 +74,72 @@ _PUBLIC = frozenset(
 )
 
 
+class Aliases:
+    """Numbers for names, in the order of the names, also for names that become known later.
+
+    A name after all others gets the next number, one between two others a fraction.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = sorted({*names})
+        width = len(str(len(self._names)))
+        self._aliases = [f"x{number:0{width}}" for number in range(len(self._names))]
+        self._of = dict(zip(self._names, self._aliases, strict=True))
+        self._later = 0
+
+    def __call__(self, name: str) -> str:
+        if name not in self._of:
+            self._insert(name)
+        return self._of[name]
+
+    def _insert(self, name: str) -> None:
+        at = bisect(self._names, name)
+        if at == len(self._names):
+            self._later += 1
+            alias = f"y{self._later:09}"
+        else:
+            alias = _between(self._aliases[at - 1] if at else "w", self._aliases[at])
+        self._names.insert(at, name)
+        self._aliases.insert(at, alias)
+        self._of[name] = alias
+
+
+def _between(low: str, high: str) -> str:
+    """An alias between two others: the number of the lower one, and a fraction of so many digits as it takes."""
+    number, _, after = low.partition("-")
+    other, _, before = high.partition("-")
+    width = _FRACTION
+    while True:
+        floor = int(after.ljust(width, "0"))
+        ceiling = int(before.ljust(width, "0")) if other == number else 10**width
+        if ceiling - floor > 1:
+            step = min((ceiling - floor) // 2, 10 ** (width - _FRACTION + 3))
+            return f"{number}-{floor + step:0{width}}"
+        width += _FRACTION
+
+
 def without_names(objects: Iterable[Wire]) -> list[Wire]:
     """The objects with numbers for names."""
     known = [*objects]
+    aliases = Aliases(names_in(known))
+    return [renamed(one, aliases) for one in known]
+
+
+def names_in(objects: Iterable[Wire]) -> set[str]:
+    """The names that people gave."""
     names: set[str] = set()
 
     def noted(name: str) -> str:
         names.add(name)
         return name
 
-    for one in known:
-        _renamed(one, noted)
-    width = len(str(len(names)))
-    numbers = {name: f"x{number:0{width}}" for number, name in enumerate(sorted(names))}
-    return [_renamed(one, numbers.__getitem__) for one in known]
+    for one in objects:
+        renamed(one, noted)
+    return names
 
 
-def _renamed(one: Wire, alias: Callable[[str], str]) -> Wire:
+def renamed(one: Wire, alias: Callable[[str], str]) -> Wire:
+    """An object with aliases for the names in it."""
     stays = frozenset({one.metadata.name}) if isinstance(one, resource.DeviceClass) else frozenset()
 
     def word(text: str) -> str:

@@ -70,6 +70,8 @@ class Cluster:
         self.now = now
         self.observers: list[Observer] = []
         self.among: int | None = None  # the nodes that pods may go to, as a set of positions; None: all
+        self.preferred: Callable[[Pod], str] = lambda pod: ""  # the node for a pod where several are equally good
+        self._held: set[str] = set()  # uids of pods that are not tried before they are released
         self._profiles = (configuration or Configuration()).profiles
         self._sharing = Sharing.of(self.gates)
         self.picture = Picture(self.gates)
@@ -137,6 +139,20 @@ class Cluster:
         else:
             self._come(typed, runs)
 
+    def is_waiting(self, uid: str) -> bool:
+        """Whether a pod has come and got no node yet."""
+        return self._queue.get(uid) is not None
+
+    def hold(self, uid: str) -> None:
+        """Do not try a pod before it is released; to be called before it comes."""
+        self._held.add(uid)
+
+    def release(self, uid: str) -> None:
+        """Let a pod be tried that was held."""
+        self._held.discard(uid)
+        if (waiting := self._queue.get(uid)) is not None:
+            self._queue.add(waiting.pod, gated=self._is_gated(waiting.pod))
+
     def settle(self) -> int:
         """Try the pods that can be tried now, until none is left; how many got a node."""
         placed = 0
@@ -165,6 +181,20 @@ class Cluster:
             self.settle()
         if until is not None:
             self.now = max(self.now, until)
+
+    def preview(self, uid: str) -> Promise | None:
+        """What a pod that waits would get if it were tried now; None for nothing. Changes nothing."""
+        waiting, start = self._queue.get(uid), self.picture.placement.start
+        if waiting is None:
+            return None
+        attempt = waiting.attempt
+        decision = self._decide(waiting)
+        waiting.attempt, self.picture.placement.start = attempt, start
+        if not isinstance(decision, Promise):
+            return None
+        for claim in decision.pending:
+            self.picture.devices.ledger.forget(claim.metadata.uid)
+        return decision
 
     def verdicts(self, pod: Pod) -> list[NodeVerdict]:
         """What every node says to a pod, rule by rule."""
@@ -226,11 +256,17 @@ class Cluster:
             self._end_later(pod)
             return
         pod = self._with_claims(pod)
+        is_new = self._queue.get(pod.metadata.uid) is None
         self.picture.put(pod)
-        gated = bool(pod.spec.schedulingGates) or self.picture.devices.missing_for(pod) is not None
-        self._queue.add(pod, gated=gated)
-        for observer in self.observers:
+        self._queue.add(pod, gated=self._is_gated(pod))
+        for observer in self.observers if is_new else ():
             observer.came(self.now, pod)
+
+    def _is_gated(self, pod: Pod) -> bool:
+        """Whether a pod may not be tried yet."""
+        if pod.spec.schedulingGates or pod.metadata.uid in self._held:
+            return True
+        return self.picture.devices.missing_for(pod) is not None
 
     def _with_claims(self, pod: Pod) -> Pod:
         """The pod with the claims that its templates make."""
@@ -256,7 +292,9 @@ class Cluster:
         pod = waiting.pod
         self._last = Candidate(pod, self._last)
         profile = self._profiles.get(pod.spec.schedulerName) or next(iter(self._profiles.values()))
-        attempt = waiting.attempt = Attempt(self._last, PodClaims(pod), profile, among=self.among)
+        attempt = waiting.attempt = Attempt(
+            self._last, PodClaims(pod), profile, among=self.among, preferred=self.preferred(pod)
+        )
         claims = self.picture.devices.claims_of(pod)
         if not isinstance(claims, PodClaims):
             return Refused(
@@ -334,13 +372,25 @@ class Cluster:
         if found is not None and found.metadata.uid == uid:
             self._end(found)
 
-    def _end(self, pod: Pod) -> None:
+    def end_without_claims(self, pod: Pod) -> None:
+        """Let a pod end whose claims keep their devices until `free` says that they do not."""
+        self._end(pod, with_claims=False)
+
+    def free(self, claim: ResourceClaim, owner: str) -> None:
+        """A claim loses its devices; it goes where it was made for the pod with the uid `owner`."""
+        if podclaims.is_controlled_by(claim, owner):
+            self.picture.drop(claim)
+        else:
+            self.picture.put(replace(claim, status=ResourceClaimStatus()))
+        wake_helped(self._queue, self.picture.devices)
+
+    def _end(self, pod: Pod, *, with_claims: bool = True) -> None:
         """A pod is gone: so are its claims, and its reservations of others'."""
         uid = pod.metadata.uid
         self._queue.remove(uid)
         self._why.pop(uid, None)
         self.picture.drop(pod)
-        for use in podclaims.uses_of(pod, self.picture.group_of(pod)):
+        for use in podclaims.uses_of(pod, self.picture.group_of(pod)) if with_claims else ():
             claim = self.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
             if claim is not None:
                 self._let_go(claim, uid)
@@ -383,8 +433,7 @@ class Cluster:
             pod = self._with_claims(waiting.pod)
             if pod is not waiting.pod:
                 self.picture.put(pod)
-            gated = bool(pod.spec.schedulingGates) or self.picture.devices.missing_for(pod) is not None
-            self._queue.add(pod, gated=gated)
+            self._queue.add(pod, gated=self._is_gated(pod))
             if waiting.refused_by & DEVICE_RULES:
                 self._queue.activate_one(waiting.key)
 

@@ -2,7 +2,7 @@
 
 Only the fields listed in `KEPT` leave the cluster, so secrets, environment, commands, images, volumes, annotations,
 drivers' opaque parameters and managed fields never do. A digest tells a file that was edited. Left out: reading a cluster
-(`dray.cli.record`), hiding names (`anonymous`), and what happens over time.
+(`dray.cli.record`), hiding names (`anonymous`), and what happens over time (`history`).
 """
 
 from __future__ import annotations
@@ -84,21 +84,27 @@ class Recording(msgspec.Struct, frozen=True, tag_field="kind", tag="Recording"):
     digest: str
     anonymous: bool = False
     unread: tuple[str, ...] = ()
+    followed: bool = False  # lines with what happened afterwards follow (`history`)
 
     def typed(self) -> list[Wire]:
         """The objects as the simulator takes them."""
-        return [_typed(number, tree) for number, tree in enumerate(self.objects)]
+        return [typed_object(number, tree) for number, tree in enumerate(self.objects)]
 
 
 def record(
     objects: Iterable[Wire], *, time: str, source: str, unread: Iterable[str] = (), anonymous: bool = False
 ) -> Recording:
     """Record the objects that matter; those of other types are left out."""
-    kept = [cast(Wire, rebuilt(one, _fields_kept)) for one in objects if isinstance(one, TYPES)]
+    kept = [reduced(one) for one in objects if isinstance(one, TYPES)]
     if anonymous:
         kept, source = without_names(kept), ""
     trees = tuple(msgspec.to_builtins(one) for one in kept)
     return Recording(VERSION, time, source, trees, _digest(trees), anonymous, tuple(sorted(unread)))
+
+
+def reduced(one: Wire) -> Wire:
+    """An object with the fields that are recorded."""
+    return cast(Wire, rebuilt(one, _fields_kept))
 
 
 def to_bytes(recording: Recording, *, compressed: bool = False) -> bytes:
@@ -114,6 +120,11 @@ def from_bytes(content: bytes) -> Recording:
             content = gzip.decompress(content)
         except (EOFError, OSError, zlib.error) as error:
             raise RecordingError(f"the file is cut off or damaged: {error}") from error
+    return header_of(content)
+
+
+def header_of(content: bytes) -> Recording:
+    """The recording in a JSON document. Raises RecordingError."""
     recording = _decoded(content)
     if recording.digest != _digest(recording.objects):
         raise RecordingError(
@@ -148,7 +159,8 @@ def _digest(trees: tuple[Tree, ...]) -> str:
     return "sha256:" + hashlib.sha256(msgspec.json.encode(trees)).hexdigest()
 
 
-def _typed(number: int, tree: Tree) -> Wire:
+def typed_object(number: int, tree: Tree) -> Wire:
+    """A recorded object. Raises RecordingError, which names it by its number."""
     group = str(tree.get("apiVersion", "")).rpartition("/")[0]
     known = BY_KIND.get((group, str(tree.get("kind", ""))))
     if known is None or known.type not in TYPES:

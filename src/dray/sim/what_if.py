@@ -168,12 +168,13 @@ def _outcome(cluster: Cluster, pod: Pod, waiting: dict[str, Unschedulable]) -> P
     found = cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
     assert found is not None  # it was submitted, and no time has passed
     if found.spec.nodeName:
-        return PodOutcome(name, found.spec.nodeName, tuple(_devices(cluster, found)))
+        return PodOutcome(name, found.spec.nodeName, tuple(devices_of(cluster, found)))
     gates = tuple(gate.name for gate in found.spec.schedulingGates)
     return PodOutcome(name, why=waiting.get(name), problem=cluster.problem_of(found), gates=gates)
 
 
-def _devices(cluster: Cluster, pod: Pod) -> Iterator[DeviceUse]:
+def devices_of(cluster: Cluster, pod: Pod) -> Iterator[DeviceUse]:
+    """The devices of the claims that a pod uses."""
     group = cluster.get(PodGroup, podclaims.group_name(pod), pod.metadata.namespace)
     for use in podclaims.uses_of(pod, group):
         claim = cluster.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None

@@ -1,0 +1,225 @@
+"""`dray replay`: live through a recording once more, as it was or with something changed, and compare.
+
+Reads a file and writes nothing to any cluster. Exits 1 where an unchanged recording does not give its own placements. The
+replaying is `dray.sim.replay`; here are the options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dray.cli._collector import without_collections
+
+if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
+    from dray.sim.cluster import Cluster
+    from dray.sim.measures import Prices
+    from dray.sim.replay import Replayed, Setup
+    from dray.sim.report import Report
+    from dray.sim.timeline import Timeline
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EXAMPLES = """examples:
+  dray replay day.json.gz                                  does the scheduler decide as it did
+  dray replay day.json.gz --config packing.yaml            with another scheduler configuration
+  dray replay day.json.gz --profile 'dgx-h100*4'           on other nodes
+  dray replay day.json.gz --add-nodes 2 --like n1 --html report.html
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "replay",
+        help="live through a recording once more, with something changed",
+        description="Replay what `dray record --follow` or `dray trace` wrote, and compare placements, waiting times and "
+        "utilisation. Without a change, the recorded placements are checked; with one, both runs are simulated.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recording", metavar="FILE")
+    changes = parser.add_argument_group("changes")
+    changes.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration")
+    changes.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
+    changes.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="objects that replace recorded ones or join them: slices, nodes, classes",
+    )
+    changes.add_argument("--profile", metavar="NAME*N,…", help="these nodes instead of the recorded ones")
+    changes.add_argument("--add-nodes", type=int, default=0, metavar="N", help="more nodes; with --like")
+    changes.add_argument("--like", default="", metavar="NODE", help="the node that --add-nodes copies")
+    changes.add_argument(
+        "--taint",
+        action="append",
+        default=[],
+        nargs=2,
+        metavar=("TARGET", "KEY=VALUE:NoSchedule"),
+        help="a taint on a node, or on devices (DRIVER/POOL[/DEVICE])",
+    )
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="[LABEL=VALUE:]AMOUNT",
+        help="what a node costs in an hour; the first that holds counts",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write the report as a page, too")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(%(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dray.api.gates import FeatureGates, GateError
+    from dray.api.manifests import ManifestError
+    from dray.scheduler.configuration import ConfigurationError
+    from dray.sim.changes import ChangeError
+    from dray.sim.profiles import ProfileError
+    from dray.sim.recording import RecordingError
+
+    problems = ChangeError, ConfigurationError, GateError, ManifestError, ProfileError, RecordingError, OSError
+    try:
+        with without_collections():
+            report = _replayed(args, FeatureGates.parse(args.feature_gates))
+            _write_page(args, report)
+    except problems as error:
+        place = f"{args.recording}: " if isinstance(error, RecordingError) else ""
+        print(f"dray replay: {place}{error}", file=sys.stderr)
+        return 2
+    print(_shown(report, args.output))
+    checks = report.comparison is not None and len(report.runs) == 1
+    return int(checks and report.comparison is not None and bool(report.comparison.differences))
+
+
+def _replayed(args: argparse.Namespace, gates: FeatureGates) -> Report:
+    from dray.sim.replay import Replay, Setup, compare, recorded_placements
+    from dray.sim.report import Report, Run
+
+    prices, setup = _prices(args), _setup(args, gates)
+    timeline = _timeline(args)
+    if setup is not None:
+        before = _finished(Replay(timeline, Setup(), is_free=True, prices=prices), "as it was")
+        after = _finished(Replay(timeline, setup, is_free=True, prices=prices), "with the change")
+        runs = Run("as it was", before.figures), Run("with the change", after.figures)
+        return Report(args.recording, runs, compare(before.placements, after.placements))
+    done = _finished(Replay(timeline, is_free=not timeline.has_decisions, prices=prices), "replaying")
+    recorded = compare(recorded_placements(timeline), done.placements) if timeline.has_decisions else None
+    return Report(args.recording, (Run("replayed", done.figures),), recorded)
+
+
+def _finished(replay: Any, name: str) -> Replayed:
+    """A replay at its end, or where Ctrl-C ended it."""
+    with _progress(name) as tick:
+        try:
+            found: Replayed = replay.run(tick)
+        except KeyboardInterrupt:
+            print(f"dray replay: {name}: broken off; these are the figures so far", file=sys.stderr)
+            found = replay.result()
+    return found
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on the terminal, for who waits."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task(name)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)
+
+
+def _timeline(args: argparse.Namespace) -> Timeline:
+    from dray.sim.history import history_from_bytes
+    from dray.sim.recording import RecordingError
+    from dray.sim.timeline import timeline_of
+
+    history = history_from_bytes(Path(args.recording).read_bytes())
+    if history.is_cut:
+        count, until = len(history.events), history.seconds
+        print(
+            f"dray replay: {args.recording} is cut off; replaying the {count} changes in it, up to second {until:.1f}",
+            file=sys.stderr,
+        )
+    if not history.events:
+        raise RecordingError("nothing happens in it: expected what `dray record --follow` or `dray trace` writes")
+    return timeline_of(history)
+
+
+def _setup(args: argparse.Namespace, gates: FeatureGates) -> Setup | None:
+    """What is to be changed; None for nothing."""
+    from dray.api.manifests import object_of
+    from dray.api.times import timestamp
+    from dray.api.wire import Wire
+    from dray.cli._manifests import read_manifests
+    from dray.cli.scheduler import read_configuration
+    from dray.sim.changes import ChangeError
+    from dray.sim.profiles import objects_of
+    from dray.sim.replay import Setup
+
+    if bool(args.add_nodes) != bool(args.like) or args.add_nodes < 0:
+        raise ChangeError("--add-nodes N and --like NODE belong together, with N from 1")
+    configuration = read_configuration(args.config)
+    for warning in configuration.warnings:
+        print(f"dray replay: {args.config}: {warning}", file=sys.stderr)
+    if not (args.config or args.feature_gates or args.filename or args.profile or args.add_nodes or args.taint):
+        return None
+    supposed = objects_of(args.profile, timestamp(time.time())) if args.profile else []
+    objects = [*(object_of(tree, gates) for tree in supposed), *read_manifests(args.filename, gates).all(Wire)]
+    return Setup(gates, configuration, tuple(objects), bool(args.profile), lambda cluster: _change(args, cluster))
+
+
+def _change(args: argparse.Namespace, cluster: Cluster) -> None:
+    from dray.sim import changes
+
+    for target, text in args.taint:
+        changes.taint(cluster, target, text)
+    if args.add_nodes:
+        changes.add_nodes(cluster, args.add_nodes, args.like)
+
+
+def _prices(args: argparse.Namespace) -> Prices:
+    from dray.sim.changes import ChangeError
+    from dray.sim.measures import Prices
+
+    rules = []
+    for text in args.price:
+        label, colon, amount = text.rpartition(":")
+        key, equals, value = label.partition("=")
+        try:
+            price = float(amount)
+        except ValueError:
+            price = -1.0
+        if not 0 <= price < 1e12 or (colon and not (key and equals)):
+            raise ChangeError(f"--price {text}: expected AMOUNT or LABEL=VALUE:AMOUNT, as in gpu=h100:98.32")
+        rules.append((key, value, price))
+    return Prices(rules)
+
+
+def _write_page(args: argparse.Namespace, report: Report) -> None:
+    if args.html:
+        from dray.sim.page import page_of
+
+        Path(args.html).write_text(page_of(report), encoding="utf-8")
+
+
+def _shown(report: Report, output: str) -> str:
+    from dray.sim.report import text_of, tree_of
+
+    if output == "json":
+        import msgspec
+
+        return msgspec.json.format(msgspec.json.encode(tree_of(report))).decode()
+    return text_of(report)
