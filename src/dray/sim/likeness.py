@@ -61,9 +61,9 @@ def kinds_for(cluster: Cluster, pod: Pod) -> Kinds | None:
 
 
 def _room(candidate: Candidate, info: NodeInfo) -> Hashable:
-    """What a node has left of all that the pod takes; the devices apart."""
-    amounts = tuple((info.free(name), bool(info.allocatable.get(name))) for name in candidate.demand.amounts)
-    return amounts, info.free_pods, frozenset(info.ports) if candidate.demand.ports else None
+    """What a node has and what is taken of it, which devices may take too; the devices themselves apart."""
+    amounts = frozenset(info.allocatable.items()), frozenset(item for item in info.taken.items() if item[1])
+    return amounts, len(info.pods), frozenset(info.ports) if candidate.demand.ports else None
 
 
 def is_uniform(cluster: Cluster, demand: Demand) -> bool:
