@@ -30,6 +30,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dray controller-manager --kubeconfig .dray/kubeconfig",
         "dray controller-manager --controllers '*,-garbage-collector'",
     ),
+    "dashboard": (
+        "dray dashboard                               # the cluster of the current context",
+        "dray dashboard --recording cluster.json.gz   # a cluster as `dray record` wrote it down",
+        "dray dashboard --demo                        # a cluster that exists only here, with a workload that moves",
+    ),
     "delete": ("dray delete", "dray delete training"),
     "docs": ("dray docs", "dray docs tutorials", "dray docs --path   # where its files are"),
     "down": ("dray down", "dray down training"),
@@ -52,6 +57,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "dray node --name n1 --root /tmp/n1 --runtime oci --registry '*'",
     ),
     "record": ("dray record -o cluster.json.gz", "dray record -o shared.json.gz --anonymous"),
+    "replay": (
+        "dray replay day.json.gz                                # does the scheduler decide as it did",
+        "dray replay day.json.gz --config packing.yaml          # with another scheduler configuration",
+        "dray replay day.json.gz --profile 'dgx-h100*4'         # on other nodes",
+        "dray replay day.json.gz --add-nodes 2 --like n1 --html report.html",
+    ),
     "scheduler": (
         "dray scheduler --kubeconfig ~/.kube/config",
         "dray scheduler --config scheduler.yaml   # a KubeSchedulerConfiguration",

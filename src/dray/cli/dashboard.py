@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _HOST = "127.0.0.1"
-_EXAMPLES = """examples:
-  dray dashboard                               the cluster of the current context
-  dray dashboard --recording cluster.json.gz   a cluster as `dray record` wrote it down
-  dray dashboard --demo                        a cluster that exists only here, with a workload that moves
-"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -28,8 +23,6 @@ def add_parser(subparsers: Subparsers) -> None:
         "dashboard",
         help="show devices, claims and what waits, in the browser",
         description="Serve a page that shows the devices of a cluster, who holds them, and why pods wait. Only reads.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--recording", metavar="FILE", help="show this instead of a cluster")

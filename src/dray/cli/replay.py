@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_EXAMPLES = """examples:
-  dray replay day.json.gz                                  does the scheduler decide as it did
-  dray replay day.json.gz --config packing.yaml            with another scheduler configuration
-  dray replay day.json.gz --profile 'dgx-h100*4'           on other nodes
-  dray replay day.json.gz --add-nodes 2 --like n1 --html report.html
-"""
-
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
@@ -40,8 +33,6 @@ def add_parser(subparsers: Subparsers) -> None:
         help="live through a recording once more, with something changed",
         description="Replay what `dray record --follow` or `dray trace` wrote, and compare placements, waiting times and "
         "utilisation. Without a change, the recorded placements are checked; with one, both runs are simulated.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("recording", metavar="FILE")
     changes = parser.add_argument_group("changes")
