@@ -94,7 +94,7 @@ class TestPlain:
         with pytest.raises(ApiError, match=f'nodes "{NODE}" not found'):
             await log(server, "p")
         await client.create(Node, {"metadata": {"name": NODE}})
-        with pytest.raises(ServiceUnavailable, match=f"node {NODE} does not serve logs"):
+        with pytest.raises(ServiceUnavailable, match=f"node {NODE} has no address that leads to containers"):
             await log(server, "p")
 
     async def test_a_node_that_does_not_answer_is_no_crash(

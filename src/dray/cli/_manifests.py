@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import yaml
@@ -22,6 +22,7 @@ from dray.sim.history import history_from_bytes
 from dray.sim.recording import RecordingError
 
 W = TypeVar("W", bound=Wire)
+_SUFFIXES = (".yaml", ".yml", ".json")
 _RECORDING = (b"\x1f\x8b", b'{"kind":"Recording"')  # how recordings begin, compressed or not
 
 
@@ -52,12 +53,25 @@ def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]
         yield _object(tree, f"{source}, document {number}", gates)
 
 
-def read_trees(paths: Iterable[str]) -> Iterator[tuple[str, Tree]]:
+class Place(NamedTuple):
+    """Where a document stands: in which file, the how manieth it is, and which item of it where it is a List."""
+
+    source: str
+    content: bytes
+    number: int
+    item: int | None = None
+
+    def __str__(self) -> str:
+        item = f", item {self.item}" if self.item is not None else ""
+        return f"{self.source}, document {self.number}{item}"
+
+
+def read_trees(paths: Iterable[str]) -> Iterator[tuple[Place, Tree]]:
     """The documents as they are, each with its place; objects of a List one by one."""
     for path in paths:
         for source, content in _contents(path):
-            for number, tree in _documents(source, content):
-                yield f"{source}, document {number}", tree
+            for number, item, tree in _items(source, content):
+                yield Place(source, content, number, item), tree
 
 
 def _contents(path: str) -> Iterator[tuple[str, bytes]]:
@@ -65,26 +79,37 @@ def _contents(path: str) -> Iterator[tuple[str, bytes]]:
         yield "standard input", sys.stdin.buffer.read()
         return
     place = Path(path)
-    files = sorted(p for p in place.iterdir() if p.suffix in (".yaml", ".yml", ".json")) if place.is_dir() else [place]
+    files = sorted(p for p in place.iterdir() if p.suffix in _SUFFIXES) if place.is_dir() else [place]
+    if not files:
+        raise ManifestError(f"{path}: expected files that end with {', '.join(_SUFFIXES)}, and there is none")
     for file in files:
         try:
             yield str(file), file.read_bytes()
         except OSError as error:
-            raise ManifestError(f"{file}: {error}") from error
+            raise ManifestError(f"{file}: {error.strerror or error}") from error
 
 
 def _documents(source: str, content: bytes) -> Iterator[tuple[int, Tree]]:
+    return ((number, tree) for number, _, tree in _items(source, content))
+
+
+def _items(source: str, content: bytes) -> Iterator[tuple[int, int | None, Tree]]:
+    """The objects of a file: the number of the document, that of the item in a List, and the object."""
     for number, tree in enumerate(_loaded(source, content), 1):
         if tree is None:
             continue
         if not isinstance(tree, dict):
             raise ManifestError(f"{source}, document {number}: expected an object with apiVersion and kind")
         if tree.get("kind") == "Recording":
-            yield from ((number, item) for item in map(_tree, _recorded(source, content)))
+            objects = map(_tree, _recorded(source, content))
+            yield from ((number, at, item) for at, item in enumerate(objects, 1))
         elif tree.get("kind") == "List":
-            yield from ((number, item) for item in tree.get("items") or ())
+            for at, item in enumerate(tree.get("items") or (), 1):
+                if not isinstance(item, dict):
+                    raise ManifestError(f"{source}, document {number}, item {at}: expected an object")
+                yield number, at, item
         else:
-            yield number, tree
+            yield number, None, tree
 
 
 def _loaded(source: str, content: bytes) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from dray.cli._cluster import add_options, connect
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
+    from dray.cli._manifests import Place
     from dray.inspect.findings import Finding
     from dray.inspect.snapshot import Snapshot
 
@@ -56,13 +57,25 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         gates = FeatureGates.parse(args.feature_gates)
-        findings = lint([*read_trees(args.filename)], gates, _known(args, gates))
+        trees = {str(place): (place, tree) for place, tree in read_trees(args.filename)}
+        if not trees:
+            raise ManifestError(f"{', '.join(args.filename)}: there is nothing to check")
+        findings = lint([(name, tree) for name, (_, tree) in trees.items()], gates, _known(args, gates))
+        findings = [_with_line(finding, trees[finding.place][0]) for finding in findings]
     except (ApiError, ConfigError, GateError, ManifestError, OSError) as error:
         print(f"dray lint: {error}", file=sys.stderr)
         return 2
     print(_shown(findings, args.output))
     bad = ("error", "warning") if args.strict else ("error",)
     return int(any(finding.level in bad for finding in findings))
+
+
+def _with_line(finding: Finding, place: Place) -> Finding:
+    from msgspec.structs import replace
+
+    from dray.cli._lines import line_of
+
+    return replace(finding, line=line_of(place.content, place.number, place.item, finding.field))
 
 
 def _known(args: argparse.Namespace, gates: FeatureGates) -> Snapshot | None:
@@ -96,7 +109,8 @@ def _shown(findings: Sequence[Finding], output: str) -> str:
 
 def _lines(finding: Finding) -> list[str]:
     field = f"{finding.field}: " if finding.field else ""
-    lines = [f"{finding.place}: {finding.level}: {field}{finding.text}"]
+    line = f", line {finding.line}" if finding.line else ""
+    lines = [f"{finding.place}{line}: {finding.level}: {field}{finding.text}"]
     if finding.rewritten is not None:
         import yaml
 

@@ -225,7 +225,9 @@ def _endpoint(node: Node) -> str:
     addresses = {address.type: address.address for address in node.status.addresses}
     host = addresses.get("InternalIP") or addresses.get("Hostname")
     if not port or not host:
-        raise ServiceUnavailable(f"node {node.metadata.name} does not serve logs")
+        raise ServiceUnavailable(
+            f"node {node.metadata.name} has no address that leads to containers: it is simulated, or not up yet"
+        )
     if not _HOST.fullmatch(host):
         raise ServiceUnavailable(f"node {node.metadata.name} has an address that is none: {host[:64]!r}")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

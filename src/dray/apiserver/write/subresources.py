@@ -75,9 +75,7 @@ class Subresources:
             return self._part(request)
         handler = self._handlers.get(name)
         if handler is None:
-            raise NotImplementedYet(
-                f"{request.resource.plural}/{name} is not implemented: this server has no connection to nodes"
-            )
+            raise NotImplementedYet(f"{request.resource.plural}/{name} is not implemented")
         return handler(request)
 
     def _part(self, request: Request) -> Awaitable[Answer]:

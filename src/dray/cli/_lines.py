@@ -1,0 +1,43 @@
+"""The line of a file on which a field stands, so that editors can go there.
+
+A path that leads nowhere leads to the last part of it that exists: what is required and missing is told of its parent.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+_STEP = re.compile(r"\[([^]]*)\]|([^.[\]]+)")
+
+
+def line_of(content: bytes, document: int, item: int | None, field: str) -> int:
+    """The line of a field, counted from 1, in a document of a file; 0 where the file cannot be read like that."""
+    try:
+        node = [*yaml.compose_all(content.decode(), Loader=yaml.SafeLoader)][document - 1]
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError, IndexError):
+        return 0
+    if item is not None:
+        node = _child(_child(node, "items"), str(item - 1))
+    line = _line(node)
+    for index, name in _STEP.findall(field):
+        node = _child(node, index or name)
+        if node is None:
+            break
+        line = _line(node) or line
+    return line
+
+
+def _line(node: Any) -> int:
+    return node.start_mark.line + 1 if node is not None else 0
+
+
+def _child(node: Any, step: str) -> Any:
+    """What stands at a key of a mapping or at a place of a sequence."""
+    if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
+        return node.value[int(step)]
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == step.strip('"')), None)
+    return None
