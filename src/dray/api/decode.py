@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import json
 import re
 from collections import Counter
@@ -22,7 +23,7 @@ import msgspec
 
 from dray.api import schema
 from dray.api.custom import objects, pruning
-from dray.api.errors import BadRequest
+from dray.api.errors import BadRequest, Invalid, invalid
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.quoting import quote
 from dray.api.resources import Resource
@@ -99,6 +100,10 @@ def check_kind(resource: Resource, expected: str, tree: Any) -> None:
     if not isinstance(kind, str) or not isinstance(api_version, str):
         field = "kind" if not isinstance(kind, str) else "apiVersion"
         raise BadRequest(f"couldn't get version/kind; json parse error: {field} must be a string")
+    if kind != resource.kind and resource.custom is not None and api_version == expected:
+        meant = dataclasses.replace(resource, kind=kind)
+        name = (tree.get("metadata") or {}).get("name") or ""
+        raise Invalid(meant, name, [invalid("kind", kind, f"must be {resource.kind}")])
     if kind != resource.kind:
         short = api_version.rpartition("/")[2]
         internal = resource.group.partition(".")[0] or "core"
@@ -157,12 +162,16 @@ def _check_custom(resource: Resource, version: str, tree: Tree) -> list[str]:
             _expect(_METADATA_HOLDER, _METADATA_SLOT, metadata, dict, "metadata")
             _walk(_plan(f"{META}ObjectMeta"), metadata, "metadata", complaints)
         complaints += pruning.pruned(node, tree)
+        for path, embedded in pruning.embedded_metadata(node, tree):
+            _expect(_METADATA_HOLDER, _METADATA_SLOT, embedded, dict, path)
+            _walk(_plan(f"{META}ObjectMeta"), embedded, path, complaints)
         pruning.fill(node, tree, pruning.Room(pruning.MOST_DEFAULTS))
         if (name := objects.unfit_name(tree)) is not None:
             raise _WrongType(f"field {quote(name)} has quotes, backslashes or control characters in its name")
     except (_WrongType, RecursionError) as error:
         raise BadRequest(
-            f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: {error}'
+            f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: '
+            f"{str(error).replace('ObjectMeta.metadata.', 'ObjectMeta.')}"  # which Kubernetes reads by itself
         ) from error
     return complaints
 
@@ -394,7 +403,11 @@ def _walk_slot(plan: _Plan, slot: _Slot, value: Any, path: str, complaints: list
         return [_walk_value(plan, slot, item, f"{path}[{i}]", complaints) for i, item in enumerate(value)]
     if slot.shape == "{":
         _expect(plan, slot, value, dict, path)
-        return {key: _walk_value(plan, slot, item, f"{path}.{key}", complaints) for key, item in value.items()}
+        keyed = bool(slot.message)  # of plain values Go names the map alone
+        return {
+            key: _walk_value(plan, slot, item, f"{path}.{key}" if keyed else path, complaints)
+            for key, item in value.items()
+        }
     return _walk_value(plan, slot, value, path, complaints)
 
 

@@ -50,6 +50,15 @@ def parse(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def is_readable(path: str) -> bool:
+    """Whether a path means anything; columns may have others."""
+    try:
+        parse(path)
+    except PathError:
+        return False
+    return True
+
+
 def find(path: str, value: Any) -> Iterator[Any]:
     """Everything that a path leads to; nothing where it leads nowhere."""
     found: Iterator[Any] = iter((value,))

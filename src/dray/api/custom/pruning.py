@@ -6,6 +6,7 @@ member is left out. Then come the defaults. All in place: the tree is private to
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -25,6 +26,22 @@ def pruned(node: Node, tree: Tree) -> list[str]:
     complaints: list[str] = []
     _prune(node, tree, "", complaints, whole=True)
     return complaints
+
+
+def embedded_metadata(node: Node, value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The metadata of objects within an object, with their paths."""
+    if not node.has_embedded:
+        return
+    if node.embedded and isinstance(value, dict) and "metadata" in value:
+        yield f"{path}.metadata", value["metadata"]
+    if isinstance(value, dict):
+        for name, item in value.items():
+            part = node.properties.get(name) or node.additional
+            if part is not None:
+                yield from embedded_metadata(part, item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and node.items is not None:
+        for index, item in enumerate(value):
+            yield from embedded_metadata(node.items, item, f"{path}[{index}]")
 
 
 def pruned_value(node: Node, value: Any) -> list[str]:

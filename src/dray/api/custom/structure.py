@@ -24,7 +24,7 @@ class Rule(msgspec.Struct, frozen=True):
     message_expression: str = ""
     reason: str = "FieldValueInvalid"
     field_path: str = ""
-    optional_old: bool = False
+    optional_old: bool | None = None
 
 
 class Node(msgspec.Struct, eq=False, weakref=True):
@@ -53,6 +53,7 @@ class Node(msgspec.Struct, eq=False, weakref=True):
     has_defaults: bool = False  # here or below
     has_rules: bool = False
     has_keys: bool = False  # a list here or below is a set, or a map by keys
+    has_embedded: bool = False  # an object here or below is a whole one
     has_choices: bool = False  # here: allOf, anyOf, oneOf or not
 
 
@@ -87,6 +88,7 @@ def compiled(schema: Tree) -> Node:
     below = [*node.properties.values(), *filter(None, (node.additional, node.items))]
     node.has_defaults = node.default is not UNSET or any(part.has_defaults for part in below)
     node.has_keys = node.list_type in ("set", "map") or any(part.has_keys for part in below)
+    node.has_embedded = node.embedded or any(part.has_embedded for part in below)
     node.has_choices = bool(node.all_of or node.any_of or node.one_of or node.negated)
     node.has_rules = bool(node.rules) or any(part.has_rules for part in (*below, *node.all_of))
     return node
@@ -99,7 +101,7 @@ def _rule(tree: Tree) -> Rule:
         tree.get("messageExpression", ""),
         tree.get("reason") or "FieldValueInvalid",
         tree.get("fieldPath", ""),
-        bool(tree.get("optionalOldSelf")),
+        tree.get("optionalOldSelf"),
     )
 
 

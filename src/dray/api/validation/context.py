@@ -35,8 +35,8 @@ class RuleFault(NamedTuple):
 
     path: str  # from the root of the schema: `.properties[spec].items`
     number: int  # of the rule among those of its place
-    part: Literal["rule", "messageExpression", "fieldPath"]
-    shown: str
+    part: Literal["rule", "messageExpression", "fieldPath", "optionalOldSelf", ""]  # empty: about the whole schema
+    shown: str | bool
     text: str
     reason: Literal["Invalid", "Forbidden"] = "Invalid"
 

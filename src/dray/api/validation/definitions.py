@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from dray.api import names
 from dray.api.custom import jsonpath
 from dray.api.custom.kinds import schema_of
 from dray.api.custom.structure import Node, compiled
-from dray.api.errors import duplicate, invalid, required, too_many, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, too_many, unsupported
 from dray.api.types import apiextensions
 from dray.api.validation.access import webhook_client
 from dray.api.validation.context import Context
@@ -20,7 +20,6 @@ from dray.api.validation.schemas import DEEPEST, depth, schema
 
 Definition = apiextensions.CustomResourceDefinition
 Version = apiextensions.CustomResourceDefinitionVersion
-T = TypeVar("T")
 
 APPROVED = "api-approved.kubernetes.io"
 _REVIEWS = "https://github.com/kubernetes/enhancements/pull/1111"
@@ -31,6 +30,16 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 _SELECTABLE_MAX = 8
 _SELECTABLE_TYPES = ("boolean", "integer", "string")
 _WARNING_MAX = 256
+_NAMES = ("plural", "singular", "kind", "listKind")
+_REVIEWED = ("v1", "v1beta1")  # versions of ConversionReview
+_DOTTED = "must be a simple json path starting with ."
+# Parts of versions, and what they are called where all versions have the same.
+_PARTS = {
+    "schema": "validation",
+    "subresources": "subresources",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+    "selectableFields": "selectableFields",
+}
 
 
 def create_definition(definition: Definition, context: Context) -> Errors:
@@ -44,6 +53,7 @@ def create_definition(definition: Definition, context: Context) -> Errors:
     yield from _spec(definition.spec, context)
     yield from _stored_versions(definition)
     yield from _approval(definition)
+    yield from _preserving(definition.spec)
 
 
 def _approval(definition: Definition) -> Errors:
@@ -75,7 +85,12 @@ def update_definition(definition: Definition, old: Definition, context: Context)
 
 def update_definition_status(definition: Definition, old: Definition, context: Context) -> Errors:
     yield from metadata_update(definition.metadata, old.metadata)
-    yield from _stored_versions(definition)
+
+
+def _preserving(spec: apiextensions.CustomResourceDefinitionSpec) -> Errors:
+    if spec.preserveUnknownFields:
+        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        yield invalid(SPEC / "preserveUnknownFields", True, text)
 
 
 def _stored_versions(definition: Definition) -> Errors:
@@ -104,91 +119,117 @@ def _spec(spec: apiextensions.CustomResourceDefinitionSpec, context: Context) ->
         yield required(SPEC / "scope")
     elif spec.scope not in _SCOPES:
         yield unsupported(SPEC / "scope", spec.scope, _SCOPES)
-    yield from _versions(spec.versions, context)
-    if spec.preserveUnknownFields:
-        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-        yield invalid(SPEC / "preserveUnknownFields", True, text)
+    shared = _shared(spec.versions)
+    yield from _versions(spec.versions, shared, context)
     yield from _names(spec.names, SPEC / "names")
+    for field, place in shared.items():  # Kubernetes tells of it once, as if it stood at the top
+        yield from _judged(field, spec.versions[0], SPEC / place, context, _has_status(*spec.versions))
     if spec.conversion is not None:
         yield from _conversion(spec.conversion, SPEC / "conversion")
 
 
 def _names(value: apiextensions.CustomResourceDefinitionNames, path: Path) -> Errors:
-    for field in ("plural", "singular"):
-        text = getattr(value, field)
-        if not text:
-            yield required(path / field)
-        else:
-            yield from _lower(text, path / field, names.label_1035, text)
-    for field in ("kind", "listKind"):
-        text = getattr(value, field)
-        if not text:
-            yield required(path / field)
-        elif faults := names.label_1035(text.lower()):
-            yield invalid(path / field, text, f"may have mixed case, but should otherwise match: {','.join(faults)}")
-    for field in ("shortNames", "categories"):
-        for index, text in enumerate(getattr(value, field)):
-            yield from _lower(text, path / field / index, names.label_1035, text)
+    yield from (required(path / name) for name in _NAMES if not getattr(value, name))
+    for name in _NAMES[:2]:
+        if getattr(value, name):
+            yield from _label(getattr(value, name), path / name)
+    for name in _NAMES[2:]:
+        text = getattr(value, name)
+        if text and (faults := names.label_1035(text.lower())):
+            yield invalid(path / name, text, f"may have mixed case, but should otherwise match: {','.join(faults)}")
+    for index, text in enumerate(value.shortNames):
+        yield from _label(text, path / "shortNames" / index)
     if value.kind and value.kind == value.listKind:
         yield invalid(path / "listKind", value.listKind, "kind and listKind may not be the same")
+    for index, text in enumerate(value.categories):
+        yield from _label(text, path / "categories" / index)
 
 
-def _lower(text: str, path: Path, check: names.Check, shown: str) -> Errors:
-    if faults := check(text):
-        yield invalid(path, shown, ",".join(faults))
+def _label(text: str, path: Path) -> Errors:
+    if faults := names.label_1035(text):
+        yield invalid(path, text, ",".join(faults))
 
 
 def _conversion(conversion: apiextensions.CustomResourceConversion, path: Path) -> Errors:
     if conversion.strategy not in ("None", "Webhook"):
         yield unsupported(path / "strategy", conversion.strategy, ("None", "Webhook"))
-    elif conversion.strategy == "None":
-        if conversion.webhook is not None:
-            yield invalid(path / "webhook", "", "should not be set when strategy is not set to Webhook")
-    elif conversion.webhook is None or conversion.webhook.clientConfig is None:
-        yield required(path / "webhookClientConfig", "required when strategy is set to Webhook")
-    else:
-        yield from webhook_client(conversion.webhook.clientConfig, path / "webhookClientConfig")
-        versions = conversion.webhook.conversionReviewVersions
-        if not versions:
-            yield required(path / "conversionReviewVersions")
-        elif "v1" not in versions:
-            text = "must include at least one of v1, v1beta1"
-            yield invalid(path / "conversionReviewVersions", list(versions), text)
+    config = conversion.webhook.clientConfig if conversion.webhook is not None else None
+    versions = conversion.webhook.conversionReviewVersions if conversion.webhook is not None else ()
+    if conversion.strategy == "Webhook":
+        if config is None:
+            yield required(path / "webhookClientConfig", "required when strategy is set to Webhook")
+        else:
+            yield from webhook_client(config, path / "webhookClientConfig")
+        yield from _review_versions(versions, path / "conversionReviewVersions")
+        return
+    for name, given in (("webhookClientConfig", config), ("conversionReviewVersions", versions)):
+        if given:
+            yield forbidden(path / name, "should not be set when strategy is not set to Webhook")
+
+
+def _review_versions(versions: Sequence[str], path: Path) -> Errors:
+    if not versions:
+        yield required(path)
+        return
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield invalid(path / index, version, "duplicate version")
+        else:
+            yield from (invalid(path / index, version, fault) for fault in names.label_1035(version))
+    if not set(versions) & set(_REVIEWED):
+        yield invalid(path, list(versions), f"must include at least one of {', '.join(_REVIEWED)}")
 
 
 # Versions
 
 
-def _versions(versions: Sequence[Version], context: Context) -> Errors:
+def _shared(versions: Sequence[Version]) -> dict[str, str]:
+    """The parts that all versions have in common."""
+    if not versions:
+        return {}
+    first = versions[0]
+    return {
+        part: shared
+        for part, shared in _PARTS.items()
+        if getattr(first, part) and all(getattr(version, part) == getattr(first, part) for version in versions)
+    }
+
+
+def _has_status(*versions: Version) -> bool:
+    return any(version.subresources is not None and version.subresources.status is not None for version in versions)
+
+
+def _versions(versions: Sequence[Version], shared: dict[str, str], context: Context) -> Errors:
     path = SPEC / "versions"
     found = [version.name for version in versions]
     for index, version in enumerate(versions):
+        if version.schema is None or version.schema.openAPIV3Schema is None:
+            yield required(path / index / "schema" / "openAPIV3Schema")
+    for index, version in enumerate(versions):
         yield from named(version.name, path / index / "name", names.label_1035)
         yield from _deprecation(version, path / index)
+        for part in _PARTS:
+            if part not in shared and getattr(version, part):
+                yield from _judged(part, version, path / index / part, context, _has_status(version))
     if len(set(found)) < len(found):
         yield invalid(path, _summary(versions), "must contain unique version names")
     if sum(version.storage for version in versions) != 1:
         yield invalid(path, _summary(versions), "must have exactly one version marked as storage version")
-    for index, version in enumerate(versions):
-        if version.schema is None or version.schema.openAPIV3Schema is None:
-            yield required(path / index / "schema" / "openAPIV3Schema")
-    judged: list[tuple[str, str, Callable[[Any, Path, Version], Errors]]] = [
-        ("schema", "validation", lambda value, at, _: _schema(value, at, context)),
-        ("subresources", "subresources", lambda value, at, version: _subresources(value, at)),
-        ("additionalPrinterColumns", "additionalPrinterColumns", lambda value, at, _: _columns(value, at)),
-        ("selectableFields", "selectableFields", _selectable),
-    ]
-    for field, shared, judge in judged:
-        values = [getattr(version, field) for version in versions]
-        if not values:
-            continue
-        if all(value == values[0] for value in values):  # Kubernetes tells of it once, as if it stood at the top
-            if values[0]:
-                yield from judge(values[0], SPEC / shared, versions[0])
-            continue
-        for index, value in enumerate(values):
-            if value:
-                yield from judge(value, path / index / field, versions[index])
+
+
+def _judged(part: str, version: Version, path: Path, context: Context, has_status: bool) -> Errors:
+    """One part of a version, wherever it is told of."""
+    if part == "schema":
+        tree = version.schema.openAPIV3Schema if version.schema is not None else None
+        if tree is not None:
+            yield from schema(tree, path / "openAPIV3Schema", context, has_status)
+    elif part == "subresources":
+        if version.subresources is not None:
+            yield from _subresources(version.subresources, path)
+    elif part == "additionalPrinterColumns":
+        yield from _columns(version.additionalPrinterColumns, path)
+    else:
+        yield from _selectable(version.selectableFields, path, version)
 
 
 def _summary(versions: Sequence[Version]) -> list[Any]:
@@ -197,20 +238,20 @@ def _summary(versions: Sequence[Version]) -> list[Any]:
 
 def _deprecation(version: Version, path: Path) -> Errors:
     warning = version.deprecationWarning
+    here = path / "deprecationWarning"
     if warning is None:
         return
     if not version.deprecated:
-        yield invalid(path / "deprecationWarning", warning, "can only be set for deprecated versions")
+        yield invalid(here, warning, "can only be set for deprecated versions")
+        return
+    if len(warning.encode()) > _WARNING_MAX:
+        yield invalid(here, warning, f"must be <= {_WARNING_MAX} characters long")
     if not warning:
-        yield invalid(path / "deprecationWarning", warning, "must not be empty")
-    elif len(warning) > _WARNING_MAX or not warning.isprintable():
-        text = f"must be printable UTF-8 of at most {_WARNING_MAX} characters"
-        yield invalid(path / "deprecationWarning", warning, text)
-
-
-def _schema(value: apiextensions.CustomResourceValidation, path: Path, context: Context) -> Errors:
-    if value.openAPIV3Schema is not None:
-        yield from schema(value.openAPIV3Schema, path / "openAPIV3Schema", context)
+        yield invalid(here, warning, "must not be an empty string")
+    found = next((index for index, char in enumerate(warning) if not char.isprintable()), None)
+    if found is not None:
+        text = f"non-printable character found at index {len(warning[:found].encode())}"
+        yield invalid(here, warning, f"must only contain printable UTF-8 characters; {text}")
 
 
 def _subresources(value: apiextensions.CustomResourceSubresources, path: Path) -> Errors:
@@ -220,18 +261,22 @@ def _subresources(value: apiextensions.CustomResourceSubresources, path: Path) -
     for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
         text = getattr(scale, field)
         if not text:
-            yield required(here / field, f"should be a json path under {root}")
+            yield required(here / field)
         else:
-            yield from _simple(text, (root,), here / field)
+            yield from _simple(text, (root,), root, here / field)
     if scale.labelSelectorPath:
-        yield from _simple(scale.labelSelectorPath, (".spec", ".status"), here / "labelSelectorPath")
+        yield from _simple(
+            scale.labelSelectorPath, (".spec", ".status"), "either .spec or .status", here / "labelSelectorPath"
+        )
 
 
-def _simple(text: str, roots: tuple[str, ...], path: Path) -> Errors:
-    if not jsonpath.is_simple(text):
-        yield invalid(path, text, "should be a simple json path")
+def _simple(text: str, roots: tuple[str, ...], shown: str, path: Path) -> Errors:
+    if not text.startswith("."):
+        yield invalid(path, text, _DOTTED)
     elif not text.startswith(tuple(f"{root}." for root in roots)):
-        yield invalid(path, text, f"should be a json path under {' or '.join(roots)}")
+        yield invalid(path, text, f"should be a json path under {shown}")
+    elif not jsonpath.is_simple(text):
+        yield invalid(path, text, "should be a path of names, since it is written to")
 
 
 def _columns(columns: Sequence[apiextensions.CustomResourceColumnDefinition], path: Path) -> Errors:
@@ -246,16 +291,9 @@ def _columns(columns: Sequence[apiextensions.CustomResourceColumnDefinition], pa
         if column.format and column.format not in _COLUMN_FORMATS:
             yield invalid(here / "format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
         if not column.jsonPath:
-            yield required(here / "jsonPath")
-        else:
-            yield from _path(column.jsonPath, here / "jsonPath")
-
-
-def _path(text: str, path: Path) -> Errors:
-    try:
-        jsonpath.parse(text)
-    except jsonpath.PathError as error:
-        yield invalid(path, text, f"the jsonPath is not valid: {error}")
+            yield required(here / "JSONPath")
+        elif not column.jsonPath.startswith("."):
+            yield invalid(here / "JSONPath", column.jsonPath, _DOTTED)
 
 
 def _selectable(fields: Sequence[apiextensions.SelectableField], path: Path, version: Version) -> Errors:

@@ -1,7 +1,7 @@
-"""Schemas of custom resources: whether they are structural, and whether they mean anything.
+"""Schemas of custom resources: whether they mean anything.
 
-A structural schema says of every member what it is, in one skeleton; what stands under `allOf`, `anyOf`, `oneOf` and
-`not` only judges values. Defaults must fit their own schema. Rules in CEL are checked by whoever knows the language.
+A schema must be structural (`structural`), defaults must fit it, and lists and maps must be what they are marked as. Rules in
+CEL are checked by whoever knows the language.
 """
 
 from __future__ import annotations
@@ -10,37 +10,53 @@ from typing import Any
 
 from dray.api.custom import pruning, values
 from dray.api.custom.structure import Node, compiled
-from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors
 from dray.api.validation.paths import Path
+from dray.api.validation.structural import structural, wrong_type
 from dray.api.wire import Tree
 
 DEEPEST = 64  # levels of a schema; Kubernetes has no limit, and no sane schema comes near this one
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
-_FORBIDDEN = ("$ref", "$schema", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
-_SKELETON = ("type", "default", "nullable", "additionalProperties", "title", "description")
-_MARKS = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string")
-_LISTS = ("atomic", "map", "set")
+_UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_LIST, _MAP, _KEYS = "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-list-map-keys"
+_LISTS = ("atomic", "set", "map")
 _MAPS = ("atomic", "granular")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+# What a root may say where its status is a subresource, whose schema is taken out of it.
+_AT_ROOT = (
+    *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+    *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items"),
+    *("properties", "externalDocs", "example", _PRESERVE, "x-kubernetes-validations"),
+)
+_GO_NAMES = {_PRESERVE: "XPreserveUnknownFields", "x-kubernetes-validations": "XValidations"}
 
 
-def schema(tree: Tree, path: Path, context: Context) -> Errors:
+def schema(tree: Tree, path: Path, context: Context, has_status: bool = False) -> Errors:
     """What is wrong with the schema of one version."""
     if depth(tree) > DEEPEST:
         yield invalid(path, "", f"must not be nested deeper than {DEEPEST} levels")
         return
-    if tree.get("type") != "object":
-        text = "must be object at the root" if tree.get("type") else "must not be empty at the root"
-        yield invalid(path / "type", tree["type"], text) if tree.get("type") else required(path / "type", text)
+    if has_status:
+        yield from _root(tree, path)
     if tree.get("nullable"):
         yield forbidden(path / "nullable", "nullable cannot be true at the root")
-    nodes = _Nodes(tree)
-    found = [*_skeleton(tree, path, "", nodes, root=True)]
+    nodes, found = _Nodes(tree), []
+    if _is_readable(tree):
+        found = structural(tree, path) or [*_defaults(tree, path, nodes)]
+    found += _checks(tree, path)
     yield from found
     if not found:
         yield from _rules(tree, path, nodes, context)
+
+
+def _root(tree: Tree, path: Path) -> Errors:
+    if any(tree[name] not in (None, "", False, []) for name in tree.keys() - set(_AT_ROOT)):
+        names = " ".join(_GO_NAMES.get(name, name[0].upper() + name[1:]) for name in _AT_ROOT)
+        text = f"only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
+        yield invalid(path, tree, text)
 
 
 class _Nodes:
@@ -75,175 +91,193 @@ def depth(tree: Any) -> int:
     return found // 2
 
 
-def _skeleton(node: Tree, path: Path, where: str, nodes: _Nodes, root: bool = False) -> Errors:
-    for name in _FORBIDDEN:
-        if node.get(name):
-            yield forbidden(path / name, f"{name} is not supported")
-    yield from _type(node, path, where, root)
-    yield from _members(node, path, nodes, root)
-    yield from _judgement(node, path)
+def _is_readable(tree: Tree) -> bool:
+    """Whether a schema can be structural at all: nothing in its skeleton refers to anything else."""
+    if any(tree.get(name) for name in _UNSUPPORTED) or isinstance(tree.get("items"), list):
+        return False
+    below = [*(tree.get("properties") or {}).values(), tree.get("items"), tree.get("additionalProperties")]
+    return all(_is_readable(part) for part in below if isinstance(part, dict))
+
+
+# Every place
+
+
+def _checks(node: Tree, path: Path) -> Errors:
+    yield from _supported(node, path)
+    additional, properties = node.get("additionalProperties"), node.get("properties") or {}
+    if properties and additional is not None and additional is not True:
+        yield forbidden(path / "additionalProperties", "additionalProperties and properties are mutual exclusive")
+    elif additional is False:
+        yield forbidden(path / "additionalProperties", "additionalProperties cannot be set to false")
+    if isinstance(additional, dict):
+        yield from _checks(additional, path / "additionalProperties")
+    for name in sorted(properties):
+        yield from _checks(properties[name], path / "properties" % name)
+    if node.get("not"):
+        yield from _checks(node["not"], path / "not")
+    for name in ("allOf", "oneOf", "anyOf"):
+        for index, option in enumerate(node.get(name) or ()):
+            yield from _checks(option, path / name / index)
+    if isinstance(node.get("items"), dict):
+        yield from _checks(node["items"], path / "items")
     yield from _marks(node, path)
-    if "default" in node:
-        yield from _default(node, path, nodes)
+    yield from _plain_rules(node, path / "x-kubernetes-validations")
 
 
-def _type(node: Tree, path: Path, where: str, root: bool) -> Errors:
-    type_ = node.get("type", "")
-    loose = node.get("x-kubernetes-int-or-string") or node.get("x-kubernetes-preserve-unknown-fields")
+def _supported(node: Tree, path: Path) -> Errors:
+    type_ = node.get("type")
     if type_ and type_ not in _TYPES:
         yield unsupported(path / "type", type_, _TYPES)
-    elif not type_ and not loose and not root:
-        yield required(path / "type", f"must not be empty for specified {where}")
-    if type_ and node.get("x-kubernetes-int-or-string"):
-        text = "must be empty if x-kubernetes-int-or-string is true"
-        yield invalid(path / "type", type_, text)
-    if type_ == "array" and not node.get("items"):
-        yield required(path / "items", "must be specified")
-
-
-def _members(node: Tree, path: Path, nodes: _Nodes, root: bool) -> Errors:
-    items, additional, properties = node.get("items"), node.get("additionalProperties"), node.get("properties") or {}
-    if isinstance(items, list):
+    for name in _UNSUPPORTED:
+        if node.get(name):
+            yield forbidden(path / name, f"{name} is not supported")
+    if type_ == "null":
+        yield forbidden(path / "type", "type cannot be set to null, use nullable as an alternative")
+    if isinstance(node.get("items"), list):
         yield forbidden(path / "items", "items must be a schema object and not an array")
-    elif isinstance(items, dict):
-        yield from _skeleton(items, path / "items", "array items", nodes)
-    if additional is False:
-        yield forbidden(path / "additionalProperties", "additionalProperties cannot be set to false")
-    elif additional is not None and properties:
-        yield forbidden(path / "additionalProperties", "additionalProperties and properties are mutual exclusive")
-    elif isinstance(additional, dict):
-        yield from _skeleton(additional, path / "additionalProperties", "object fields", nodes)
-    for name in sorted(properties):
-        if root and name == "metadata":
-            yield from _metadata(properties[name], path / "properties" % name)
-        elif not (root and name in ("apiVersion", "kind")):
-            yield from _skeleton(properties[name], path / "properties" % name, "object fields", nodes)
-
-
-def _metadata(node: Tree, path: Path) -> Errors:
-    if node.get("type", "object") != "object":
-        yield invalid(path / "type", node["type"], "must be object")
-    for name in sorted((node.get("properties") or {}).keys() - {"name", "generateName"}):
-        text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-        yield forbidden(path / "properties" % name, text)
-
-
-def _judgement(node: Tree, path: Path) -> Errors:
-    """Parts that judge values: no skeleton below, and a pattern that can be read."""
-    for name in ("allOf", "anyOf", "oneOf"):
-        for index, option in enumerate(node.get(name) or ()):
-            yield from _judging(option, path / name / index)
-    if node.get("not"):
-        yield from _judging(node["not"], path / "not")
     if node.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield forbidden(path / "uniqueItems", text)
-    if pattern := node.get("pattern"):
-        yield from _pattern(pattern, path / "pattern")
-    for name in ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"):
-        if (node.get(name) or 0) < 0:
-            yield invalid(path / name, node[name], "must be greater than or equal to 0")
-
-
-def _judging(node: Tree, path: Path) -> Errors:
-    for name in (*_SKELETON, *_MARKS):
-        if node.get(name) and name not in ("type", "title", "description"):
-            yield forbidden(path / name, "must be empty to be structural")
-    if node.get("type") and not node.get("x-kubernetes-int-or-string") and node["type"] not in _TYPES:
-        yield unsupported(path / "type", node["type"], _TYPES)
-    for name, part in (node.get("properties") or {}).items():
-        yield from _judging(part, path / "properties" % name)
-    if isinstance(node.get("items"), dict):
-        yield from _judging(node["items"], path / "items")
-    yield from _judgement(node, path)
-
-
-def _pattern(text: str, path: Path) -> Errors:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        re2.compile(text, options)
-    except re2.error as error:
-        yield invalid(path, text, f"must be a valid regular expression, but isn't: {error}")
 
 
 def _marks(node: Tree, path: Path) -> Errors:
-    if node.get("x-kubernetes-preserve-unknown-fields") is False:
-        yield invalid(path / "x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
-    if node.get("x-kubernetes-embedded-resource") and node.get("type") != "object":
-        yield invalid(path / "type", node.get("type", ""), "must be object if x-kubernetes-embedded-resource is true")
-    map_type, list_type = node.get("x-kubernetes-map-type"), node.get("x-kubernetes-list-type")
-    if map_type is not None and map_type not in _MAPS:
-        yield unsupported(path / "x-kubernetes-map-type", map_type, _MAPS)
-    elif map_type is not None and node.get("type") != "object":
-        yield invalid(path / "type", node.get("type", ""), "must be object if x-kubernetes-map-type is specified")
-    if list_type is not None and list_type not in _LISTS:
-        yield unsupported(path / "x-kubernetes-list-type", list_type, _LISTS)
-    elif list_type is not None and node.get("type") != "array":
-        yield invalid(path / "type", node.get("type", ""), "must be array if x-kubernetes-list-type is specified")
-    keys = node.get("x-kubernetes-list-map-keys") or []
+    type_, map_type = node.get("type") or "", node.get(_MAP)
+    if node.get(_PRESERVE) is False:
+        yield invalid(path / _PRESERVE, False, "must be true or undefined")
+    if map_type is not None:
+        if type_ != "object":
+            yield from wrong_type(type_, path, f"must be object if {_MAP} is specified")
+        if map_type not in _MAPS:
+            yield unsupported(path / _MAP, map_type, _MAPS)
+    yield from _list_marks(node, type_, path)
+
+
+def _list_marks(node: Tree, type_: str, path: Path) -> Errors:
+    list_type, items = node.get(_LIST), node.get("items")
+    if list_type is not None:
+        if type_ != "array":
+            yield from wrong_type(type_, path, f"must be array if {_LIST} is specified")
+        elif list_type == "set" and isinstance(items, dict):
+            yield from _set_items(items, path / "items")
+        if list_type not in _LISTS:
+            yield unsupported(path / _LIST, list_type, _LISTS)
+    if node.get(_KEYS) and list_type != "map":
+        text = f"must be map if {_KEYS} is non-empty"
+        yield required(path / _LIST, text) if list_type is None else invalid(path / _LIST, list_type, text)
     if list_type == "map":
-        yield from _keys(node, keys, path)
-    elif keys:
-        text = "must be 'map' if x-kubernetes-list-map-keys is non-empty"
-        yield invalid(path / "x-kubernetes-list-type", list_type, text)
+        yield from _map_items(node, path)
+    if list_type in ("set", "map") and isinstance(items, dict) and items.get("nullable"):
+        yield forbidden(path / "items" / "nullable", f"cannot be nullable when {_LIST} is {list_type}")
+    if list_type == "map" and isinstance(items, dict):
+        yield from _keys_given(node, items, path / "items" / "properties")
 
 
-def _keys(node: Tree, keys: list[str], path: Path) -> Errors:
+def _set_items(items: Tree, path: Path) -> Errors:
+    """Elements that are compared as a whole must be one thing each."""
+    text = f"must be atomic as item of a list with {_LIST}=set"
+    if items.get("type") == "array" and items.get(_LIST) not in (None, "atomic"):
+        yield invalid(path / _LIST, items[_LIST], text)
+    if items.get("type") == "object" and items.get(_MAP) != "atomic":
+        yield invalid(path / _MAP, items.get(_LIST), text)
+
+
+def _map_items(node: Tree, path: Path) -> Errors:
+    keys, items = node.get(_KEYS) or [], node.get("items")
     if not keys:
-        text = "must not be empty if x-kubernetes-list-type is map"
-        yield required(path / "x-kubernetes-list-map-keys", text)
-    items = node.get("items") if isinstance(node.get("items"), dict) else {}
-    properties = (items or {}).get("properties") or {}
-    seen: set[str] = set()
-    for index, key in enumerate(keys):
-        here = path / "x-kubernetes-list-map-keys" / index
-        if key in seen:
-            yield duplicate(here, key)
-        seen.add(key)
+        yield required(path / _KEYS, f"must not be empty if {_LIST} is map")
+    if items is None:
+        yield required(path / "items", f"must have a schema if {_LIST} is map")
+        return
+    if not isinstance(items, dict):
+        yield invalid(path / "items", items, f"must only have a single schema if {_LIST} is map")
+        return
+    if items.get("type") != "object":
+        text = f"must be object if parent array's {_LIST} is map"
+        yield invalid(path / "items" / "type", items.get("type") or "", text)
+        return
+    properties, seen = items.get("properties") or {}, set[str]()
+    for key in keys:
         if key not in properties:
-            yield invalid(here, key, "must refer to a property of the items")
-        elif "default" not in properties[key] and key not in ((items or {}).get("required") or ()):
-            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
-            yield required(path / "items" / "properties" % key / "default", text)
+            yield invalid(path / _KEYS, keys, "entries must all be names of item properties")
+        elif properties[key].get("type") in ("array", "object"):
+            text = f"must be a scalar type if parent array's {_LIST} is map"
+            yield invalid(path / "items" / "properties" % key / "type", items["type"], text)
+        if key in seen:
+            yield invalid(path / _KEYS, keys, "must not contain duplicate entries")
+        seen.add(key)
 
 
-def _default(node: Tree, path: Path, nodes: _Nodes) -> Errors:
-    compiled_node, default = nodes.of(node), node["default"]
-    for complaint in pruning.pruned_value(compiled_node, default):
-        yield invalid(path / "default", default, f"must not have unknown fields: {complaint}")
-    for fault in values.value_faults(compiled_node, default):
+def _keys_given(node: Tree, items: Tree, path: Path) -> Errors:
+    """Whether every element has what it is found by."""
+    properties = items.get("properties") or {}
+    for key in node.get(_KEYS) or ():
+        part = properties.get(key)
+        if part is None:
+            continue
+        if part.get("default") is None and key not in (items.get("required") or ()):
+            text = f"this property is in {_KEYS}, so it must have a default or be a required property"
+            yield required(path % key / "default", text)
+        if part.get("nullable"):
+            text = f"this property is in {_KEYS}, so it cannot be nullable"
+            yield forbidden(path % key / "nullable", text)
+
+
+# Defaults
+
+
+def _defaults(node: Tree, path: Path, nodes: _Nodes) -> Errors:
+    if node.get("default") is not None:
+        yield from _default(nodes.of(node), node["default"], path / "default")
+    for name in sorted(node.get("properties") or {}):
+        yield from _defaults(node["properties"][name], path / "properties" % name, nodes)
+    for name in ("additionalProperties", "items"):
+        if isinstance(node.get(name), dict):
+            yield from _defaults(node[name], path / name, nodes)
+
+
+def _default(node: Node, default: Any, path: Path) -> Errors:
+    if pruning.pruned_value(node, default):
+        yield invalid(path, default, "must not have unknown fields")
+    for fault in values.value_faults(node, default):
         inner = f".{fault.field}" if fault.field and not fault.field.startswith("[") else fault.field
-        yield type(fault)(fault.reason, f"{path / 'default'}{inner}", fault.detail)
+        yield type(fault)(fault.reason, f"{path}{inner}", fault.detail)
 
 
 # Rules
 
 
 def _rules(tree: Tree, path: Path, nodes: _Nodes, context: Context) -> Errors:
-    yield from _plain_rules(tree, path)
     for fault in context.rule_faults(nodes.of(tree)):
-        here = f"{path}{fault.path}.x-kubernetes-validations[{fault.number}].{fault.part}"
+        here = f"{path}{fault.path}.x-kubernetes-validations[{fault.number}].{fault.part}" if fault.part else str(path)
         error = invalid if fault.reason == "Invalid" else lambda at, _, text: forbidden(at, text)
         yield error(here, fault.shown, fault.text)
 
 
 def _plain_rules(node: Tree, path: Path) -> Errors:
     for index, rule in enumerate(node.get("x-kubernetes-validations") or ()):
-        here = path / "x-kubernetes-validations" / index
-        if not (rule.get("rule") or "").strip():
-            yield required(here / "rule", "rule is not specified")
-        message = rule.get("message") or ""
-        if message and not message.strip():
-            yield invalid(here / "message", message, "message must be non-empty if specified")
-        elif "\n" in message.strip() or "\r" in message.strip():
-            yield invalid(here / "message", message, "message must not contain line breaks")
-        if rule.get("reason") and rule["reason"] not in _REASONS:
-            yield unsupported(here / "reason", rule["reason"], _REASONS)
-    for name, part in (node.get("properties") or {}).items():
-        yield from _plain_rules(part, path / "properties" % name)
-    for name in ("items", "additionalProperties"):
-        if isinstance(node.get(name), dict):
-            yield from _plain_rules(node[name], path / name)
+        yield from _plain_rule(rule, path / index)
+
+
+def _plain_rule(rule: Tree, path: Path) -> Errors:
+    text, message, made = rule.get("rule") or "", rule.get("message") or "", rule.get("messageExpression") or ""
+    if not text.strip():
+        yield required(path / "rule", "rule is not specified")
+    elif message and not message.strip():
+        yield invalid(path / "message", message, "message must be non-empty if specified")
+    elif _has_breaks(message.strip()):
+        yield invalid(path / "message", message, "message must not contain line breaks")
+    elif _has_breaks(text.strip()) and not message:
+        yield required(path / "message", "message must be specified if rule contains line breaks")
+    if made and not made.strip():
+        yield required(path / "messageExpression", "messageExpression must be non-empty if specified")
+    if rule.get("reason") and rule["reason"] not in _REASONS:
+        yield unsupported(path / "reason", rule["reason"], _REASONS)
+    field = rule.get("fieldPath") or ""
+    if field and not field.strip():
+        yield invalid(path / "fieldPath", field, "fieldPath must be non-empty if specified")
+    if _has_breaks(field):
+        yield invalid(path / "fieldPath", field, "fieldPath must not contain line breaks")
+
+
+def _has_breaks(text: str) -> bool:
+    return "\n" in text or "\r" in text

@@ -32,6 +32,7 @@ from dray.cel.values import Optional, Value
 
 RULE_LIMIT = 10_000_000  # of the estimated cost of one rule, wherever it applies
 SCHEMA_LIMIT = 100_000_000  # and of all rules of a schema together
+_MOST_TOLD = 4  # rules that are told to cost the most
 OBJECT_BUDGET = 10_000_000  # of what the rules cost about one object
 _OLD = re.compile(r"\boldSelf\b")
 _FIELD_PATH = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*|\['[^']+'\])+")
@@ -95,7 +96,7 @@ def _compile(node: Node, rule: Rule, root: bool) -> Compiled:
 def faults(root: Node) -> Iterator[RuleFault]:
     """What is wrong with the rules of a schema."""
     total = 0
-    costly: list[RuleFault] = []
+    costly: list[tuple[int, RuleFault]] = []
     for node, path, times, correlatable in _places(root, "", 1, True):
         for number, rule in enumerate(node.rules):
             if not rule.rule.strip():
@@ -104,11 +105,15 @@ def faults(root: Node) -> Iterator[RuleFault]:
             yield from (fault for fault, _ in found if fault is not None)
             cost = sum(cost for _, cost in found)
             total += cost
-            if cost > SCHEMA_LIMIT // 100:
+            if cost >= SCHEMA_LIMIT // 100:
                 text = "contributed to estimated rule & messageExpression cost total exceeding cost limit for entire OpenAPIv3 schema"
-                costly.append(RuleFault(path, number, "rule", rule.rule, text, "Forbidden"))
+                costly.append((cost, RuleFault(path, number, "rule", rule.rule, text, "Forbidden")))
     if total > SCHEMA_LIMIT:
-        yield from costly
+        yield from (fault for _, fault in sorted(costly, key=lambda pair: -pair[0])[:_MOST_TOLD])
+        whole = "x-kubernetes-validations estimated rule & messageExpression cost total for entire OpenAPIv3 schema"
+        yield RuleFault(
+            "", 0, "", "", f"{whole} exceeds budget by factor of {_factor(total, SCHEMA_LIMIT)} {_HINT}", "Forbidden"
+        )
 
 
 def _places(node: Node, path: str, times: int, correlatable: bool) -> Iterator[tuple[Node, str, int, bool]]:
@@ -145,8 +150,10 @@ def _faults(
         else:
             yield RuleFault(path, number, part, source, error.text, error.reason), cost  # type: ignore[arg-type]  # one of two
     if rule.field_path and not _leads_somewhere(node, rule.field_path):
-        text = "fieldPath must be a valid path: it must lead to a field that the schema has"
-        yield RuleFault(path, number, "fieldPath", rule.field_path, text), 0
+        yield RuleFault(path, number, "fieldPath", rule.field_path, "fieldPath must be a valid path"), 0
+    if rule.optional_old is not None and "oldSelf" not in environment.variables:
+        text = "may not be set if oldSelf is not used in rule"
+        yield RuleFault(path, number, "optionalOldSelf", rule.optional_old, text), 0
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -167,9 +174,11 @@ def _judged(source: str, environment: Environment, returns: Any, node: Node, tim
     return None, estimated
 
 
-def _factor(cost: int) -> str:
-    factor = cost / RULE_LIMIT
-    return "more than 100x" if factor > 100 else f"{factor:.1f}x"
+def _factor(cost: int, limit: int = RULE_LIMIT) -> str:
+    factor = cost / limit
+    if factor > 100:
+        return "more than 100x"
+    return f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
 
 
 def _leads_somewhere(node: Node, path: str) -> bool:

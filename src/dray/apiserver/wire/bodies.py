@@ -27,6 +27,7 @@ YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _BODIES = (JSON, YAML, PROTOBUF)
 _SHORT = 64 << 10  # bytes of malformed JSON that are read again for better words
+_SUMMARY = 30  # bytes of a body that an error shows
 _JSON_NOTHING = "unexpected end of JSON input"
 _AFTER = {
     "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
@@ -141,6 +142,16 @@ def _read_protobuf(data: bytes, resource: Resource, version: str) -> Any:
     from dray.api import protobuf  # large, and only Go clients need it
 
     return protobuf.decode(data, resource.api_version(version), resource.kind)
+
+
+def require_kind(resource: Resource, data: bytes, tree: Any) -> None:
+    """A custom object must say what it is; of built-in kinds a body need not."""
+    if resource.custom is None or not isinstance(tree, dict) or tree.get("kind"):
+        return
+    text = data.decode(errors="replace")
+    shown = text if len(data) <= _SUMMARY else f"{text[:_SUMMARY]} ..."
+    meant = f"the object provided is unrecognized (must be of type {resource.kind})"
+    raise BadRequest(f"{meant}: Object 'Kind' is missing in '{text}' ({shown})")
 
 
 def _unrecognized(resource: Resource, data: bytes, media: str, error: Exception) -> str:

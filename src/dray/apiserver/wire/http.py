@@ -24,7 +24,7 @@ from dray.apiserver.streaming.serving import STREAMED, Streams, upgrade_of
 from dray.apiserver.turns import LONG, pause, turns
 from dray.apiserver.wire.answers import ListAnswer, Printer, written
 from dray.apiserver.wire.beside import beside
-from dray.apiserver.wire.bodies import JSON, PROTOBUF, Reading, read_body, read_patch
+from dray.apiserver.wire.bodies import JSON, PROTOBUF, Reading, read_body, read_patch, require_kind
 from dray.apiserver.wire.documents import HEALTH, Document, Documents
 from dray.apiserver.wire.listings import Listing, Listings
 from dray.apiserver.wire.metrics import Metrics
@@ -238,6 +238,8 @@ class Call:
             request.body, repeated = await _apart(
                 content_type, data, read_body, request.resource, request.version, reading
             )
+            if request.subresource != "scale":
+                require_kind(request.resource, data, request.body)
             self._complain(request, repeated)
         elif data:
             tree, _ = await _apart(content_type, data, read_body, request.resource, "v1", reading)

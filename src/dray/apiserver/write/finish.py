@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api import conversion, decode, defaults, schema, strategy
+from dray.api.errors import Invalid, invalid
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.core import Pod
@@ -27,13 +28,14 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import Workload
 from dray.api.wire import Tree, Wire
 from dray.apiserver.read.storage import Storage
-from dray.apiserver.request import MERGE_PATCH, STRATEGIC_PATCH, Request
+from dray.apiserver.request import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Request
 from dray.apiserver.write import managers
 from dray.apiserver.write.identity import new_uid, now
 from dray.apiserver.write.managers import Entries
 from dray.apiserver.write.patches import merge_patch, strategic_merge
 from dray.store import Version
 
+_NO_KIND = Resource("", "", "", Wire)
 _WORKLOADS = BY_TYPE[Workload]
 _CONDITIONS = frozenset({"uid", "resourceVersion", "name", "namespace"})  # say what is meant, change nothing
 _LIGHT = _CONDITIONS | {"finalizers", "labels", "annotations", "ownerReferences"}
@@ -58,6 +60,8 @@ class Finish:
         version = request.version or resource.stored
         complaints = decode.check(resource, version, body)
         if complaints and request.options.field_validation == "Strict":
+            if request.verb == "patch" and request.options.patch_type != APPLY_PATCH:
+                raise _refused_patch(body, complaints)
             raise decode.strict_error(resource, version, complaints)
         old = cast(Wire, current.object) if current is not None else None
         tree = conversion.to_stored(resource, version, body, old, partial(self._workload, request.namespace))
@@ -134,6 +138,12 @@ class Finish:
 def _told(request: Request, dropped: Sequence[strategy.Dropped]) -> list[str]:
     """Warnings about fields that are dropped, for whoever wants to hear of fields that mean nothing."""
     return [str(one) for one in dropped] if request.options.field_validation != "Ignore" else []
+
+
+def _refused_patch(patched: Any, complaints: list[str]) -> Invalid:
+    """What a patch makes of an object is told as a value of the patch, which has no kind."""
+    text = f"strict decoding error: {', '.join(complaints)}"
+    return Invalid(_NO_KIND, "", [invalid("patch", msgspec.json.encode(patched).decode(), text)])
 
 
 @cache

@@ -24,7 +24,9 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 def printer(version: Version) -> Printer:
     """What prints objects of one version."""
-    columns = version.spec.additionalPrinterColumns or (_AGE,)
+    columns = version.spec.additionalPrinterColumns
+    if not columns or not all(jsonpath.is_readable(column.jsonPath) for column in columns):
+        columns = (_AGE,)
     shown = [Column(c.name, c.type, c.format, c.description, c.priority) for c in columns]
     return Printer((NAME, *shown), partial(_cells, columns))
 

@@ -1,0 +1,133 @@
+"""What definitions may say, and what bodies of custom objects must say, as Kubernetes refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from dray.api.wire import Tree
+from dray.apiserver.security.certificates import Keys
+from tests.apiserver.asking import HttpAsker, created, serving
+from tests.apiserver.custom.test_custom_resources import (
+    DEFINITIONS,
+    MERGE,
+    SIZE,
+    TABLE,
+    WIDGETS,
+    define,
+    definition,
+    widget,
+)
+
+ROOT = "spec.validation.openAPIV3Schema.properties[spec]"
+TEXT = {"type": "string"}
+LIST, KEYS, MAP = "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"
+EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True}
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+
+
+@pytest.fixture
+async def admin(keys: Keys) -> AsyncIterator[HttpAsker]:
+    async with serving(keys) as asker:
+        yield asker
+
+
+def keyed(item: Tree, *keys: str) -> Tree:
+    return {"type": "array", LIST: "map", KEYS: list(keys), "items": item}
+
+
+def member(**part: Any) -> Tree:
+    return {"type": "object", "properties": {"a": part}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "field"),
+    [
+        ({"type": "object", "properties": {"a": TEXT}, "anyOf": [{"properties": {"b": {"minLength": 1}}}]}, "Required", ".properties[b]"),
+        (member(type="string", anyOf=[{"type": "string"}]), "Forbidden", ".properties[a].anyOf[0].type"),
+        (member(type="string", anyOf=[{"default": "x"}]), "Forbidden", ".properties[a].anyOf[0].default"),
+        (member(type="string", pattern="("), "Invalid", ".properties[a].pattern"),
+        (member(**EMBEDDED), "Required", ".properties[a].properties"),
+        (keyed({"type": "object", "properties": {"k": TEXT}}, "k"), "Required", ".items.properties[k].default"),
+        (keyed({"type": "object", "required": ["k"], "properties": {"k": TEXT}}, "z"), "Invalid", f".{KEYS}"),
+        (keyed({"type": "object", "required": ["k"], "properties": {"k": {"type": "object"}}}, "k"), "Invalid", ".items.properties[k].type"),
+        (keyed(TEXT, "k"), "Invalid", ".items.type"),
+        ({"type": "array", LIST: "set", "items": {"type": "object"}}, "Invalid", f".items.{MAP}"),
+        ({"type": "array", LIST: "set", "items": {**TEXT, "nullable": True}}, "Forbidden", ".items.nullable"),
+        ({"type": "array", KEYS: ["k"], "items": TEXT}, "Required", f".{LIST}"),
+        (member(type="object", default={"z": 1}), "Invalid", ".properties[a].default"),
+        ({"type": "object", "x-kubernetes-validations": [{"rule": "true", "optionalOldSelf": True}]}, "Invalid", ".x-kubernetes-validations[0].optionalOldSelf"),
+        ({"type": "object", "x-kubernetes-validations": [{"rule": "true\n&& true"}]}, "Required", ".x-kubernetes-validations[0].message"),
+    ],
+)  # fmt: skip
+async def test_a_schema_is_refused_at_its_place(admin: HttpAsker, spec: Tree, reason: str, field: str) -> None:
+    code, body = await admin("POST", DEFINITIONS, definition(spec))
+    assert (code, body["reason"]) == (422, "Invalid")
+    assert (f"FieldValue{reason}", ROOT + field) in [
+        (cause["reason"], cause["field"]) for cause in body["details"]["causes"]
+    ]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"type": "object", "properties": {"a": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, TEXT]}}},
+        {"type": "array", LIST: "set", "items": {"type": "object", MAP: "atomic"}},
+        {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        member(**EMBEDDED, **{PRESERVE: True}),
+        member(type="string", default=None),
+    ],
+)  # fmt: skip
+async def test_a_schema_that_is_structural_is_served(admin: HttpAsker, spec: Tree) -> None:
+    await created(admin, DEFINITIONS, definition(spec))
+
+
+@pytest.mark.parametrize(
+    ("version", "field"),
+    [
+        ({"additionalPrinterColumns": [{"name": "X", "type": "string"}]}, "spec.additionalPrinterColumns[0].JSONPath"),
+        (
+            {"additionalPrinterColumns": [{"name": "X", "type": "string", "jsonPath": "spec.a"}]},
+            "spec.additionalPrinterColumns[0].JSONPath",
+        ),
+        ({"subresources": {"scale": {}}}, "spec.subresources.scale.specReplicasPath"),
+    ],
+)
+async def test_what_a_version_offers_is_checked(admin: HttpAsker, version: Tree, field: str) -> None:
+    code, body = await admin("POST", DEFINITIONS, definition(SIZE, **version))
+    assert (code, body["details"]["causes"][0]["field"]) == (422, field)
+
+
+async def test_a_column_whose_path_means_nothing_gives_way_to_the_age(admin: HttpAsker) -> None:
+    await define(admin, SIZE, additionalPrinterColumns=[{"name": "X", "type": "string", "jsonPath": ".spec.items[?(@"}])
+    _, table = await admin("GET", WIDGETS, accept=TABLE)
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
+
+
+async def test_a_custom_object_says_what_it_is(admin: HttpAsker) -> None:
+    await define(admin, SIZE)
+    code, body = await admin("POST", WIDGETS, {"metadata": {"name": "w"}})
+    assert (code, "Object 'Kind' is missing" in body["message"]) == (400, True)
+    code, body = await admin("POST", WIDGETS, {**widget(size=1), "kind": "Gadget"})
+    assert (code, body["details"]["kind"], body["details"]["causes"][0]["field"]) == (422, "Gadget", "kind")
+    code, _ = await admin("DELETE", WIDGETS, {"propagationPolicy": "Background"})
+    assert code == 200
+
+
+async def test_a_strict_patch_is_refused_as_a_value_of_the_patch(admin: HttpAsker) -> None:
+    await define(admin, SIZE)
+    await created(admin, WIDGETS, widget(size=1))
+    code, body = await admin("PATCH", f"{WIDGETS}/w?fieldValidation=Strict", {"spec": {"zz": 1}}, content_type=MERGE)
+    assert (code, body["details"]["causes"][0]["field"]) == (422, "patch")
+    assert 'strict decoding error: unknown field "spec.zz"' in body["message"]
+
+
+async def test_metadata_of_embedded_objects_is_that_of_objects(admin: HttpAsker) -> None:
+    await define(admin, member(**EMBEDDED, **{PRESERVE: True}))
+    inner = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "unknown": 1}, "free": 1}
+    body = await created(admin, WIDGETS, widget(a=inner))
+    assert body["spec"]["a"] == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "free": 1}
+    code, _ = await admin("POST", WIDGETS, widget("x", a={**inner, "metadata": {"labels": {"a": 1}}}))
+    assert code == 400
