@@ -1,4 +1,4 @@
-"""A cluster that is recorded while it runs, in a thread of its own."""
+"""A cluster that is recorded while it runs, in its own process and loop."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dray.api.types.core import Pod
-from dray.client.config import load
-from dray.client.http import Http
 from dray.sim.following import Follower
 from dray.sim.history import Event, History, HistoryFile, history_from_bytes
 from dray.sim.recording import Recording
+from dray.testing import Cluster
 from tests.waiting import SECONDS, wait_until
 
 
@@ -33,34 +32,27 @@ class LiveRecording:
 
 
 @contextmanager
-def recorded(kubeconfig: Path, path: Path, *, anonymous: bool = False) -> Iterator[LiveRecording]:
+def recorded(cluster: Cluster, path: Path, *, anonymous: bool = False) -> Iterator[LiveRecording]:
     """Follow a cluster until the end of the block."""
-    begun = threading.Event()
-    stopping: list[Callable[[], object]] = []
+    begun, stop = threading.Event(), asyncio.Event()
+    files: list[HistoryFile] = []
+
+    def write_to(made: Recording) -> Callable[[Iterable[Event]], None]:
+        files.append(HistoryFile(str(path), made))
+        return files[0].write
 
     async def follow() -> None:
-        stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        stopping.append(lambda: loop.call_soon_threadsafe(stop.set))
-        async with Http(load(str(kubeconfig), "")) as client:
-            follower = Follower(client, time.monotonic, anonymous=anonymous)
-            files: list[HistoryFile] = []
+        async with Follower(cluster._ask(), time.monotonic, anonymous=anonymous).following() as follower:
+            follower.begin("2026-01-01T00:00:00Z", "test", write_to)
+            begun.set()
+            await stop.wait()
 
-            def write_to(made: Recording) -> Callable[[Iterable[Event]], None]:
-                files.append(HistoryFile(str(path), made))
-                return files[0].write
-
-            async with follower.following():
-                follower.begin("2026-01-01T00:00:00Z", "test", write_to)
-                begun.set()
-                await stop.wait()
-            files[0].close()
-        await asyncio.sleep(0.05)  # connections need turns of the loop to close
-
-    thread = threading.Thread(target=lambda: asyncio.run(follow()))
-    thread.start()
+    assert cluster._loop is not None
+    following = asyncio.run_coroutine_threadsafe(follow(), cluster._loop)
     try:
         wait_until(begun.is_set)
         yield LiveRecording(path)
     finally:
-        stopping[0]()
-        thread.join(SECONDS)
+        cluster._loop.call_soon_threadsafe(stop.set)
+        following.result(SECONDS)
+        files[0].close()

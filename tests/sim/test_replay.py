@@ -113,7 +113,7 @@ def play(cluster: Cluster, path: Path, seed: int, *, anonymous: bool = False) ->
     """Run a workload in a real cluster and record it."""
     trees = workload(seed)
     count = len(trees) - 1
-    with recorded(cluster.kubeconfig, path, anonymous=anonymous) as recording:
+    with recorded(cluster, path, anonymous=anonymous) as recording:
         for tree in trees:
             cluster.apply(tree)
 

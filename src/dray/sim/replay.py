@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -129,6 +130,8 @@ class Replay:
         """Place a pod, having heard of as much as it takes to decide as the recorded scheduler did, if that is possible."""
         if self._is_free:
             return
+        while any(map(partial(_frees_for, self._pods[uid]), self._unheard)):
+            self._do(self._unheard.popleft())
         while self._unheard and not self._is_as_recorded(uid):
             self._do(self._unheard.popleft())
         self.cluster.release(uid)
@@ -282,6 +285,12 @@ def recorded_placements(timeline: Timeline) -> dict[str, Placement]:
 def devices_text(devices: Iterable[DeviceId]) -> str:
     """Devices in order, for people."""
     return ", ".join(sorted(map(str, devices)))
+
+
+def _frees_for(pod: Pod, step: Step) -> bool:
+    """Whether a claim lost its devices that a pod may share with others: it may have got new ones for this pod."""
+    is_shared = isinstance(step, Free) and not step.owner and step.namespace == pod.metadata.namespace
+    return is_shared and any(not entry.resourceClaimTemplateName for entry in pod.spec.resourceClaims)
 
 
 def _type_of(step: Put | Drop) -> type[Any]:
