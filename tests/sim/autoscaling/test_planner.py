@@ -267,3 +267,23 @@ def test_the_cluster_stays_as_it_is() -> None:
     before = [*cluster.waiting()], [one.metadata.name for one in cluster.all(Node)]
     assert plan(cluster, written).nodes
     assert ([*cluster.waiting()], [one.metadata.name for one in cluster.all(Node)]) == before
+
+
+def test_the_claim_of_a_pod_group_keeps_its_pods_together() -> None:
+    entry = {"name": "gpu", "resourceClaimName": "shared"}
+    made = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+    }
+    made["spec"] = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]}
+    pods = [pod(name, claim="shared", schedulingGroup={"podGroupName": "g"}) for name in ("a", "b")]
+    for one in pods:
+        one["spec"]["resourceClaims"] = [entry]
+    found = groups(group("a", 1))
+    gates = FeatureGates.parse("AllAlpha=true,AllBeta=true")
+    cluster = Cluster(
+        [*found.classes(()), claim("shared", {"name": "gpu", "exactly": asked(1)}), made, *pods], gates=gates
+    )
+    nodes = plan(cluster, found).nodes
+    assert [[one.pod for one in node.pods] for node in nodes] == [["default/a", "default/b"]]

@@ -15,9 +15,11 @@ from dray.sim.autoscaling.demand import Kind, Unit, name_of
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.market import Purchase
-from dray.sim.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, Unhelped
+from dray.sim.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, Served, Unhelped
 from dray.sim.autoscaling.trial import Filled
 from dray.sim.what_if import DeviceUse
+
+_EXPLAINED = 500  # kinds times groups for which it is told why a group does not help pods that another one helps
 
 
 class Shopping(msgspec.Struct, frozen=True):
@@ -36,13 +38,19 @@ class Shopping(msgspec.Struct, frozen=True):
         return sum(_most_steps(kind.first) * len(kind.units) for kind in self.kinds)
 
 
+class Assignment(msgspec.Struct, frozen=True):
+    """The nodes with their pods, why these groups, the pods that stay without, and the groups that help nobody."""
+
+    nodes: tuple[PlannedNode, ...]
+    served: tuple[Served, ...]
+    unhelped: tuple[Unhelped, ...]
+    useless: tuple[str, ...]
+
+
 def assign(
     shopping: Shopping, purchases: Iterable[Purchase], groups: NodeGroups, first: Mapping[str, int]
-) -> tuple[tuple[PlannedNode, ...], tuple[Unhelped, ...], tuple[str, ...]]:
-    """The nodes with their pods, the pods that stay without, and the groups that help nobody.
-
-    `first` says how many new nodes of a group have names already.
-    """
+) -> Assignment:
+    """Give names to what is bought. `first` says how many new nodes of a group have names already."""
     names = {group.name: first.get(group.name, 0) + 1 for group in groups.groups}
     taken = [0] * len(shopping.kinds)
     nodes = []
@@ -52,9 +60,24 @@ def assign(
             name = f"{own.group.name}-new-{names[own.group.name]}"
             names[own.group.name] += 1
             nodes.append(_node(shopping.kinds, own, one, name, taken))
-    refused = [_unhelped(shopping, number, taken[number]) for number in range(len(shopping.kinds))]
-    useless = tuple(own.group.name for own in shopping.fillings if not any(own.most))
-    return tuple(nodes), tuple(one for one in refused if one is not None), useless
+    numbers = range(len(shopping.kinds))
+    refused = [_unhelped(shopping, number, taken[number]) for number in numbers]
+    explained = numbers if len(numbers) * len(shopping.fillings) <= _EXPLAINED else ()
+    return Assignment(
+        tuple(nodes),
+        tuple(_served(shopping, number, taken[number]) for number in explained if taken[number]),
+        tuple(one for one in refused if one is not None),
+        tuple(own.group.name for own in shopping.fillings if not any(own.most)),
+    )
+
+
+def _served(shopping: Shopping, number: int, served: int) -> Served:
+    """Why the first units of a kind go where they go."""
+    kind = shopping.kinds[number]
+    pods = tuple(name_of(pod) for unit in kind.units[:served] for pod in unit.pods)
+    able = tuple(own.group.name for own in shopping.fillings if own.most[number])
+    others = (own for own in shopping.fillings if not own.most[number])
+    return Served(pods, able, tuple(_refusal(shopping, own, number, kind) for own in others))
 
 
 def _node(kinds: Sequence[Kind], own: Fillings, one: Purchase, name: str, taken: list[int]) -> PlannedNode:

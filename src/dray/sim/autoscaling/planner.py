@@ -126,9 +126,16 @@ def _planned(
     steps = sum(market.steps(one.group, one.filling) * one.times for one in purchases)
     cost = sum(plain[one.group] * one.times for one in purchases) + steps * groups.settings.alternativePrice
     bound = cost if proven else max(0.0, relaxed.bound - costs.slack(served, shopping.most_steps))
-    nodes, unhelped, useless = assign(shopping, purchases, groups, named)
+    given = assign(shopping, purchases, groups, named)
     return Plan(
-        nodes, unhelped, blocked, useless, cost=cost, lower_bound=min(bound, cost), proven=proven or bound >= cost
+        given.nodes,
+        given.served,
+        given.unhelped,
+        blocked,
+        given.useless,
+        cost=cost,
+        lower_bound=min(bound, cost),
+        proven=proven or bound >= cost,
     )
 
 

@@ -46,6 +46,14 @@ class Unhelped(msgspec.Struct, frozen=True):
     refusals: tuple[GroupRefusal, ...] = ()
 
 
+class Served(msgspec.Struct, frozen=True):
+    """Pods that are alike and get nodes: the groups whose nodes take them, and why the others do not."""
+
+    pods: tuple[str, ...]
+    able: tuple[str, ...]
+    refusals: tuple[GroupRefusal, ...] = ()
+
+
 class Check(msgspec.Struct, frozen=True):
     """What the scheduler makes of the new nodes on its own, in its own order: the pods that would still wait."""
 
@@ -61,6 +69,7 @@ class Plan(msgspec.Struct, frozen=True):
     """
 
     nodes: tuple[PlannedNode, ...] = ()
+    served: tuple[Served, ...] = ()
     unhelped: tuple[Unhelped, ...] = ()
     blocked: tuple[str, ...] = ()
     useless: tuple[str, ...] = ()

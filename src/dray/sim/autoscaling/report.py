@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from dray.api.reasons import wording
-from dray.sim.autoscaling.groups import Expander, NodeGroups
-from dray.sim.autoscaling.plans import GroupRefusal, Plan, PlannedNode, Unhelped
+from dray.sim.autoscaling.groups import Expander, NodeGroups, Settings
+from dray.sim.autoscaling.plans import GroupRefusal, Plan, PlannedNode, Served, Unhelped
 from dray.sim.autoscaling.scale_down import ScaleDown
 from dray.sim.what_if import DeviceUse
 
@@ -28,6 +28,7 @@ def tree(plan: Plan, down: ScaleDown, groups: NodeGroups) -> dict[str, Any]:
         "proven": plan.proven,
         "seconds": round(plan.seconds, 3),
         "nodes": [_node_tree(node) for node in plan.nodes],
+        "served": [_served_tree(one) for one in plan.served],
         "unhelped": [_unhelped_tree(one) for one in plan.unhelped],
         "blocked": [*plan.blocked],
         "uselessGroups": [*plan.useless],
@@ -40,10 +41,14 @@ def tree(plan: Plan, down: ScaleDown, groups: NodeGroups) -> dict[str, Any]:
 def lines(plan: Plan, down: ScaleDown, groups: NodeGroups) -> list[str]:
     """Everything, as people read it."""
     found = [*_summary(plan, groups)]
+    prices = {group.name: group.price for group in groups.groups}
     for node in plan.nodes[:NODES]:
-        found += _node_lines(node)
+        found += _node_lines(node, prices[node.group])
     if len(plan.nodes) > NODES:
         found.append(f"and {len(plan.nodes) - NODES} more nodes; -o json has them all")
+    for kind in plan.served:
+        found.append(f"{_alike(kind.pods)}: nodes of {_listed(kind.able)} would do")
+        found += [f"  {_refusal(why)}" for why in kind.refusals]
     for one in plan.unhelped:
         found += [f"{_some(one.pods, 'stay')} without a node", *(f"  {_refusal(why)}" for why in one.refusals)]
     found += [f"group {name} can never help: none of the waiting pods fits on a node of it" for name in plan.useless]
@@ -64,8 +69,7 @@ def _summary(plan: Plan, groups: NodeGroups) -> Iterator[str]:
         yield f"  group {group}: {_count(count, 'node')} at {_money(prices[group])}"
     if not pods:
         return
-    measure = groups.settings.expander
-    of = "" if measure is Expander.PRICE else f" by {measure.value}"
+    of = _measure(groups.settings)
     if plan.proven:
         yield f"this is the cheapest set of nodes{of} for these pods: lower bound {_money(plan.lower_bound)}"
     else:
@@ -73,8 +77,17 @@ def _summary(plan: Plan, groups: NodeGroups) -> Iterator[str]:
         yield f"not proven to be the cheapest set of nodes{of}: cost {_money(plan.cost)}, {bound}"
 
 
-def _node_lines(node: PlannedNode) -> Iterator[str]:
-    yield f"node {node.name}" + (" (the minimum of its group)" if node.for_minimum else "")
+def _measure(settings: Settings) -> str:
+    """What cheap means, where it is not the price alone."""
+    by = "" if settings.expander is Expander.PRICE else f" by {settings.expander.value}"
+    steps = settings.alternativePrice
+    return by + (f", a step down alternatives counted as {_money(steps)}," if steps else "")
+
+
+def _node_lines(node: PlannedNode, price: float) -> Iterator[str]:
+    reason = ", for the minimum of its group" if node.for_minimum else ""
+    steps = f", {_count(node.steps, 'step')} down lists of alternatives" if node.steps else ""
+    yield f"node {node.name} at {_money(price)}{reason}{steps}"
     for pod in node.pods:
         yield f"  pod {pod.pod}"
         for use in pod.devices:
@@ -119,8 +132,19 @@ def _device_tree(use: DeviceUse) -> dict[str, str]:
 
 
 def _unhelped_tree(one: Unhelped) -> dict[str, Any]:
-    groups = [{"group": why.group, "code": why.code.value, "message": _refusal(why)} for why in one.refusals]
-    return {"pods": [*one.pods], "groups": groups}
+    return {"pods": [*one.pods], "groups": _refusal_trees(one.refusals)}
+
+
+def _served_tree(one: Served) -> dict[str, Any]:
+    return {"pods": [*one.pods], "able": [*one.able], "groups": _refusal_trees(one.refusals)}
+
+
+def _refusal_trees(refusals: Iterable[GroupRefusal]) -> list[dict[str, str]]:
+    return [{"group": why.group, "code": why.code.value, "message": _refusal(why)} for why in refusals]
+
+
+def _alike(pods: tuple[str, ...]) -> str:
+    return f"pod {pods[0]}" + (f" and {len(pods) - 1} like it" if len(pods) > 1 else "")
 
 
 def _some(pods: tuple[str, ...], verb: str) -> str:
