@@ -28,6 +28,7 @@ class Cluster:
         drivers: tuple[str, ...] = (NAME,),
         requests: tuple[str, ...] = ("gpu",),
         allocate: bool = True,
+        **result: Any,
     ) -> ResourceClaim:
         """A claim with an allocated device of each driver for each request."""
         wanted = [{"name": r.partition("/")[0], "exactly": {"deviceClassName": "gpu"}} for r in requests]
@@ -36,7 +37,7 @@ class Cluster:
         if not allocate:
             return claim
         results = [
-            {"request": r, "driver": d, "pool": "pool", "device": f"gpu-{number}"}
+            {"request": r, "driver": d, "pool": "pool", "device": f"gpu-{number}", **result}
             for d in drivers
             for number, r in enumerate(requests)
         ]

@@ -18,7 +18,8 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.apiserver.assembly import Running, Settings
-from dray.client import Client, SystemClock
+from dray.apiserver.security.user import ADMIN
+from dray.client import Client, InProcess, SystemClock
 from dray.node.checkpoint import Checkpoint
 from dray.node.claims import Claims, ClaimsError
 from dray.node.plugins import Plugins
@@ -31,9 +32,10 @@ from tests.waiting import eventually
 class Place:
     """Claims with their plugins, which can be restarted."""
 
-    def __init__(self, client: Client, root: Path) -> None:
+    def __init__(self, client: Client, root: Path, *, skips: bool = False) -> None:
         self._client = client
         self._root = root
+        self._skips = skips
 
     async def begin(self) -> None:
         async def ignore(driver: str) -> None: ...
@@ -42,7 +44,7 @@ class Place:
             self._root / "plugins_registry", clock=SystemClock(), changed=lambda name: None, remove_slices=ignore
         )
         self.checkpoint, _ = Checkpoint.open(self._root / "claims.json")
-        self.claims = Claims(self._client, self.checkpoint, self.plugins, Sharing())
+        self.claims = Claims(self._client, self.checkpoint, self.plugins, Sharing(), skips=self._skips)
         self._task = asyncio.create_task(self.plugins.run())
 
     async def end(self) -> None:
@@ -377,3 +379,36 @@ async def test_claims_in_use_are_counted(cluster: Cluster, claims: Claims) -> No
     assert (shown(NAME), shown("<any>")) == (before[0] + 1, before[1] + 1)
     await claims.unprepare(pod.metadata.uid)
     assert (shown(NAME), shown("<any>")) == before
+
+
+@pytest.mark.parametrize("skips", [True, False])
+async def test_calls_that_a_driver_does_not_need_are_left_out(root: Path, driver: Driver, skips: bool) -> None:
+    gates = FeatureGates.parse("DRAOptionalNodeOperations=true")
+    running = await Running.open(Settings(gates=gates, authenticate=False, disabled_plugins=("ServiceAccount",)))
+    cluster = Cluster(InProcess(running.api, ADMIN))
+    place = Place(cluster.client, root, skips=skips)
+    await place.begin()
+    if not skips:
+        await driver.start()
+        await place.knows(NAME)
+    await cluster.claim("nothing", skipNodeOperations=["*"])
+    pod = await cluster.pod("p", claims=("nothing",))
+    assert await place.claims.prepare(pod) == []  # with no driver at all, where calls are left out
+    assert place.claims.is_prepared(pod)
+    await place.restart()
+    if not skips:
+        await place.knows(NAME)
+    await place.claims.unprepare(pod.metadata.uid)
+    assert not place.claims.holds(pod.metadata.uid)
+    if skips:
+        await driver.start()
+        await place.knows(NAME)
+    kept = await cluster.claim("kept", skipNodeOperations=["NodeUnprepareResources"])
+    pod = await cluster.pod("q", claims=("kept",))
+    await place.claims.prepare(pod)
+    assert driver.called("prepare")[-1] == [kept.metadata.uid]
+    await place.claims.unprepare(pod.metadata.uid)
+    assert not place.claims.holds(pod.metadata.uid)
+    assert len(driver.called("unprepare")) == (0 if skips else 2)
+    await place.end()
+    await running.close()

@@ -12,7 +12,7 @@ from dray.node.drivers import ClaimId
 from dray.node.preparation import TRANSITIONS, Event, State, state_of
 
 CLAIM = ClaimId("ns", "c", "u")
-DRIVERS = ("d", "e")
+DRIVERS = {"d": False, "e": False}
 DEVICES = (PreparedDevice((), "p", "0"),)
 
 

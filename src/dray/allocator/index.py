@@ -248,6 +248,16 @@ class Index:
         """Whether there are devices that take from their node besides themselves, and that counts."""
         return self.features.node_allocatable_resources and bool(self._inventory.taking_from_nodes)
 
+    @property
+    def skips_operations(self) -> bool:
+        """Whether there are devices for which drivers are not to be called on nodes, and that counts."""
+        return self.features.optional_node_operations and bool(self._inventory.skipping_operations)
+
+    @property
+    def asks_more_of_nodes(self) -> bool:
+        """Whether a node must have more than devices: room for what they take, or what it takes to leave calls out."""
+        return self.takes_from_nodes or self.skips_operations
+
     def device(self, id_: DeviceId) -> Device | None:
         """A device as it is published; None where it is not."""
         return self._inventory.device(id_)

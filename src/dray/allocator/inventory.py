@@ -149,6 +149,7 @@ class Inventory:
         self._shared: dict[PoolName, None] = {}
         self._contents: WeakValueDictionary[bytes, Content] = WeakValueDictionary()
         self.taking_from_nodes: set[str] = set()  # slices with devices that take cpu or memory from their node
+        self.skipping_operations: set[str] = set()  # slices whose driver is not to be called on nodes
         self._layouts: WeakValueDictionary[tuple[PoolShape, ...], Layout] = WeakValueDictionary()
 
     # Slices.
@@ -170,10 +171,8 @@ class Inventory:
             if id_ in self._shares:
                 stock.shares[at] = self._consumed(id_)
         self._pools.setdefault(name, _Pool()).stocks[slice_.metadata.name] = stock
-        if any(device.nodeAllocatableResources for device in slice_.spec.devices):
-            self.taking_from_nodes.add(slice_.metadata.name)
-        else:
-            self.taking_from_nodes.discard(slice_.metadata.name)
+        _mark(self.taking_from_nodes, slice_, any(device.nodeAllocatableResources for device in slice_.spec.devices))
+        _mark(self.skipping_operations, slice_, bool(slice_.spec.skipNodeOperations))
         self._pool_of[slice_.metadata.name] = name
         self._republish(name)
 
@@ -181,6 +180,7 @@ class Inventory:
         """Forget a slice; nothing happens where there is none."""
         pool = self._pool_of.pop(name, None)
         self.taking_from_nodes.discard(name)
+        self.skipping_operations.discard(name)
         if pool is not None:
             del self._pools[pool].stocks[name]
             self._republish(pool)
@@ -366,3 +366,8 @@ class Inventory:
         if found is None:
             found = self._layouts[pools] = Layout(pools, self.features)
         return found
+
+
+def _mark(names: set[str], slice_: ResourceSlice, is_so: bool) -> None:
+    """Note of a slice whether something is so."""
+    (names.add if is_so else names.discard)(slice_.metadata.name)

@@ -163,6 +163,9 @@ FIXED: Mapping[str, bool] = {  # gates of Kubernetes that have no switch here: w
     "GangScheduling": False,
 }
 
+OPTIONAL_OPERATIONS = "DRAOptionalNodeOperations"
+_DECLARED = (OPTIONAL_OPERATIONS, "DRANodeAllocatableResources")  # by nodes, in their status
+
 _BY_NAME: Mapping[str, Gate] = {gate.name: gate for gate in GATES}
 _CANONICAL: Mapping[str, str] = {name: gate.name for gate in GATES for name in (gate.name, gate.alias) if name}
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
@@ -225,6 +228,11 @@ class FeatureGates:
 
     def _is_served(self, gate: Gate) -> bool:
         return self.enabled(gate.name) and all(self._is_served(_BY_NAME[needed]) for needed in gate.needs)
+
+
+def declared_features(gates: FeatureGates) -> tuple[str, ...]:
+    """What a node with these gates says that it can do."""
+    return tuple(sorted(name for name in _DECLARED if gates.served(name)))
 
 
 def _meant(name: str) -> str:

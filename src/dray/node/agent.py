@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dray.api.gates import FeatureGates
+from dray.api.gates import OPTIONAL_OPERATIONS, FeatureGates, declared_features
 from dray.api.podclaims import Sharing
 from dray.api.types.core import Node as NodeObject
 from dray.api.types.core import Pod
@@ -97,7 +97,10 @@ class Agent:
         logs = LogServer(runtime, informer.get, clock, kubelet)
         port = await logs.start(settings.address, settings.log_port, root, settings.authority)
         try:
-            identity = Identity(settings.name, settings.address, runtime.name, settings.labels, settings.capacity, port)
+            features = declared_features(settings.gates)
+            identity = Identity(
+                settings.name, settings.address, runtime.name, settings.labels, settings.capacity, port, features
+            )
             heartbeat = Heartbeat(client, identity, clock)
             await heartbeat.register()
             slices = Slices(client, settings.name, clock)
@@ -146,7 +149,13 @@ class _Parts:
             client=client,
             clock=clock,
             runtime=runtime,
-            claims=Claims(client, checkpoint, self._plugins, Sharing.of(settings.gates)),
+            claims=Claims(
+                client,
+                checkpoint,
+                self._plugins,
+                Sharing.of(settings.gates),
+                skips=settings.gates.served(OPTIONAL_OPERATIONS),
+            ),
             specs=Specs(settings.cdi_directories or (*SYSTEM_CDI_DIRECTORIES, root / "cdi")),
             health=health,
             recorder=self._recorder,

@@ -36,10 +36,14 @@ class PreparedDevice(msgspec.Struct, frozen=True):
 
 
 class DriverShare(msgspec.Struct, frozen=True):
-    """The part of a claim that one driver prepares. `devices` is None until it has succeeded."""
+    """The part of a claim that one driver prepares. `devices` is None until it has succeeded.
+
+    With `stays`, the driver need not be told when nobody uses the claim any more.
+    """
 
     driver: str
     devices: tuple[PreparedDevice, ...] | None = None
+    stays: bool = False
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):

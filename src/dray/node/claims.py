@@ -28,6 +28,8 @@ from dray.node.drivers import ClaimId, Driver, DriverError, Prepared
 from dray.node.metrics import ClaimsInUse
 from dray.node.plugins import Plugins
 
+PREPARE, UNPREPARE, EVERYTHING = "NodePrepareResources", "NodeUnprepareResources", "*"  # calls that can be left out
+
 
 class ClaimsError(Exception):
     """Why a pod cannot have its claims prepared or unprepared now; the text is for an event."""
@@ -49,15 +51,25 @@ class _Wanted(NamedTuple):
 
     identity: ClaimId
     entries: tuple[str, ...]
-    drivers: tuple[str, ...]
+    drivers: dict[str, bool]  # those to be called, each with whether what it prepares stays
     requests: frozenset[str]
 
 
 class Claims:
     """All claims on this node."""
 
-    def __init__(self, client: Client, checkpoint: Checkpoint, plugins: Plugins, sharing: podclaims.Sharing) -> None:
+    def __init__(
+        self,
+        client: Client,
+        checkpoint: Checkpoint,
+        plugins: Plugins,
+        sharing: podclaims.Sharing,
+        *,
+        skips: bool = False,
+    ) -> None:
+        """With `skips`, calls are left out that drivers say they do not need (DRAOptionalNodeOperations)."""
         self._client = client
+        self._skips = skips
         self._known = Knowledge(sharing)
         self._checkpoint = checkpoint
         self._plugins = plugins
@@ -168,7 +180,7 @@ class Claims:
             _Wanted(
                 ClaimId(c.metadata.namespace, c.metadata.name, c.metadata.uid),
                 tuple(entries),
-                _drivers(c),
+                _drivers(c, self._skips),
                 frozenset(request.name for request in c.spec.devices.requests or ()),
             )
             for c, entries in found.values()
@@ -211,7 +223,7 @@ class Claims:
         async with self._holding(held):
             self._checkpoint.put(*(preparation.left(self._checkpoint.claims[uid], pod) for uid in held))
             leaving = [claim for uid in held if (claim := self._checkpoint.claims[uid]).leaving]
-            todo = _unprepared_shares(leaving)
+            todo = _unprepared_shares(leaving, leaving=True)
             answers = await asyncio.gather(*(self._unprepare(driver, ids) for driver, ids in todo.items()))
             self._note_unprepared(leaving, dict(zip(todo, answers, strict=True)))
             self._show()
@@ -286,9 +298,18 @@ def _references(pod: Pod, container: AnyContainer) -> Iterator[tuple[str, str, s
             yield podclaims.EXTENDED_ENTRY, mapping.requestName, mapping.resourceName
 
 
-def _drivers(claim: ResourceClaim) -> tuple[str, ...]:
+def _drivers(claim: ResourceClaim, skips: bool) -> dict[str, bool]:
+    """The drivers to be called for a claim, each with whether what it prepares stays.
+
+    A call is left out where the driver needs it for none of its devices.
+    """
     assert claim.status.allocation is not None
-    return tuple(dict.fromkeys(result.driver for result in claim.status.allocation.devices.results))
+    needed: dict[str, set[str]] = {}
+    for result in claim.status.allocation.devices.results:
+        spared = set(result.skipNodeOperations) if skips else set()
+        spared = {PREPARE, UNPREPARE} if EVERYTHING in spared else spared
+        needed.setdefault(result.driver, set()).update({PREPARE, UNPREPARE} - spared)
+    return {driver: UNPREPARE not in calls for driver, calls in needed.items() if PREPARE in calls}
 
 
 def _unknown_requests(pod: Pod, wanted: Iterable[_Wanted]) -> list[str]:
@@ -302,12 +323,12 @@ def _unknown_requests(pod: Pod, wanted: Iterable[_Wanted]) -> list[str]:
     ]
 
 
-def _unprepared_shares(claims: Iterable[PreparedClaim]) -> dict[str, list[ClaimId]]:
+def _unprepared_shares(claims: Iterable[PreparedClaim], *, leaving: bool = False) -> dict[str, list[ClaimId]]:
     """Which claims to name in the call to each driver, to prepare them or to be sure that they are not prepared."""
     todo: dict[str, list[ClaimId]] = {}
     for claim in claims:
         for share in claim.shares:
-            if share.devices is None:
+            if share.devices is None and not (leaving and share.stays):
                 todo.setdefault(share.driver, []).append(ClaimId(claim.namespace, claim.name, claim.uid))
     return todo
 

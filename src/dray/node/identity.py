@@ -38,6 +38,7 @@ class Identity:
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)  # in place of what the machine has
     log_port: int = 0
+    features: tuple[str, ...] = ()  # what it can do that not every node can
 
     def node_tree(self) -> Tree:
         labels = {
@@ -65,6 +66,8 @@ class Identity:
             ],
             "nodeInfo": _node_info(self.runtime),
         }
+        if self.features:
+            status["declaredFeatures"] = [*self.features]
         if self.log_port:
             status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self.log_port}}
         return status

@@ -52,22 +52,26 @@ def state_of(claim: PreparedClaim | None) -> State:
 
 
 def wanted(
-    claim: PreparedClaim | None, identity: ClaimId, drivers: Iterable[str], pod: str, entries: tuple[str, ...]
+    claim: PreparedClaim | None, identity: ClaimId, drivers: Mapping[str, bool], pod: str, entries: tuple[str, ...]
 ) -> PreparedClaim:
-    """A pod wants a claim. What was on its way out is prepared anew, since part of it may be gone."""
+    """A pod wants a claim of these drivers, each with whether its share stays when nobody uses it.
+
+    What was on its way out is prepared anew, since part of it may be gone.
+    """
     namespace, name, uid = identity
     if claim is None:
-        shares = tuple(DriverShare(driver) for driver in drivers)
+        shares = tuple(DriverShare(driver, stays=stays) for driver, stays in drivers.items())
         return PreparedClaim(uid, namespace, name, {pod: entries}, shares)
     shares = claim.shares
     if claim.leaving:
-        shares = tuple(DriverShare(driver) for driver in dict.fromkeys((*drivers, *(s.driver for s in claim.shares))))
+        both = {**drivers, **{share.driver: share.stays for share in claim.shares}}
+        shares = tuple(DriverShare(driver, stays=stays) for driver, stays in both.items())
     return replace(claim, pods=claim.pods | {pod: entries}, shares=shares, leaving=False)
 
 
 def answered(claim: PreparedClaim, devices: Mapping[str, tuple[PreparedDevice, ...]]) -> PreparedClaim:
     """Some drivers have prepared their share."""
-    shares = tuple(DriverShare(s.driver, devices[s.driver]) if s.driver in devices else s for s in claim.shares)
+    shares = tuple(replace(s, devices=devices[s.driver]) if s.driver in devices else s for s in claim.shares)
     return replace(claim, shares=shares)
 
 
@@ -75,10 +79,10 @@ def left(claim: PreparedClaim, pod: str) -> PreparedClaim:
     """A pod has no container any more that could use the claim. The last one stays until the claim is unprepared."""
     if len(claim.pods) > 1:
         return replace(claim, pods={uid: entries for uid, entries in claim.pods.items() if uid != pod})
-    return replace(claim, shares=tuple(DriverShare(share.driver) for share in claim.shares), leaving=True)
+    return replace(claim, shares=tuple(replace(share, devices=None) for share in claim.shares), leaving=True)
 
 
 def unprepared(claim: PreparedClaim, drivers: Iterable[str]) -> PreparedClaim | None:
-    """Some drivers have unprepared their share; None when all have."""
-    shares = tuple(share for share in claim.shares if share.driver not in set(drivers))
+    """Some drivers have unprepared their share; None when all have that must."""
+    shares = tuple(share for share in claim.shares if share.driver not in set(drivers) and not share.stays)
     return replace(claim, shares=shares) if shares else None

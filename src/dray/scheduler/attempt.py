@@ -159,7 +159,7 @@ class Placement:
             if isinstance(answer, Promise):
                 return answer
             judgement.refuse(answer, 1 << info.position)
-            if answer.code is NodeCode.DEVICES_INSUFFICIENT:
+            if answer.code in (NodeCode.DEVICES_INSUFFICIENT, NodeCode.LACKS_FEATURE):
                 attempt.lacking[answer] = attempt.lacking.get(answer, 0) | 1 << info.position
                 if ends is not None and self._devices.now() > ends and not self._devices.is_last_part(attempt):
                     return Unfinished(LeftOver((), True))

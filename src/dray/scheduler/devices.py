@@ -120,7 +120,7 @@ class Devices:
 
     def from_node(self, attempt: Attempt, info: NodeInfo, outcome: Allocated | None) -> NodeClaims | NodeReason:
         """What the pod's claims take from the node besides devices; where the node lacks it, the promise is withdrawn."""
-        if not self.index.takes_from_nodes:
+        if not self.index.asks_more_of_nodes:
             return ()
         pending = attempt.devices.pending_at(info.position) if outcome is not None else ()
         promised = outcome.allocations(pending) if outcome is not None else {}

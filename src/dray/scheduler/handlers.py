@@ -159,4 +159,5 @@ def _node_matters(old: Node, new: Node) -> bool:
         or old.metadata.labels != new.metadata.labels
         or old.status.allocatable != new.status.allocatable
         or old.status.capacity != new.status.capacity
+        or old.status.declaredFeatures != new.status.declaredFeatures
     )

@@ -18,7 +18,7 @@ from typing import Any, cast
 from dray.api import podclaims
 from dray.api.claim_access import Knowledge, Purpose, claim_problem
 from dray.api.errors import AlreadyExists, ApiError, Conflict, NotFound
-from dray.api.gates import FeatureGates
+from dray.api.gates import FeatureGates, declared_features
 from dray.api.podclaims import Sharing
 from dray.api.reasons import wording
 from dray.api.reasons.claims import ClaimProblem
@@ -44,13 +44,19 @@ RESTART_SECONDS = 1.0  # between restarts at the least, however short a pod runs
 Key = tuple[str, str]
 
 
-async def register(client: Client, count: int, devices: int, profiled: Sequence[Tree] = ()) -> None:
+async def register(
+    client: Client,
+    count: int,
+    devices: int,
+    profiled: Sequence[Tree] = (),
+    gates: FeatureGates = FeatureGates(),  # noqa: B008 (immutable)
+) -> None:
     """Create what is missing of nodes, leases, slices and classes. They exist then; `SimulatedNodes` run."""
     now, nodes = _now(), count + sum(tree["kind"] == "Node" for tree in profiled)
     if devices and count:
         await _ensure(client, DeviceClass, hardware.class_tree())
     for number in range(count):
-        node = await _register_node(client, hardware.node_tree(number, now), nodes)
+        node = await _register_node(client, hardware.node_tree(number, now), nodes, gates)
         for piece in hardware.slice_trees(number, devices, node.metadata.uid):
             await _ensure(client, ResourceSlice, piece)
     await _register_trees(client, profiled, nodes)
@@ -62,7 +68,7 @@ async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int) -> 
     for tree in trees:
         match tree["kind"]:
             case "Node":
-                uids[tree["metadata"]["name"]] = (await _register_node(client, tree, nodes)).metadata.uid
+                uids[tree["metadata"]["name"]] = (await _register_node(client, tree, nodes, gates)).metadata.uid
             case "ResourceSlice":
                 node_name = tree["spec"]["nodeName"]
                 uid = uids.get(node_name) or (await client.get(Node, node_name)).metadata.uid
@@ -73,10 +79,12 @@ async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int) -> 
                 await _ensure(client, DeviceClass, tree)
 
 
-async def _register_node(client: Client, tree: Tree, nodes: int) -> Node:
+async def _register_node(client: Client, tree: Tree, nodes: int, gates: FeatureGates) -> Node:
     name = tree["metadata"]["name"]
     await _ensure(client, Node, tree)
-    node = await _tell(client, await client.get(Node, name), tree["status"])
+    features = declared_features(gates)
+    told = {**tree["status"], "declaredFeatures": [*features]} if features else tree["status"]
+    node = await _tell(client, await client.get(Node, name), told)
     await _ensure(client, Lease, hardware.lease_tree(name, _precisely_now(), lease_seconds(nodes)))
     return node
 
@@ -127,6 +135,7 @@ class SimulatedNodes:
         self._pods = informers.informer(Pod)
         self._nodes = informers.informer(Node)
         self._claims = informers.informer(ResourceClaim)
+        self._gates = gates
         self._serves_devices = gates.enabled("DynamicResourceAllocation")
         self._known = Knowledge(Sharing.of(gates))
         self._consumers = Consumers(informers, groups=self._known.sharing.groups)
@@ -138,7 +147,7 @@ class SimulatedNodes:
 
     async def run(self) -> None:
         """Bring the nodes up and play them until cancelled."""
-        await register(self._client, self._plain, self._devices, self._profiled)
+        await register(self._client, self._plain, self._devices, self._profiled, self._gates)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
             group.create_task(self._recorder.run())

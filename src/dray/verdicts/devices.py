@@ -7,7 +7,7 @@ node. Left out: the search for devices (`dray.allocator`), and which claims a po
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import is_not
@@ -16,6 +16,7 @@ from dray.allocator import Failed, Fits, Index, Unallocatable
 from dray.api import podclaims
 from dray.api.claim_access import PodClaims, is_within_reach
 from dray.api.extended_resources import ExtendedResources
+from dray.api.gates import OPTIONAL_OPERATIONS
 from dray.api.reasons.devices import InputProblem, Reasons
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.types.core import NodeSelector
@@ -121,10 +122,14 @@ class DeviceRule:
 
         `promised` are the allocations that claims are about to get, by name.
         """
-        if not self.index.takes_from_nodes:
+        if not self.index.asks_more_of_nodes:
             return ()
         known = {claim.metadata.name: claim.status.allocation for claim in claims.allocated}
         allocations = {name: one for name, one in {**known, **promised}.items() if one is not None}
+        if self.index.skips_operations and self._cannot_skip(info, allocations.values()):
+            return NodeReason(NodeCode.LACKS_FEATURE, OPTIONAL_OPERATIONS)
+        if not self.index.takes_from_nodes:
+            return ()
         uses = podclaims.uses_of(pod.pod, claims.group)
         taken = node_claims(pod.pod, uses, allocations, self.index.device)
         if short := uncovered(pod.pod, containers_demand(pod.pod), taken):
@@ -134,6 +139,13 @@ class DeviceRule:
             if wanted.get(name, 0) > (free := info.free(name)):
                 return NodeReason(NodeCode.DEVICES_INSUFFICIENT, name, wanted=wanted[name], found=free)
         return taken
+
+    def _cannot_skip(self, info: NodeInfo, allocations: Iterable[AllocationResult]) -> bool:
+        """Whether a driver is not to be called on a node that would call it."""
+        declared = info.node.status.declaredFeatures if info.node is not None else ()
+        return OPTIONAL_OPERATIONS not in declared and any(
+            result.skipNodeOperations for one in allocations for result in one.devices.results
+        )
 
     def _shared_by_pods(self, claims: PodClaims) -> Iterator[str]:
         """The claims that stand for a part of a node which another pod has."""

@@ -156,7 +156,7 @@ class Rules:
                     pass
                 case Failed(problem) if not any(reason.problem for reason in said):
                     said.append(NodeReason(NodeCode.DEVICES_WRONG, problem=problem))
-        if self._devices.index.takes_from_nodes and not said:
+        if self._devices.index.asks_more_of_nodes and not said:
             taken = self._devices.from_node(judgement.pod, judgement.claims, info, promised)
             said += [taken] if isinstance(taken, NodeReason) else []
         return NodeVerdict(info.name, tuple(said), devices, progress)

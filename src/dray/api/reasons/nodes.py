@@ -51,6 +51,7 @@ class NodeCode(StrEnum):
     DEVICES_TIMED_OUT = "devices-timed-out"
     DEVICES_WRONG = "devices-wrong"
     DEVICES_INSUFFICIENT = "devices-insufficient"
+    LACKS_FEATURE = "lacks-feature"
     POD_REQUEST_SHORT = "pod-request-short"
     NODE_CLAIM_SHARED = "node-claim-shared"
 
@@ -75,6 +76,7 @@ RULE_OF: Mapping[NodeCode, SchedulingRule] = {
     NodeCode.DEVICES_TIMED_OUT: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.DEVICES_WRONG: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.DEVICES_INSUFFICIENT: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.LACKS_FEATURE: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.POD_REQUEST_SHORT: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.NODE_CLAIM_SHARED: SchedulingRule.DYNAMIC_RESOURCES,
 }

@@ -165,6 +165,7 @@ TEXTS: dict[StrEnum, str] = {
     NodeCode.DEVICES_TIMED_OUT: "timed out trying to allocate devices",
     NodeCode.DEVICES_WRONG: "{problem}",
     NodeCode.DEVICES_INSUFFICIENT: "Insufficient {subject}",
+    NodeCode.LACKS_FEATURE: "node(s) didn't declare the feature {subject}, which devices need",
     NodeCode.POD_REQUEST_SHORT: (
         "pod level request for {subject} is insufficient to cover the aggregated container and node-allocatable "
         "DRA requests"
