@@ -59,10 +59,10 @@ async def register(
         node = await _register_node(client, hardware.node_tree(number, now), nodes, gates)
         for piece in hardware.slice_trees(number, devices, node.metadata.uid):
             await _ensure(client, ResourceSlice, piece)
-    await _register_trees(client, profiled, nodes)
+    await _register_trees(client, profiled, nodes, gates)
 
 
-async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int) -> None:
+async def _register_trees(client: Client, trees: Sequence[Tree], nodes: int, gates: FeatureGates) -> None:
     """Create what is missing of nodes, their slices and classes; a node comes before its slices."""
     uids: dict[str, str] = {}
     for tree in trees:
@@ -160,7 +160,7 @@ class SimulatedNodes:
         for tree in trees:
             if tree["kind"] == "Node":
                 self.adopt(tree["metadata"]["name"])
-        await _register_trees(self._client, trees, len(self._numbers))
+        await _register_trees(self._client, trees, len(self._numbers), self._gates)
 
     def adopt(self, name: str) -> int:
         """Play a node that is registered, or will be; its number, of which its address is made."""
