@@ -16,6 +16,7 @@ from dray.cli import _dashboard
 from dray.cli.node import add_image_options, image_settings
 
 if TYPE_CHECKING:
+    from dray.api.selectors.labels import LabelSelector
     from dray.api.wire import Tree, Wire
     from dray.apiserver.assembly import Running
     from dray.apiserver.read.storage import Storage
@@ -46,6 +47,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--profile", default="", metavar="NAME*N,…", help="simulated nodes of these kinds: dgx-h100*4,mig-a100*2,cpu*10"
+    )
+    parser.add_argument(
+        "--adopt-nodes",
+        default="",
+        metavar="LABELS",
+        help="play nodes that you make yourself, too, if their labels match: rack=7, or pool in (a,b)",
+    )
+    parser.add_argument(
+        "--job-seconds",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="how long pods of Jobs run on simulated nodes unless annotated; inf: until they are deleted (%(default)g)",
     )
     parser.add_argument(
         "--agents",
@@ -86,6 +100,12 @@ def problem(args: argparse.Namespace) -> str:
             return f"--{name}: expected a number from 0, got {getattr(args, name)}"
     if args.provider_address and not args.autoscale:
         return "--provider-address needs --autoscale GROUPS, whose nodes it offers"
+    if not args.job_seconds >= 0:
+        return f"--job-seconds: expected a number from 0, or inf, got {args.job_seconds:g}"
+    try:
+        adopted(args)
+    except ValueError as error:
+        return f"--adopt-nodes {args.adopt_nodes}: {error}"
     try:
         profiled(args)
         node_groups(args)
@@ -124,6 +144,13 @@ def node_groups(args: argparse.Namespace) -> NodeGroups | None:
         raise GroupError(f"{args.autoscale}: {error}") from error
 
 
+def adopted(args: argparse.Namespace) -> LabelSelector | None:
+    """Which nodes of others are played; SelectorError, a ValueError, when the labels make no sense."""
+    from dray.api.selectors import labels
+
+    return labels.parse(args.adopt_nodes) if args.adopt_nodes else None
+
+
 def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
     """Controllers, scheduler, simulated nodes and node agents."""
     from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
@@ -144,7 +171,7 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
         Part("controllers", _controllers(manager, informers, running, account, volumes)),
         Part("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
     ]
-    if args.nodes or args.profile or args.autoscale:
+    if args.nodes or args.profile or args.autoscale or args.adopt_nodes:
         nodes = client("system:simulated-nodes", MASTERS)
         scaler = client("system:cluster-autoscaler", MASTERS)
         listed += _nodes(nodes, scaler, informers, running, args)
@@ -160,7 +187,7 @@ def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
 
     simulated = {node_name(number) for number in range(args.nodes)}
     simulated |= {tree["metadata"]["name"] for tree in profiled(args) if tree["kind"] == "Node"}
-    groups = node_groups(args)
+    groups, others = node_groups(args), adopted(args)
     agents = {f"agent-{number}" for number in range(args.agents)}
     had = {path.name for path in (args.dir / "nodes").glob("agent-*")}
     found = []
@@ -169,6 +196,8 @@ def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
         name, is_simulated = node.metadata.name, node.metadata.labels.get("dray.dev/simulated") == "true"
         if groups is not None and groups.of(node) is not None:
             continue  # the provider of simulated nodes takes it over
+        if others is not None and others.matches(node.metadata.labels):
+            continue
         if (is_simulated and name not in simulated) or (name in had and name not in agents):
             found.append(name)
     return found
@@ -220,7 +249,16 @@ def _nodes(
     """Simulated nodes, and what adds and removes some of them."""
     from dray.sim import SimulatedNodes
 
-    nodes = SimulatedNodes(client, informers, args.nodes, args.devices, gates=running.gates, profiled=profiled(args))
+    nodes = SimulatedNodes(
+        client,
+        informers,
+        args.nodes,
+        args.devices,
+        gates=running.gates,
+        profiled=profiled(args),
+        adopted=adopted(args),
+        job_seconds=args.job_seconds,
+    )
     groups = node_groups(args)
     work = autoscaling(scaler, informers, nodes, groups, running, args) if groups is not None else None
 

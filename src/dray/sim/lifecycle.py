@@ -1,6 +1,7 @@
 """What a simulated node reports about a pod: running, then finished when its time is up. Pure.
 
-A pod says in annotations how long it runs and with which exit code it ends (`dray.node.played`).
+A pod says in annotations how long it runs and with which exit code it ends (`dray.node.played`); one of a Job that says
+nothing runs for a while that the command line names.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ def refused(reason: str, message: str) -> dict[str, Any]:
 def restarts_after(pod: Pod, code: int) -> bool:
     policy = pod.spec.restartPolicy
     return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def belongs_to_job(pod: Pod) -> bool:
+    return any(owner.controller and owner.kind == "Job" for owner in pod.metadata.ownerReferences)
 
 
 def pod_address(pod: Pod) -> str:

@@ -1,8 +1,9 @@
 """Simulated nodes: one task plays them all, through the API like real ones.
 
 Each node is registered ready, with a lease and its devices; a pod that the scheduler puts there passes the same check
-as on a real node (its claims are allocated and reserved for it) before it is reported running. Left out: anything that
-executes, and health of nodes: they do not fail unless somebody writes so.
+as on a real node (its claims are allocated and reserved for it) before it is reported running. Nodes that somebody made
+by hand are adopted when their labels match: they get a lease and pods run there, and what their maker wrote stays. Pods
+of Jobs end by themselves. Left out: anything that executes, and health of nodes: they do not fail unless somebody writes so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dray.api.gates import FeatureGates, declared_features
 from dray.api.podclaims import Sharing
 from dray.api.reasons import wording
 from dray.api.reasons.claims import ClaimProblem
+from dray.api.selectors.labels import LabelSelector
 from dray.api.times import micro_timestamp, timestamp
 from dray.api.types.coordination import Lease
 from dray.api.types.core import Node, Pod
@@ -125,13 +127,18 @@ class SimulatedNodes:
         *,
         gates: FeatureGates = FeatureGates(),  # noqa: B008 (immutable)
         profiled: Sequence[Tree] = (),
+        adopted: LabelSelector | None = None,
+        job_seconds: float = math.inf,
     ) -> None:
         self._client = client
+        self._adopted = adopted
+        self._job_seconds = job_seconds
         self._plain = count
         self._devices = devices
         self._profiled = profiled
         self._own = {tree["metadata"]["name"]: tree["status"] for tree in profiled if tree["kind"] == "Node"}
         self._numbers = {name: n for n, name in enumerate([*map(hardware.node_name, range(count)), *self._own])}
+        self._taken_over: set[str] = set()  # nodes that others have made
         self._pods = informers.informer(Pod)
         self._nodes = informers.informer(Node)
         self._claims = informers.informer(ResourceClaim)
@@ -144,6 +151,8 @@ class SimulatedNodes:
         self._ends: dict[str, float] = {}  # uid of a pod that runs → when its time is up, in the loop's time
         self._pods.add_handler(self._on_pods)
         self._claims.add_handler(self._on_claims)
+        if adopted is not None:
+            self._nodes.add_handler(self._on_nodes)
 
     async def run(self) -> None:
         """Bring the nodes up and play them until cancelled."""
@@ -206,6 +215,25 @@ class SimulatedNodes:
             elif new.spec.nodeName in self._numbers:
                 self._controller.queue.add((new.metadata.namespace, new.metadata.name))
 
+    def _on_nodes(self, deltas: Deltas[Node]) -> None:
+        """Take over nodes whose labels match, and let go of those whose labels do not any more."""
+        for delta in deltas:
+            name = delta.object.metadata.name
+            wanted = delta.new is not None and self._adopts(delta.new)
+            if name in self._taken_over and not wanted:
+                self._taken_over.discard(name)
+                self._numbers.pop(name, None)
+            elif wanted and name not in self._numbers:
+                self._taken_over.add(name)
+                self._numbers[name] = 1 + max(self._numbers.values(), default=-1)
+                self._controller.queue.add(("", name))
+
+    def _adopts(self, node: Node) -> bool:
+        """Whether a node is one that nobody else runs: it has labels that match, and no address where it answers."""
+        assert self._adopted is not None
+        is_real = bool(node.status.daemonEndpoints.kubeletEndpoint.Port)
+        return self._adopted.matches(node.metadata.labels) and not is_real
+
     def _on_claims(self, deltas: Deltas[ResourceClaim]) -> None:
         for _, claim in deltas:
             if claim is None or claim.status.allocation is None:
@@ -217,6 +245,9 @@ class SimulatedNodes:
     # -- one pod
 
     async def _reconcile(self, key: Key) -> float | None:
+        if not key[0]:
+            await self._adopt(key[1])
+            return None
         pod = self._pods.get(*key)
         if pod is None or pod.spec.nodeName not in self._numbers:
             return None
@@ -235,6 +266,18 @@ class SimulatedNodes:
             return await self._advance(pod)
         return await self._start(pod)
 
+    async def _adopt(self, name: str) -> None:
+        """Give a node that was made by hand what is missing for it to live, and run the pods that are there."""
+        node = self._nodes.get("", name)
+        if node is None or name not in self._numbers:
+            return
+        await _ensure(self._client, Lease, hardware.lease_tree(name, _precisely_now(), lease_seconds(1)))
+        if not any(condition.type == "Ready" for condition in node.status.conditions):
+            await _tell(self._client, node, {"conditions": hardware.conditions(_now())})
+        for pod in self._pods.list():
+            if pod.spec.nodeName == name:
+                self._controller.queue.add((pod.metadata.namespace, pod.metadata.name))
+
     async def _remove(self, pod: Pod) -> None:
         """Stop a deleted pod. One that stays for others (foreground deletion) must say that it uses nothing more."""
         if pod.metadata.finalizers and not podclaims.is_finished(pod):
@@ -250,7 +293,7 @@ class SimulatedNodes:
             text = wording.claim_problem(problem)
             self._recorder.warning(pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {text}")
             return None
-        seconds = run_seconds(pod.metadata.annotations)
+        seconds = self._seconds(pod)
         self._ends[pod.metadata.uid] = asyncio.get_running_loop().time() + (math.inf if seconds is None else seconds)
         if pod.status.phase != "Running":
             await self._report(pod, lifecycle.running(pod, _now(), self._address(pod)))
@@ -258,7 +301,7 @@ class SimulatedNodes:
 
     async def _advance(self, pod: Pod) -> float | None:
         """Let time pass for a pod that runs: finish or restart it when its time is up."""
-        seconds = run_seconds(pod.metadata.annotations)
+        seconds = self._seconds(pod)
         if seconds is None:
             return None
         now = asyncio.get_running_loop().time()
@@ -274,6 +317,13 @@ class SimulatedNodes:
             return again
         await self._report(pod, lifecycle.finished(pod, _now(), code))
         return None
+
+    def _seconds(self, pod: Pod) -> float | None:
+        """How long a pod runs; None means until it is stopped."""
+        seconds = run_seconds(pod.metadata.annotations)
+        if seconds is None and lifecycle.belongs_to_job(pod) and not math.isinf(self._job_seconds):
+            return self._job_seconds
+        return seconds
 
     def _not_admitted(self, pod: Pod) -> ClaimProblem | None:
         """Why a real node would not start this pod yet."""
