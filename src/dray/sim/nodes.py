@@ -225,7 +225,7 @@ class SimulatedNodes:
                 self._numbers.pop(name, None)
             elif wanted and name not in self._numbers:
                 self._taken_over.add(name)
-                self._numbers[name] = 1 + max(self._numbers.values(), default=-1)
+                self.adopt(name)
                 self._controller.queue.add(("", name))
 
     def _adopts(self, node: Node) -> bool:
