@@ -217,6 +217,42 @@ async def test_a_connection_that_is_cut_leaves_the_server_whole(cluster: Cluster
         assert (await within(conversation(opened)))[1]["status"] == "Success"
 
 
+def masked(opcode: int, data: bytes) -> bytes:
+    """A frame as a client sends it; the mask is one that changes nothing."""
+    return bytes([0x80 | opcode, 0x80 | len(data)]) + bytes(4) + data
+
+
+@pytest.mark.parametrize("part", [0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.9, 0.97, 1.0])
+@pytest.mark.parametrize("how", ["exec", "attach", "portforward"])
+async def test_a_conversation_that_is_cut_anywhere_leaves_nothing_behind(
+    cluster: Cluster, how: str, part: float
+) -> None:
+    host, port = server(cluster).removeprefix("http://").split(":")
+    mark = f"{8000 + part * 100:g}.5"
+    path = {
+        "exec": executed("sh", "-c", f"cat; exec sleep {mark}", stdin="true").replace(" ", "%20").replace(";", "%3B"),
+        "attach": "attach?container=main&stdin=true&stdout=true",
+        "portforward": f"portforward?ports={PORT}",
+    }[how]
+    head = (
+        f"GET /api/v1/namespaces/default/pods/p/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\n"
+        "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+        "Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n"
+    ).encode()
+    said = masked(2, b"\0some words") + masked(2, b'\4{"Width": 80, "Height": 24}') + masked(9, b"ping")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    whole = head + said
+    writer.write(whole[: round(len(whole) * part)])
+    with suppress(TimeoutError):
+        await asyncio.wait_for(reader.read(1), 0.05)  # sometimes it has begun by then, sometimes not
+    writer.transport.abort()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+    await runs(mark, False)
+    async with connected(cluster, executed("true"), "v5.channel.k8s.io") as opened:
+        assert (await within(conversation(opened)))[1]["status"] == "Success"
+
+
 # Real kubectl
 
 
