@@ -132,7 +132,12 @@ GATES: tuple[Gate, ...] = (
         "serve ResourcePoolStatusRequest: how much of a pool is in use",
         needs=("DynamicResourceAllocation",),
     ),
-    Gate("GenericWorkload", "alpha", False, "serve Workload and PodGroup, schedule pods as groups"),
+    Gate(
+        "GenericWorkload",
+        "alpha",
+        False,
+        "serve Workload and PodGroup, and tell how the pods of a group fare; each pod is still placed by itself",
+    ),
     Gate(
         "WorkloadPodGroupResourceClaimTemplate",
         "alpha",
