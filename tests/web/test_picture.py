@@ -161,6 +161,28 @@ async def test_a_device_that_its_driver_calls_not_ready_is_unhealthy(server: Ser
         await page.wait(lambda: (page.row("drivers", DRIVER) or {})["unhealthy"] == 1)
 
 
+async def test_a_device_that_a_node_calls_unhealthy_is_so(server: Served, admin: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"), device("gpu-1"))
+    await allocate(server.client, "mine", "n1", "gpu-0")
+    uses = [{"name": "gpu", "resourceClaimName": "mine"}]
+    await server.client.create(Pod, objects.pod("user", node="n1", resourceClaims=uses), namespace="default")
+    async with admin.page() as page:
+        for health, shown in (("Unhealthy", "unhealthy"), ("Healthy", "reserved")):
+            told = [{"name": "claim:gpu/r", "resources": [{"resourceID": "example.com/gpu=0", "health": health}]}]
+            container = {
+                "name": "c",
+                "image": "app",
+                "imageID": "",
+                "ready": True,
+                "restartCount": 0,
+                "allocatedResourcesStatus": told,
+            }
+            status = {"status": {"containerStatuses": [container]}}
+            await server.client.patch(Pod, "user", status, "default", subresource="status")
+            await page.wait(lambda shown=shown: page.state("gpu-0") == shown)  # type: ignore[misc]
+            assert page.state("gpu-1") == "free"
+
+
 async def test_pods_that_wait_or_use_claims_are_shown_with_them(server: Served, admin: Browser) -> None:
     await publish(server.client, "n1", device("gpu-0"))
     uses = [{"name": "gpu", "resourceClaimName": "mine"}]

@@ -6,7 +6,7 @@ changes five times in a tenth of a second costs one row. Left out: devices (`inv
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dray.api.claim_lifecycle import has_devices
@@ -19,6 +19,7 @@ from dray.client import Delta, Key, key_of
 from dray.web.following import Following
 from dray.web.inventory import Inventory
 from dray.web.rows.claims import PodState, claim_keys, claim_row, devices_of, group_key, group_row, pod_row, pod_state
+from dray.web.rows.health import unhealthy_in_pod
 from dray.web.tables import Strings, Table
 
 WAITS = frozenset({PodState.WAITING, PodState.GATED})
@@ -34,6 +35,7 @@ class Consumers:
         self._tables, self._strings, self._inventory, self._clock = tables, strings, inventory, clock
         self.following: Following | None = None
         self.claim_gone: ClaimGone = lambda number, key: None
+        self._claim_deltas: deque[Delta[ResourceClaim]] = deque()
         self._claims: dict[Key, None] = {}
         self._pods: dict[Key, None] = {}
         self._groups: dict[tuple[type, Key], None] = {}
@@ -50,11 +52,13 @@ class Consumers:
     # What changes
 
     def claims_changed(self, deltas: Sequence[Delta[ResourceClaim]]) -> None:
-        for old, new in deltas:
-            key = key_of(new if new is not None else old)  # type: ignore[arg-type]  # one of them is there
-            self._note_allocation(key, old, new)
-            self._inventory.claim_changed(old, new)
-            self._claims[key] = None
+        self._claim_deltas.extend(deltas)
+
+    def _take_over(self, delta: Delta[ResourceClaim]) -> None:
+        key = key_of(delta.object)
+        self._note_allocation(key, *delta)
+        self._inventory.claim_changed(*delta)
+        self._claims[key] = None
 
     def _note_allocation(self, key: Key, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if new is None or new.status.allocation is None:
@@ -91,6 +95,9 @@ class Consumers:
 
     def refresh(self) -> Iterator[None]:
         """Work in what was noted, piece by piece: pods first, since claims list them."""
+        while self._claim_deltas:
+            self._take_over(self._claim_deltas.popleft())
+            yield
         while self._pods or self._claims:
             noted, work = (self._pods, self._pod) if self._pods else (self._claims, self._claim)
             key = next(iter(noted))
@@ -112,6 +119,9 @@ class Consumers:
         known = self.following.get(PodGroup, *group) if group is not None else None
         uses = claim_keys(pod, known) if pod is not None and shown else ()
         self._link(key, uses, group)
+        self._inventory.health_told(
+            key, unhealthy_in_pod(pod, uses, self._known_claim) if pod is not None else frozenset()
+        )
         self._count(key, state if shown else None)
         if pod is None or state is None or not shown:
             self.waiting.pop(key, None)
@@ -126,6 +136,11 @@ class Consumers:
         in_group = self._tables["groups"].number((PodGroup, group)) if known is not None else None
         cause = self.causes.get(key) if state in WAITS else None
         self._tables["pods"].put(key, pod_row(pod, state, self._strings, node, cause, claims, in_group))
+
+    def _known_claim(self, key: Key) -> ResourceClaim | None:
+        assert self.following is not None
+        claim: ResourceClaim | None = self.following.get(ResourceClaim, *key)
+        return claim
 
     def _link(self, pod: Key, uses: tuple[Key, ...], group: Key | None) -> None:
         """Keep who uses what, and note the claims and groups for which that changes something."""

@@ -15,7 +15,8 @@ from dray.api.taints import selects
 from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
 from dray.client import Delta, Key, key_of
-from dray.web.rows.devices import DeviceState, PoolJudge, PoolView, unhealthy_in
+from dray.web.rows.devices import DeviceState, PoolJudge, PoolView
+from dray.web.rows.health import unhealthy_in_claim
 from dray.web.tables import Row, Strings, Table
 
 DeviceChanged = Callable[[DeviceId, int, Row | None, Row | None], None]
@@ -36,7 +37,7 @@ class Inventory:
         self._slices: defaultdict[PoolName, dict[str, ResourceSlice]] = defaultdict(dict)
         self._rules: dict[str, DeviceTaintRule] = {}
         self._holders: dict[DeviceId, dict[Key, ResourceClaim]] = {}
-        self._sick: dict[Key, frozenset[DeviceId]] = {}
+        self._sick: dict[object, frozenset[DeviceId]] = {}
         self._named: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices that claims named, by pool
         self._rows_of: defaultdict[PoolName, set[str]] = defaultdict(set)  # devices that have a row, by pool
         self.views: dict[PoolName, PoolView] = {}
@@ -97,16 +98,17 @@ class Inventory:
                     holders.pop(key, None)
                     if not holders:
                         del self._holders[device]
-        self._health_changed(old, new)
+        sick = unhealthy_in_claim(new) if new is not None and new.status.devices else frozenset()
+        self.health_told((ResourceClaim, key_of(new or old)), sick)  # type: ignore[arg-type]  # one of them is there
 
-    def _health_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        one = new if new is not None else old
-        assert one is not None
-        before = self._sick.pop(key_of(one), frozenset())
-        after = frozenset(unhealthy_in(one)) if new is not None and new.status.devices else frozenset()
-        if after:
-            self._sick[key_of(one)] = after
-        for device in before | after:
+    def health_told(self, by: object, sick: frozenset[DeviceId]) -> None:
+        """Take over which devices somebody (a claim or a pod) says are unhealthy."""
+        if not sick and by not in self._sick:
+            return
+        before = self._sick.pop(by, frozenset())
+        if sick:
+            self._sick[by] = sick
+        for device in before ^ sick:
             self._note(device)
 
     def _note(self, device: DeviceId) -> None:

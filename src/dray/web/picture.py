@@ -73,6 +73,7 @@ class Picture:
         self.asking = 0  # questions that wait or are being answered
         self._desk = desk
         self._version = version
+        self._nodes: dict[str, Node | None] = {}  # changed, or gone
         self._changed = asyncio.Event()
         self._seq = 0
         self._sampled = 0
@@ -117,11 +118,16 @@ class Picture:
         return handle
 
     def _nodes_changed(self, deltas: Deltas[Node]) -> None:
-        for old, new in deltas:
-            if new is not None:
-                self.tables["nodes"].put(new.metadata.name, node_row(new, self.strings))
-            elif old is not None:
-                self.tables["nodes"].drop(old.metadata.name)
+        self._nodes.update({delta.object.metadata.name: delta.new for delta in deltas})
+
+    def _refresh_nodes(self) -> Iterator[None]:
+        while self._nodes:
+            name, node = self._nodes.popitem()
+            if node is not None:
+                self.tables["nodes"].put(name, node_row(node, self.strings))
+            else:
+                self.tables["nodes"].drop(name)
+            yield
 
     def _classes_changed(self, deltas: Deltas[DeviceClass]) -> None:
         for old, new in deltas:
@@ -162,6 +168,7 @@ class Picture:
             await asyncio.sleep(0)
 
     def _pieces(self) -> Iterator[None]:
+        yield from self._refresh_nodes()
         yield from self.consumers.refresh()
         yield from self.inventory.refresh()
 

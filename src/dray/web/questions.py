@@ -19,6 +19,8 @@ from dray.api.allocations import DeviceId
 from dray.api.errors import Forbidden, NotFound
 from dray.api.pools import PoolName
 from dray.api.resources import BY_TYPE
+from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from dray.api.types.batch import CronJob, Job
 from dray.api.types.core import Event, Namespace, Pod, ResourceQuota
 from dray.api.types.policy import PodDisruptionBudget
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
@@ -49,6 +51,7 @@ _ON_DEMAND: tuple[type[Any], ...] = (
     PodDisruptionBudget,
     Event,
 )
+_OWNERS: tuple[type[Any], ...] = (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob)
 _MOST_COPIES = 100_000
 
 
@@ -232,7 +235,7 @@ class Desk:
         return tree | {"classes": await self.think(matching)}
 
     async def _object(self, picture: Picture, asked: ObjectName) -> Tree:
-        type_ = next((one for one in (*FOLLOWED, *_ON_DEMAND) if one.__name__ == asked.kind), None)
+        type_ = next((one for one in (*FOLLOWED, *_ON_DEMAND, *_OWNERS) if one.__name__ == asked.kind), None)
         if type_ is None:
             raise Refused(f"objects of kind {asked.kind} are not shown", "kind", code="NotFound", status=404)
         found = await picture.client.get(type_, asked.name, asked.namespace if BY_TYPE[type_].namespaced else "")

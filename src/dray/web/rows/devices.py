@@ -20,7 +20,6 @@ from dray.api.taints import with_rules
 from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
 
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
-_HEALTH = ("Ready", "Healthy")  # conditions by which drivers say that a device works
 
 
 class DeviceState(IntEnum):
@@ -177,12 +176,3 @@ def _held(id_: DeviceId, device: Device, claims: Sequence[ResourceClaim]) -> tup
 
 def _whole(claims: Sequence[ResourceClaim]) -> DeviceState:
     return DeviceState.IDLE if all(state_of(claim) in IDLE for claim in claims) else DeviceState.RESERVED
-
-
-def unhealthy_in(claim: ResourceClaim) -> set[DeviceId]:
-    """The devices that their driver reports as not ready, in the status of the claim."""
-    return {
-        DeviceId(one.driver, one.pool, one.device)
-        for one in claim.status.devices
-        if any(said.type in _HEALTH and said.status == "False" for said in one.conditions or ())
-    }
