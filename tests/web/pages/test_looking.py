@@ -28,7 +28,7 @@ def count(page: Page, label: str) -> str:
 
 def test_the_map_counts_devices_and_its_legend_says_what_colours_mean(visit: Visit) -> None:
     page = visit.open()
-    expect(page.locator(".stat", has_text="Devices").locator("dd")).to_have_text("12")
+    expect(page.locator(".stat", has_text="Devices").locator(".value")).to_have_text("12")
     assert (count(page, "Free"), count(page, "Allocated")) == ("10", "2")
     expect(page.locator(".map-canvas")).to_be_visible()
 

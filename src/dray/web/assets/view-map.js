@@ -94,8 +94,8 @@ function claimCell(store, id) {
 /** The five numbers that people look for first. */
 function statStrip() {
   const stat = (label) => {
-    const value = h("dd");
-    const note = h("span", { class: "note" });
+    const value = h("dd", { class: "value" });
+    const note = h("dd", { class: "note" });
     return { value, note, element: h("div", { class: "stat panel" }, h("dt", {}, label), value, note) };
   };
   const parts = { devices: stat("Devices"), held: stat("Allocated"), free: stat("Free"), unusable: stat("Not usable"), waiting: stat("Pods that wait") };

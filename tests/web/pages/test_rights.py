@@ -1,0 +1,69 @@
+"""Somebody who may not read everything sees what may be read, and is told what is hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from dray.testing import Cluster
+from tests.web.pages.browsing import address, run, visiting
+
+READER = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: hardware}
+rules:
+- apiGroups: ["", resource.k8s.io]
+  resources: [nodes, resourceslices, deviceclasses]
+  verbs: [get, list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: hardware}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: hardware}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    users: Path = tmp_path_factory.mktemp("users") / "users.csv"
+    users.write_text("jane-token,jane,1\nnobody-token,nobody,2\n")
+    with Cluster("--nodes", "2", "--devices", "2", "--token-auth-file", str(users)) as running:
+        running.apply(READER)
+        run(running, "secret", 2)
+        yield running
+
+
+def test_devices_are_shown_without_their_holders(browser: Browser, cluster: Cluster) -> None:
+    with visiting(browser, address(cluster), "jane-token") as visit:
+        page = visit.open("#/map?show=table")
+        expect(page.locator(".hidden-by-rights")).to_contain_text("resource claims (you may not read them)")
+        expect(page.locator(".hidden-by-rights")).to_contain_text("pods (you may not read them)")
+        expect(page.locator(".view-map tbody tr")).to_have_count(4)
+        expect(page.locator("tbody tr", has_text="Not known to you")).to_have_count(4)
+        assert "secret" not in page.content()
+
+
+def test_each_view_says_what_is_hidden(browser: Browser, cluster: Cluster) -> None:
+    with visiting(browser, address(cluster), "jane-token") as visit:
+        page = visit.open("#/why")
+        expect(page.get_by_text("You may not read pods, so none are listed.")).to_be_visible()
+        page.get_by_role("link", name="Claims", exact=True).click()
+        expect(page.locator(".view-claims .notice")).to_contain_text("you may not read them")
+        page.get_by_role("link", name="What fits").click()
+        expect(page.locator(".view-fits .notice")).to_contain_text("numbers that you can know")
+        page.get_by_role("link", name="Time").click()
+        expect(page.locator(".plot").first).to_contain_text("not known to you")
+        assert "secret" not in page.content()
+
+
+def test_somebody_without_any_rights_gets_an_honest_page(browser: Browser, cluster: Cluster) -> None:
+    with visiting(browser, address(cluster), "nobody-token") as visit:
+        page = visit.open()
+        expect(page.get_by_text("You may not read resource slices, so no devices are shown.")).to_be_visible()
+        expect(page.locator(".hidden-by-rights")).to_contain_text("resource slices")
