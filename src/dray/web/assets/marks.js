@@ -101,8 +101,18 @@ export class Sheet {
     this.canvas = document.createElement("canvas");
     this.canvas.width = this.side * looks.length;
     this.canvas.height = this.side;
-    const context = this.canvas.getContext("2d");
+    const context = (this.context = this.canvas.getContext("2d", { willReadFrequently: true }));
+    this.count = looks.length;
     looks.forEach((look, index) => this.#draw(context, look, index, size, dark ? 1 : 0, density));
+  }
+
+  /** The looks as pixels, one array each, with so much of their opacity. */
+  pixels(opacity) {
+    return Array.from({ length: this.count }, (_, index) => {
+      const { data } = this.context.getImageData(index * this.side, 0, this.side, this.side);
+      for (let i = 3; i < data.length; i += 4) data[i] = Math.round(data[i] * opacity);
+      return new Uint32Array(data.buffer);
+    });
   }
 
   #draw(context, look, index, size, theme, density) {
