@@ -110,7 +110,8 @@ def _announce(args: argparse.Namespace, dashboard: object, server: str, port: in
             asyncio.get_running_loop().remove_reader(sys.stdin)
 
     print(f"the dashboard of {server}, for {access.identity.name}; the address works once, Enter prints another:")
-    print(first := address(), flush=True)
+    print(first := address())
+    print("ready", flush=True)
     if sys.stdin is not None and sys.stdin.isatty():
         asyncio.get_running_loop().add_reader(sys.stdin, pressed)
     if args.open:
