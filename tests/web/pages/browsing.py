@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, ViewportSize, expect
 
 from dray.api.wire import Tree
 from dray.testing import Cluster
@@ -23,8 +23,8 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-WIDE = {"width": 1280, "height": 800}
-NARROW = {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1280, "height": 800}
+NARROW: ViewportSize = {"width": 390, "height": 844}
 CLASS = "gpu.example.com"
 H100 = f'device.attributes["{CLASS}"].model == "h100"'
 
@@ -76,6 +76,11 @@ class Visit:
         self.page.goto("about:blank")
         self.page.goto(self.home + fragment)
         expect(self.page.locator(".connection[data-state=live]")).to_be_visible()
+        return self.page
+
+    def turn_to(self, fragment: str) -> Page:
+        """Look at another part of the page that is open."""
+        self.page.evaluate("fragment => { location.hash = fragment; }", fragment)
         return self.page
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped] # it has none
 from playwright.sync_api import Browser, Page, expect
 
 from dray.testing import Cluster
@@ -40,8 +40,9 @@ def violations(page: Page) -> list[str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_view_has_a_serious_violation(browser: Browser, cluster: Cluster, scheme: str) -> None:
     with visiting(browser, address(cluster), administrator(cluster), color_scheme=scheme) as visit:
+        visit.open()
         for view, complete in VIEWS.items():
-            page = visit.open(f"#/{view}")
+            page = visit.turn_to(f"#/{view}")
             expect(page.locator(complete).first).to_be_visible()
             assert violations(page) == [], view
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import ViewportSize, expect
 
 from dray.testing import Cluster
 from tests.web.pages.browsing import CLASS, NARROW, WIDE, Visit, let_wait
@@ -49,15 +49,14 @@ def test_expressions_and_problems_are_shown_as_they_are(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize(
-    "fragment", ["map", "map?show=table", f"why?pod=default/{LONG_POD}", "claims", "drivers", "fits"]
-)
-def test_long_names_widen_nothing(visit: Visit, fragment: str, size: dict[str, int]) -> None:
-    visit.page.set_viewport_size(size)  # type: ignore[arg-type]
-    sign = "&" if "?" in fragment else "?"
-    page = visit.open(f"#/{fragment}{sign}sel=node:{LONG_NODE}")
-    expect(page.get_by_role("complementary", name="Details")).to_contain_text(LONG_NODE)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def test_long_names_widen_nothing(visit: Visit, size: ViewportSize) -> None:
+    visit.page.set_viewport_size(size)
+    visit.open()
+    for fragment in ("map?", "map?show=table&", f"why?pod=default/{LONG_POD}&", "claims?", "drivers?", "fits?"):
+        page = visit.turn_to(f"#/{fragment}sel=node:{LONG_NODE}")
+        expect(page.locator(f".view-{fragment.partition('?')[0]}")).to_be_visible()
+        expect(page.get_by_role("complementary", name="Details")).to_contain_text(LONG_NODE)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), fragment
 
 
 def test_the_map_says_the_whole_name_of_a_device(visit: Visit) -> None:

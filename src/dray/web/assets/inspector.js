@@ -279,7 +279,7 @@ function nodeBody(app, { row }) {
 
 function driverBody(app, { row }) {
   return [facts([["nodes", row.nodes.length], ["pools", row.pools], ["slices", row.slices], ["devices", row.devices], ["unhealthy", row.unhealthy],
-    ["devices of incomplete pools", row.incomplete], ["newest generation", row.generation], ["versions", row.versions.join(", ")]]),
+    ["pools with problems", row.incomplete], ["newest generation", row.generation], ["versions", row.versions.join(", ")]]),
   h("p", {}, h("a", { href: address("map", { driver: row.name }), "data-key": "map" }, "Its devices on the map"), " · ", h("a", { href: address("drivers", { sel: `driver:${row.name}` }), "data-key": "driver" }, "All drivers"))];
 }
 

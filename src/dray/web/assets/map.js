@@ -169,6 +169,7 @@ export class DeviceMap {
     const found = this.#at(event);
     if (!found) return;
     this.cursor = found;
+    this.tooltip.hide();
     this.open();
   }
 
@@ -185,6 +186,7 @@ export class DeviceMap {
   }
 
   #focus() {
+    if (!this.element.matches(":focus-visible")) return; // by a pointer, which says itself where it is
     if (!this.cursor) this.moveTo(this.flow?.lineAt(this.element.scrollTop + 10) ?? 0, 0, 0);
     else this.#tell();
     this.draw();

@@ -9,7 +9,7 @@ import { h, setAttribute, setText } from "./dom.js";
 import { atMinute } from "./words.js";
 
 const FOOT = 18;
-const LEFT = 38;
+const LEFT = 46;
 const LINES = ["#e1e4e8", "#2d333b"];
 const TEXT = ["#57606a", "#9aa4af"];
 

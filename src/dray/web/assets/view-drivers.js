@@ -43,7 +43,7 @@ function driverTable() {
       { title: "Slices", right: true, cell: (row) => number(row.slices) },
       { title: "Devices", right: true, cell: (row) => ({ text: number(row.devices), href: address("map", { driver: row.name }) }) },
       { title: "Unhealthy", right: true, cell: (row) => ({ text: number(row.unhealthy), look: row.unhealthy ? "unhealthy" : null }) },
-      { title: "Incomplete pools", right: true, cell: (row) => ({ text: number(row.incomplete), look: row.incomplete ? "incomplete" : null }) },
+      { title: "Pools with problems", right: true, cell: (row) => ({ text: number(row.incomplete), look: row.incomplete ? "incomplete" : null }) },
       { title: "Generation", right: true, cell: (row) => number(row.generation) },
       { title: "Versions", cell: (row) => row.versions.join(", ") },
     ],

@@ -29,7 +29,7 @@ export class WhyView {
     this.legend = h("ul", { class: "legend", "aria-label": "Steps at which devices drop out" });
     this.element = h("div", { class: "view view-why" },
       h("section", { class: "panel why-list", "aria-label": "Pods that wait, by cause" }, h("h2", {}, "Pods that wait"), this.list),
-      h("div", { class: "why-one" }, this.story, h("div", { class: "bar" }, this.legend), this.mapPlace));
+      h("div", { class: "why-one" }, h("div", { class: "why-columns" }, this.story, h("div", { class: "why-map" }, h("div", { class: "bar" }, this.legend), this.mapPlace))));
   }
 
   show() {
@@ -117,7 +117,7 @@ export class WhyView {
     refill(this.story, h("div", { class: "panel" },
       h("h2", {}, answer.waits ? "Why " : "", h("a", { href: select("pod", pod), "data-key": "pod" }, name(pod)), answer.waits ? " waits" : " does not wait"),
       cause ? h("p", { class: "cause-text" }, h("span", { class: "code" }, cause.code), " ", name(cause.text)) : null,
-      cause?.help ? h("p", { class: "help" }, name(cause.help)) : null,
+      cause?.help && cause.help !== answer.change?.text ? h("p", { class: "help" }, name(cause.help)) : null,
       this.#change(), h("div", { class: "story-parts" }, h("div", {}, this.#funnels()),
         h("div", {}, this.#nodes(), this.#holders(), answer.notes.map((note) => h("p", { class: "faint" }, name(note)))))));
   }
