@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
+from dray.cli._analyst import ClusterAnalyst
 from tests import objects
+from tests.waiting import eventually
 from tests.web.serving import CLASS, DRIVER, Browser, Mirror, Served, allocate, device, publish
 
 MODEL = f'device.attributes["{DRIVER}"].model'
@@ -195,3 +198,26 @@ async def test_questions_with_unknown_parts_are_refused(admin: Browser) -> None:
     async with admin.page():
         status, code, _ = await admin.refused("match", expresion="true")
         assert (status, code) == (400, "BadRequest")
+
+
+async def test_an_answer_is_found_again_when_the_process_that_answers_is_killed(server: Served, admin: Browser) -> None:
+    await _hardware(server)
+    async with admin.page():
+        assert (await admin.ask("match", expression="true"))["count"] == 3
+        dashboard = server.mounted._dashboard
+        assert dashboard is not None
+        analyst = dashboard._analyst
+        assert isinstance(analyst, ClusterAnalyst)
+        process = analyst._background._process
+        assert process is not None
+        process.kill()
+        await eventually(lambda: analyst._background._process is not process)
+        assert (await admin.ask("match", expression="true"))["count"] == 3
+
+
+async def test_too_many_questions_at_once_are_refused(server: Served, admin: Browser) -> None:
+    await _hardware(server)
+    async with admin.page():
+        answers = await asyncio.gather(*(admin.post("api/ask/fits", {}) for _ in range(12)))
+        assert {status for status, _ in answers} == {200, 429}
+        assert (await admin.ask("fits"))["classes"]

@@ -1,273 +1,255 @@
-"""Who answers the questions of a dashboard: CEL, explain, what fits and what-if, on objects that the dashboard has read.
+"""Who answers the questions of a dashboard, without a moment of the event loop: a process with a copy of the objects.
 
-Everything here runs in a thread of the dashboard and changes nothing. Left out: the answers themselves, which are those of
-`inspect` and `sim`.
+Python runs one thread at a time, and collecting garbage stops all of them: with 5,000 nodes, questions in a thread held the
+loop for more than a second. So they go to a process, which is told what has changed since the last question, in small
+pieces. It is started by the first question and ends when nobody has asked for a while. Left out: the answers (`_answers`).
 """
 
 from __future__ import annotations
 
-import argparse
+import asyncio
 import time
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import msgspec
-import yaml
 
+from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
-from dray.api.manifests import ManifestError, object_of
-from dray.api.reasons import cause_wording, wording
-from dray.api.reasons.nodes import NodeReason
-from dray.api.reasons.suggestions import Change, Suggestion
-from dray.api.types.core import Pod
-from dray.api.wire import Tree, Wire
-from dray.cel import DeviceView, Interrupted
-from dray.cli.what_if import asked, outcome_tree
-from dray.inspect.changes import applied
-from dray.inspect.explain import NotThere, explain_pod
-from dray.inspect.explanation import Explanation
-from dray.inspect.layout import notes_of
-from dray.inspect.matching import Failure, select
-from dray.inspect.placement import Deadlines
-from dray.inspect.room import room_of
-from dray.inspect.snapshot import Snapshot
-from dray.inspect.steps import RequestSteps, Step, pending_claims, steps_of
-from dray.sim.changes import ChangeError
-from dray.sim.cluster import Cluster
-from dray.sim.demands import DemandError, demand_of
-from dray.sim.what_if import outcomes
-from dray.verdicts.devices import progress
-from dray.web.access import Candidate, Cause, Facts, Refused
+from dray.api.pools import PoolName
+from dray.api.wire import Tree
+from dray.background import Background, BackgroundJob, Interrupt
+from dray.cli._answers import Answers, Pool, Told
+from dray.client import key_of
+from dray.web.access import Cause, Facts, Refused
+from dray.web.rows.devices import PoolView
 
-_NAMED = 50  # devices of a holder and holders that are listed
-_STEP_WORDS = {
-    "published": "in a pool that can be used",
-    "class": "of class {subject}",
-    "selector": "with {text}",
-    "tolerated": "without a taint that keeps it away",
-    "free": "free",
-    "counters": "with enough left of its counters",
-    "constraint": "with enough others of the same {subject}",
-}
+_IDLE_SECONDS = 120.0  # after which the process ends, and its copy with it
+_GRACE_SECONDS = 30.0  # beyond what a question may take: for the copy, and for others before it
+_TURN_SECONDS = 0.005  # of the event loop for writing down what changed
+_COPIES = 8  # identities whose objects are kept; the one that asked longest ago goes first
+_OBJECTS = 200  # of a piece
+_TRIES = 2  # where the process has ended and lost its copy
+
+_known: dict[str, Answers] = {}
+"""The copies, in the process that answers."""
+
+Key = tuple[str, str]
+Hidden = tuple[frozenset[type[Any]], ...]
+
+
+class Update:
+    """What changed, on its way into the copy. The first one begins a copy; one that finds none is of no use."""
+
+    def __init__(self, key: str, objects: list[Told], pools: dict[PoolName, Pool | None], hidden: Hidden) -> None:
+        self._key, self._objects, self._pools, self._hidden = key, objects, pools, hidden
+        self.begins: FeatureGates | None = None
+
+    def run(self, interrupt: Interrupt) -> bool:
+        if self.begins is not None:
+            _known[self._key] = Answers(self.begins)
+        if self._key in _known:
+            _known[self._key].take_over(self._objects, self._pools, self._hidden)
+        return True
+
+    def found(self) -> None:
+        """Nothing is sent back."""
+
+    def accept(self, found: None) -> None:
+        """Nothing comes back."""
+
+
+class Forget:
+    """A copy that is not needed any more."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def run(self, interrupt: Interrupt) -> bool:
+        _known.pop(self._key, None)
+        return True
+
+    def found(self) -> None:
+        """Nothing is sent back."""
+
+    def accept(self, found: None) -> None:
+        """Nothing comes back."""
+
+
+class Question:
+    """A question on its way to the copy, and its answer on the way back."""
+
+    def __init__(self, key: str, kind: str, arguments: tuple[Any, ...]) -> None:
+        self._key, self._kind, self._arguments = key, kind, arguments
+        self.outcome: Outcome = Outcome()
+
+    def run(self, interrupt: Interrupt) -> bool:
+        if self._key not in _known:
+            self.outcome = Outcome(is_lost=True)
+            return True
+        try:
+            self.outcome = Outcome(getattr(_known[self._key], self._kind)(*self._arguments))
+        except Refused as error:
+            self.outcome = Outcome(refused=(error.text, error.field, error.code, error.status))
+        return True
+
+    def found(self) -> Outcome:
+        return self.outcome
+
+    def accept(self, found: Outcome) -> None:
+        self.outcome = found
+
+
+class Outcome(NamedTuple):
+    """An answer, or why there is none: it is refused, or there is no copy to answer from."""
+
+    answer: Any = None
+    refused: tuple[str, str, str, int] | None = None
+    is_lost: bool = False
+
+
+class _Copy:
+    """What the process has been told of one identity's objects."""
+
+    def __init__(self) -> None:
+        self.is_new = True
+        self._objects: dict[type[Any], dict[Key, Any]] = {}
+        self._pools: dict[PoolName, PoolView] = {}
+
+    async def news(self, facts: Facts) -> AsyncIterator[tuple[list[Told], dict[PoolName, Pool | None]]]:
+        """What has changed since the last time, in pieces; at least one."""
+        told: list[Told] = []
+        pools: dict[PoolName, Pool | None] = {}
+        ends = time.perf_counter() + _TURN_SECONDS
+        for one in self._changes(facts):
+            if isinstance(one, PoolName):
+                pools[one] = _pool(facts, one)
+            elif one is not None:
+                told.append(one)
+            if time.perf_counter() > ends or len(told) + len(pools) >= _OBJECTS:
+                yield told, pools
+                told, pools = [], {}
+                await asyncio.sleep(0)
+                ends = time.perf_counter() + _TURN_SECONDS
+        yield told, pools
+
+    def _changes(self, facts: Facts) -> Any:
+        for type_ in {*self._objects, *facts.objects}:
+            before = self._objects.get(type_, {})
+            after = self._objects[type_] = {}
+            for one in facts.objects.get(type_, ()):
+                key = key_of(one)
+                after[key] = one
+                yield (type_, key, msgspec.json.encode(one)) if before.pop(key, None) is not one else None
+            yield from ((type_, key, None) for key in before)
+        before_pools, self._pools = self._pools, dict(facts.pools)
+        for name, view in facts.pools.items():
+            yield name if before_pools.pop(name, None) is not view else None
+        yield from before_pools
+
+
+def _pool(facts: Facts, name: PoolName) -> Pool | None:
+    view = facts.pools.get(name)
+    if view is None:
+        return None
+    numbers = {device: facts.number_of(DeviceId(*name, device)) for device in view.places}
+    devices = msgspec.json.encode([place.device for place in view.places.values()])
+    return Pool(name.driver, {device: number for device, number in numbers.items() if number is not None}, devices)
 
 
 class ClusterAnalyst:
-    """Answers questions with dray's own code."""
+    """Answers questions with dray's own code, in a process of its own."""
 
     def __init__(self, gates: FeatureGates | None = None) -> None:
         self._gates = gates or FeatureGates()
+        self._background = Background()
+        self._copies: dict[str, _Copy] = {}
+        self._telling = asyncio.Lock()
+        self._resting: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._asking = 0
 
-    def match(self, candidates: Sequence[Candidate], expression: str, of_class: Sequence[str], deadline: float) -> Tree:
-        devices = ((one.number, _seen(one)) for one in candidates)
-        found = select(devices, expression, of_class, deadline)
-        if found.problem:
-            return {"problem": found.problem}
-        return {
-            "problem": "",
-            "matched": found.matched,
-            "count": len(found.matched),
-            "of": len(candidates),
-            "failed": [_failure(one) for one in found.failures if not one.error],
-            "errors": [_failure(one) | {"text": one.error} for one in found.failures if one.error],
-            "maxCost": found.max_cost,
-            "complete": found.is_complete,
-        }
+    async def match(self, facts: Facts, expression: str, of_class: str, seconds: float) -> Tree:
+        return cast(Tree, await self._ask(facts, seconds, "match", expression, of_class))
 
-    def why(self, facts: Facts, namespace: str, name: str, deadline: float) -> Tree:
-        snapshot = _snapshot(facts)
-        found = self._explained(snapshot, namespace, name, deadline)
-        pod = snapshot.get(Pod, name, namespace)
-        assert pod is not None  # it was explained
-        claims = pending_claims(snapshot, pod) if found.waits else []
+    async def classes(self, facts: Facts, number: int, seconds: float) -> list[str]:
+        return cast("list[str]", await self._ask(facts, seconds, "classes", number))
+
+    async def why(self, facts: Facts, namespace: str, name: str, seconds: float) -> Tree:
+        return cast(Tree, await self._ask(facts, seconds, "why", namespace, name))
+
+    async def causes(self, facts: Facts, pods: Sequence[Key], seconds: float) -> Sequence[Cause | None]:
+        return cast("list[Cause | None]", await self._ask(facts, seconds, "causes", pods))
+
+    async def attempt(self, facts: Facts, question: Tree, seconds: float) -> Tree:
+        return cast(Tree, await self._ask(facts, seconds, "attempt", question))
+
+    async def fits(self, facts: Facts, seconds: float) -> Tree:
+        return cast(Tree, await self._ask(facts, seconds, "fits"))
+
+    async def close(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+        self._copies.clear()
+        await self._background.close()
+
+    async def _ask(self, facts: Facts, seconds: float, kind: str, *arguments: Any) -> Any:
+        self._asking += 1
+        if self._resting is not None:
+            self._resting.cancel()
         try:
-            steps = steps_of(snapshot, claims, deadline)
-        except Interrupted:
-            steps = []
-        return {
-            "waits": found.waits,
-            "cause": {
-                "code": found.cause.code,
-                "text": cause_wording.cause(found.cause),
-                "help": _suggested(found),
-            },
-            "requests": [_request(one) for one in steps],
-            "nodes": _nodes(found),
-            "holders": found.holders[:_NAMED],
-            "change": _change(found.help[0]) if found.help else None,
-            "notes": notes_of(found),
-        }
+            for _ in range(_TRIES):
+                found = await self._outcome(facts, seconds, kind, arguments)
+                if not found.is_lost:
+                    return _told(found, kind)
+                self._copies.clear()
+        finally:
+            self._asking -= 1
+            self._resting = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
+        raise Refused("the process that answers has ended; ask again", code="NotReady", status=503)
 
-    def causes(self, facts: Facts, pods: Sequence[tuple[str, str]], deadline: float) -> Sequence[Cause | None]:
-        snapshot = _snapshot(facts)
-        return [self._cause(snapshot, namespace, name, deadline) for namespace, name in pods]
-
-    def _cause(self, snapshot: Snapshot, namespace: str, name: str, deadline: float) -> Cause | None:
-        if time.monotonic() > deadline:
-            return None
+    async def _outcome(self, facts: Facts, seconds: float, kind: str, arguments: tuple[Any, ...]) -> Outcome:
         try:
-            found = self._explained(snapshot, namespace, name, deadline)
-        except Refused:
-            return None
-        return Cause(found.cause.code, cause_wording.cause(found.cause), _suggested(found)) if found.waits else None
+            async with asyncio.timeout(seconds + _GRACE_SECONDS):
+                question, job = await self._put(facts, kind, (seconds, *arguments))
+                is_done = await asyncio.shield(job.done)
+        except TimeoutError:
+            await self._end()
+            raise
+        return question.outcome if is_done else Outcome(is_lost=True)
 
-    def attempt(self, facts: Facts, question: Tree, deadline: float) -> Tree:
-        if question["pod"] is not None:
-            return self._after_change(facts, question["pod"], question["change"])
-        more = question.get("addNodes") or {}
-        args = argparse.Namespace(
-            taint=[],
-            add_nodes=more.get("count", 0),
-            like=more.get("like", ""),
-            drain=question["drain"],
-            how_many=question["howMany"],
-            at_most=question["atMost"],
-        )
-        try:
-            objects = self._objects(question["manifest"])
-            demand = demand_of(objects, question["namespace"]) if objects else None
-            cluster = self._cluster(facts)
-            with cluster.fork() as trial:
-                return asked(args, trial, demand, lambda: time.monotonic() > deadline)
-        except (ManifestError, DemandError) as error:
-            raise Refused(str(error), "manifest") from error
-        except ChangeError as error:
-            raise Refused(str(error), "addNodes" if more else "drain") from error
+    async def _put(self, facts: Facts, kind: str, arguments: tuple[Any, ...]) -> tuple[Question, BackgroundJob]:
+        """Tell the process what has changed, and ask; one after the other, since it reads in order."""
+        async with self._telling:
+            copy = self._copies.pop(facts.key, None) or _Copy()
+            hidden = (facts.unreadable, facts.unserved)
+            async for objects, pools in copy.news(facts):
+                update = Update(facts.key, objects, pools, hidden)
+                update.begins, copy.is_new = self._gates if copy.is_new else None, False
+                self._background.start(update)
+            self._copies[facts.key] = copy  # the last one that asked
+            while len(self._copies) > _COPIES:
+                oldest = next(iter(self._copies))
+                del self._copies[oldest]
+                self._background.start(Forget(oldest))
+            question = Question(facts.key, kind, arguments)
+            return question, self._background.start(question)
 
-    def _after_change(self, facts: Facts, pod: Tree, change: Tree) -> Tree:
-        """What becomes of a pod after a change that was suggested for it."""
-        try:
-            changes = msgspec.convert(change.get("changes", ()), tuple[Change, ...])
-            after = applied(_snapshot(facts), changes)
-        except (msgspec.ValidationError, ManifestError, LookupError) as error:
-            raise Refused(str(error), "change") from error
-        cluster = self._cluster(Facts(after.objects))
-        found = cluster.get(Pod, pod["name"], pod["namespace"])
-        if found is None:
-            raise Refused(f"there is no pod {pod['namespace']}/{pod['name']}", "pod", code="NotFound", status=404)
-        with cluster.fork() as trial:
-            told = [outcome_tree(one) for one in outcomes(trial, [found])]
-        return {"fits": all(one["node"] for one in told), "pods": told, "moved": [], "quotas": []}
+    def _rest(self) -> None:
+        if not self._asking:
+            self._ending = asyncio.ensure_future(self._end())
 
-    def fits(self, facts: Facts, deadline: float) -> Tree:
-        try:
-            rooms = room_of(_snapshot(facts), deadline)
-        except Interrupted as error:
-            raise Refused("there was not enough time to look at all classes", code="TimedOut", status=504) from error
-        return {
-            "classes": [
-                {
-                    "class": room.name,
-                    "total": room.total,
-                    "free": room.free,
-                    "node": {"name": room.node, "count": room.best},
-                    "cluster": room.free,
-                    "spread": room.spread,
-                    "exact": room.exact,
-                }
-                for room in rooms
-            ]
-        }
-
-    # Parts of answers
-
-    def _explained(self, snapshot: Snapshot, namespace: str, name: str, deadline: float) -> Explanation:
-        try:
-            return explain_pod(snapshot, namespace, name, Deadlines.within(deadline - time.monotonic()))
-        except NotThere as error:
-            raise Refused(str(error), "name", code="NotFound", status=404) from error
-
-    def _cluster(self, facts: Facts) -> Cluster:
-        cluster = Cluster([one for found in facts.objects.values() for one in found], gates=self._gates)
-        cluster.settle()
-        return cluster
-
-    def _objects(self, manifest: str) -> list[Wire]:
-        try:
-            documents = [one for one in yaml.safe_load_all(manifest) if one is not None]
-        except (yaml.YAMLError, RecursionError) as error:
-            raise ManifestError(f"no YAML: {error}") from error
-        trees = [one for document in documents for one in _listed(document)]
-        return [object_of(tree, self._gates) for tree in trees]
+    async def _end(self) -> None:
+        """End the process; the next question starts another."""
+        background, self._background = self._background, Background()
+        self._copies.clear()
+        await background.close()
 
 
-def _listed(document: Any) -> list[Tree]:
-    if not isinstance(document, dict):
-        raise ManifestError("expected objects with apiVersion and kind")
-    items = document.get("items")
-    return items if isinstance(items, list) else [document]
-
-
-def _snapshot(facts: Facts) -> Snapshot:
-    return Snapshot(dict(facts.objects), facts.unreadable, facts.unserved)
-
-
-def _seen(one: Candidate) -> DeviceView:
-    if one.seen is None:
-        device = one.device
-        one.seen = DeviceView(
-            one.id.driver, device.attributes, device.capacity, device.allowMultipleAllocations or False
-        )
-    view: DeviceView = one.seen
-    return view
-
-
-def _failure(one: Failure) -> Tree:
-    part = one.part
-    return {"part": part.text, "from": part.start, "to": part.end, "count": len(one.devices), "devices": one.devices}
-
-
-def _suggested(found: Explanation) -> str:
-    return cause_wording.suggestion(found.help[0]) if found.help else ""
-
-
-def _change(one: Suggestion) -> Tree:
-    """A change that was tried and helps, in words and as it would be written to the API."""
-    tree: Tree = msgspec.to_builtins(one)
-    return {"subject": "", "node": "", "changes": []} | tree | {"text": cause_wording.suggestion(one)}
-
-
-def _request(one: RequestSteps) -> Tree:
-    return {
-        "claim": one.claim,
-        "request": one.request,
-        "alternative": one.alternative,
-        "needed": one.needed,
-        "all": one.every,
-        "steps": [_step(step) for step in one.steps],
-    }
-
-
-def _step(step: Step) -> Tree:
-    text = _STEP_WORDS[step.code].format(subject=step.subject or "attribute", text=step.text)
-    tree: Tree = {"code": step.code, "text": text, "left": step.left, "dropped": step.dropped}
-    if step.subject:
-        tree["subject"] = step.subject
-    return tree if step.number is None else tree | {"number": step.number}
-
-
-def _nodes(found: Explanation) -> Tree:
-    counted: Counter[NodeReason] = Counter()
-    for verdict in found.nodes:
-        counted.update(_plain(reason) for reason in verdict.reasons)
-    reasons = [
-        {
-            "code": reason.code,
-            "rule": reason.rule,
-            "subject": reason.subject,
-            "nodes": count,
-            "text": wording.node_reason(reason),
-        }
-        for reason, count in counted.most_common()
-    ]
-    short = [verdict for verdict in found.nodes if verdict.devices is not None]
-    closest = max(short, key=lambda verdict: progress(verdict.devices), default=None)  # type: ignore[arg-type]
-    nearest = None
-    if closest is not None and closest.devices is not None:
-        nearest = {"node": closest.node, "text": wording.line(closest.devices)}
-    return {"total": len(found.nodes), "reasons": reasons, "nearest": nearest}
-
-
-def _plain(reason: NodeReason) -> NodeReason:
-    """The reason without what differs from node to node, so that it can be counted."""
-    return NodeReason(reason.code, reason.subject, reason.value, problem=reason.problem)
+def _told(found: Outcome, kind: str) -> Any:
+    if found.refused is not None:
+        text, field, code, status = found.refused
+        raise Refused(text, field, code=code, status=status)
+    if found.answer is None:
+        raise RuntimeError(f"no answer to {kind}: the process that answers has said why among its errors")
+    return found.answer

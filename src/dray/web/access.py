@@ -1,20 +1,21 @@
 """What the command line injects: who may look at the cluster, as whom, and who answers questions about it.
 
-`Access` knows identities and gives each its client; `Analyst` answers what takes long, in a thread, from objects that were
-read before. Left out: cookies and codes (`sessions`), which are the same everywhere.
+`Access` knows identities and gives each its client; `Analyst` answers what takes long, beside the event loop, from objects
+that were read before. Left out: cookies and codes (`sessions`), which are the same everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from dray.api.allocations import DeviceId
-from dray.api.types.resource import Device
+from dray.api.pools import PoolName
 from dray.api.wire import Tree
 from dray.client import Client
+from dray.web.rows.devices import PoolView
 
 
 class Refused(Exception):
@@ -77,20 +78,18 @@ class Access(Protocol):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """The objects that a question is answered from, by type; and which types could not be read, or do not exist."""
+    """What a question is answered from: objects by type, and which types could not be read, or do not exist.
 
-    objects: Mapping[type[Any], tuple[Any, ...]]
-    unreadable: frozenset[type[Any]] = frozenset()
-    unserved: frozenset[type[Any]] = frozenset()
+    `key` says whose objects these are, so that an analyst who has a copy needs only what changed. `pools` and `number_of`
+    give the devices of each pool as they are published, and their numbers.
+    """
 
-
-class Candidate(msgspec.Struct):
-    """A published device that an expression is asked about. `seen` is the analyst's: how expressions see the device."""
-
-    number: int
-    id: DeviceId
-    device: Device
-    seen: Any = None
+    key: str
+    objects: Mapping[type[Any], Sequence[Any]]
+    unreadable: frozenset[type[Any]]
+    unserved: frozenset[type[Any]]
+    pools: Mapping[PoolName, PoolView]
+    number_of: Callable[[DeviceId], int | None]
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -102,21 +101,25 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Analyst(Protocol):
-    """Answers questions, in a thread. Each method stops at its deadline, a reading of `time.monotonic()`.
+    """Answers questions beside the event loop, each within some seconds. All methods raise `Refused`.
 
-    Devices are named by their `DeviceId` as `driver/pool/device`, or by the numbers of candidates. All raise `Refused`.
+    Sets of devices are ranges of numbers, as they are sent to the page (`dray.web.tables.ranges`).
     """
 
-    def match(
-        self, candidates: Sequence[Candidate], expression: str, of_class: Sequence[str], deadline: float
-    ) -> Tree: ...
+    async def match(self, facts: Facts, expression: str, of_class: str, seconds: float) -> Tree: ...
 
-    def why(self, facts: Facts, namespace: str, name: str, deadline: float) -> Tree: ...
+    async def classes(self, facts: Facts, number: int, seconds: float) -> list[str]:
+        """The classes that a device is of."""
+        ...
 
-    def causes(self, facts: Facts, pods: Sequence[tuple[str, str]], deadline: float) -> Sequence[Cause | None]:
+    async def why(self, facts: Facts, namespace: str, name: str, seconds: float) -> Tree: ...
+
+    async def causes(self, facts: Facts, pods: Sequence[tuple[str, str]], seconds: float) -> Sequence[Cause | None]:
         """The cause of each pod, by namespace and name; None where it does not wait, or time ran out."""
         ...
 
-    def attempt(self, facts: Facts, question: Tree, deadline: float) -> Tree: ...
+    async def attempt(self, facts: Facts, question: Tree, seconds: float) -> Tree: ...
 
-    def fits(self, facts: Facts, deadline: float) -> Tree: ...
+    async def fits(self, facts: Facts, seconds: float) -> Tree: ...
+
+    async def close(self) -> None: ...

@@ -99,7 +99,7 @@ class Dashboard:
                 page.end("closing")
             task.cancel()
         await asyncio.gather(*(task for _, task in pictures), return_exceptions=True)
-        self._desk.close()
+        await self._analyst.close()
 
     def open(self, identity: Identity) -> Picture:
         """The picture of an identity, which begins if there is none."""

@@ -1,12 +1,11 @@
 """Why pods wait, as rows: equal pods share a cause, found by looking at one of them.
 
-Finding out takes a while and goes on in a thread, only while somebody looks, and for a small part of the time: after each
-round comes a pause that is many times as long. Left out: how a cause is found (`Analyst.causes`).
+Finding out takes a while and goes on beside the event loop, only while somebody looks, and for a small part of the time:
+after each round comes a pause that is several times as long. Left out: how a cause is found (`Analyst.causes`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
@@ -19,9 +18,10 @@ from dray.web.access import Analyst, Cause, Facts
 from dray.web.rows.claims import created
 from dray.web.tables import Table
 
-_PAUSE_SECONDS = 1.0  # between two rounds, at least
-_PAUSES = 50  # a pause is so many times as long as the round before it
-_ROUND_SECONDS = 10.0
+LOOK_SECONDS = 1.0  # between two looks at who waits
+_PAUSES = 10  # a pause is so many times as long as the round before it
+_LONGEST_PAUSE_SECONDS = 20.0
+_ROUND_SECONDS = 3.0  # people's questions wait for the end of a round
 _UNTRIED_SECONDS = 3.0  # after which a pod waits that no scheduler has refused; most wait for a moment only
 _KINDS = 64  # of pods that are looked at in one round
 
@@ -45,25 +45,26 @@ class Causes:
         self._waiting = waiting
         self._specs: dict[Key, tuple[Pod, Kind]] = {}
         self._known: dict[Kind, tuple[Key, Cause]] = {}
-        self._seconds = 0.0
+        self._due = 0.0
 
-    async def look(self, ask: Ask, run: Callable[..., Awaitable[list[Cause | None]]]) -> dict[Key, int]:
-        """One round: the pods that wait, each with the number of its cause."""
+    async def look(self, ask: Ask) -> dict[Key, int]:
+        """The pods that wait, each with the number of its cause; causes are found out if it is time for that."""
         kinds = self._kinds()
-        order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # what is new comes first
-        begun = time.monotonic()
-        if order:
-            first = [kinds[kind][0] for kind in order]
-            found = await run(self._analyst.causes, await ask(), first, begun + _ROUND_SECONDS)
-            for kind, key, cause in zip(order, first, found, strict=True):
-                if cause is not None:
-                    self._known[kind] = key, cause
-        self._seconds = time.monotonic() - begun
+        if kinds and time.monotonic() >= self._due:
+            await self._find_out(ask, kinds)
         self._known = {kind: known for kind, known in self._known.items() if kind in kinds}
         return self._rows(kinds)
 
-    async def rest(self) -> None:
-        await asyncio.sleep(max(_PAUSE_SECONDS, _PAUSES * self._seconds))
+    async def _find_out(self, ask: Ask, kinds: Mapping[Kind, list[Key]]) -> None:
+        order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # what is new comes first
+        first = [kinds[kind][0] for kind in order]
+        begun = time.monotonic()
+        found = await self._analyst.causes(await ask(), first, _ROUND_SECONDS)
+        for kind, key, cause in zip(order, first, found, strict=True):
+            if cause is not None:
+                self._known[kind] = key, cause
+        ended = time.monotonic()
+        self._due = ended + min(_PAUSES * (ended - begun), _LONGEST_PAUSE_SECONDS)
 
     def _kinds(self) -> dict[Kind, list[Key]]:
         self._specs = {key: known for key, known in self._specs.items() if key in self._waiting}

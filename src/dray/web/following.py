@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dray.client import Client, Delta, Deltas, Informer
-from dray.web.access import Facts
 from dray.web.rights import Scope, Scopes
 
 GATHER_SECONDS = 0.1  # changes that come within this time are read together; each time costs a busy server something
@@ -49,13 +48,13 @@ class Following:
         informer = self._informers.get(type_)
         return informer.list() if informer is not None else []
 
-    def facts(self) -> Facts:
-        """All copies, for a question."""
-        return Facts(
-            {type_: tuple(self.all(type_)) for type_ in self._informers},
-            frozenset(type_ for type_, scope in self.scopes.items() if scope is Scope.HIDDEN),
-            frozenset(type_ for type_, scope in self.scopes.items() if scope is Scope.ABSENT),
-        )
+    def copies(self) -> dict[type[Any], list[Any]]:
+        """All objects, by type."""
+        return {type_: informer.list() for type_, informer in self._informers.items()}
+
+    def types_of(self, scope: Scope) -> frozenset[type[Any]]:
+        """The types of which so much is shown."""
+        return frozenset(type_ for type_, found in self.scopes.items() if found is scope)
 
     async def close(self) -> None:
         for type_ in [*self._tasks]:

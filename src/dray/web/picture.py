@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from dray.api.allocations import DeviceId
@@ -23,14 +23,14 @@ from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim,
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.api.wire import Tree
 from dray.client import Deltas, Key
-from dray.web.access import Access, Analyst, Identity
-from dray.web.causes import Causes
+from dray.web.access import Access, Analyst, Identity, Refused
+from dray.web.causes import LOOK_SECONDS, Causes
 from dray.web.consumers import WAITS, Consumers
 from dray.web.following import Following
 from dray.web.history import SERIES, History
 from dray.web.inventory import Inventory
 from dray.web.poolcounts import pool_counts
-from dray.web.questions import Candidates, Desk
+from dray.web.questions import Desk
 from dray.web.rights import Scope, Scopes, as_tree, is_less, scopes
 from dray.web.rows.claims import PodState
 from dray.web.rows.devices import HELD, DeviceState
@@ -68,7 +68,6 @@ class Picture:
         self.ready = asyncio.Event()
         self.pages: set[Page] = set()
         self.last_page = time.monotonic()
-        self.candidates = Candidates(self.tables["devices"].find)
         self.turn = asyncio.Lock()  # one question at a time
         self.asking = 0  # questions that wait or are being answered
         self._desk = desk
@@ -290,22 +289,33 @@ class Picture:
 
     async def _explaining(self) -> None:
         while True:
+            await asyncio.sleep(LOOK_SECONDS)
             if self.pages and (self.consumers.waiting or self.consumers.causes):
-                self.consumers.explained(await self.causes.look(self._facts, self._desk.think))
-                self._changed.set()
-            await self.causes.rest()
+                await self._trying("why pods wait", self._explain)
 
-    async def _facts(self) -> Any:
-        return await self._desk.facts(self)
+    async def _explain(self) -> None:
+        self.consumers.explained(await self.causes.look(lambda: self._desk.facts(self)))
+        self._changed.set()
 
     async def _counting(self) -> None:
         """Who may not read all claims learns from the cluster how full pools are."""
         while True:
             if self.pages and not self.inventory.claims_known:
-                drivers = {name.driver for name in self.inventory.views}
-                counts = await pool_counts(self.client, drivers)
-                self.inventory.count({PoolName(*pool): numbers for pool, numbers in counts.items()})
-                self._changed.set()
+                await self._trying("how full pools are", self._count)
                 await asyncio.sleep(_COUNTS_SECONDS)
             else:
                 await asyncio.sleep(1.0)
+
+    async def _count(self) -> None:
+        counts = await pool_counts(self.client, {name.driver for name in self.inventory.views})
+        self.inventory.count({PoolName(*pool): numbers for pool, numbers in counts.items()})
+        self._changed.set()
+
+    async def _trying(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Find out something that the picture can do without for a while."""
+        try:
+            await work()
+        except Unauthorized:
+            raise
+        except (ApiError, Refused, TimeoutError, RuntimeError) as error:
+            log.warning("dashboard of %s: %s is not known: %s", self.identity.name, what, error or "too late")

@@ -1,21 +1,17 @@
-"""Questions of a page: checked here, answered by the analyst in a thread, and translated into numbers of rows.
+"""Questions of a page: checked here, and answered by the analyst beside the event loop.
 
-A thread shares the objects that informers hold, which are frozen; another process would need a copy of all of them. One
-question of a user is answered at a time, few wait, and each has a deadline, so that nobody's questions take the server
-over. Left out: the answers themselves (`Analyst`), and what was (`past`).
+One question of a user is answered at a time, few wait, and each has a deadline, so that nobody's questions take the server
+over. Left out: the answers themselves (`Analyst`), what was (`past`), and all about a device (`details`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from dray.api.allocations import DeviceId
 from dray.api.errors import Forbidden, NotFound
 from dray.api.pools import PoolName
 from dray.api.resources import BY_TYPE
@@ -27,12 +23,11 @@ from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTem
 from dray.api.types.scheduling import PriorityClass
 from dray.api.wire import Tree
 from dray.client import Client
-from dray.web.access import Analyst, Candidate, Facts, Refused
+from dray.web.access import Analyst, Facts, Refused
 from dray.web.details import device_tree
 from dray.web.past import past_tree
 from dray.web.rights import FOLLOWED, Scope
 from dray.web.rows.devices import PoolView
-from dray.web.tables import ranges
 
 if TYPE_CHECKING:
     from dray.web.picture import Picture
@@ -42,7 +37,6 @@ T = TypeVar("T")
 SECONDS = 10.0
 MATCH_SECONDS = 3.0
 MOST_WAITING = 4
-_THREADS = 2  # one for what people ask, one for causes
 _ON_DEMAND: tuple[type[Any], ...] = (
     ResourceClaimTemplate,
     Namespace,
@@ -110,7 +104,6 @@ class Desk:
 
     def __init__(self, analyst: Analyst) -> None:
         self._analyst = analyst
-        self._threads = ThreadPoolExecutor(_THREADS, "dashboard")
         self._kinds: Mapping[str, tuple[type[Any], Callable[[Picture, Any], Awaitable[Tree]]]] = {
             "match": (Match, self._match),
             "why": (Named, self._why),
@@ -141,64 +134,35 @@ class Desk:
         finally:
             picture.asking -= 1
 
-    async def think(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Do something in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
-
     async def facts(self, picture: Picture) -> Facts:
         """What is known of the cluster: the copies, and what is read only for questions."""
-        copies = picture.following.facts()
         read = await asyncio.gather(*(_read(picture.client, type_) for type_ in _ON_DEMAND))
         found = dict(zip(_ON_DEMAND, read, strict=True))
+        following = picture.following
         return Facts(
-            {**copies.objects, **{type_: known for type_, known in found.items() if isinstance(known, tuple)}},
-            copies.unreadable | {type_ for type_, known in found.items() if known is Forbidden},
-            copies.unserved | {type_ for type_, known in found.items() if known is NotFound},
+            picture.epoch,
+            following.copies() | {type_: known for type_, known in found.items() if isinstance(known, tuple)},
+            following.types_of(Scope.HIDDEN) | {type_ for type_, known in found.items() if known is Forbidden},
+            following.types_of(Scope.ABSENT) | {type_ for type_, known in found.items() if known is NotFound},
+            dict(picture.inventory.views),
+            picture.tables["devices"].find,
         )
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     # One method a question
 
     async def _match(self, picture: Picture, asked: Match) -> Tree:
-        of_class: tuple[str, ...] = ()
-        if asked.class_:
-            found: DeviceClass | None = picture.following.get(DeviceClass, "", asked.class_)
-            if found is None:
-                raise Refused(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
-            of_class = _expressions(found)
-        views = [*picture.inventory.views.values()]
-
-        def answer() -> Tree:
-            candidates = picture.candidates.of(views)
-            return self._analyst.match(candidates, asked.expression, of_class, time.monotonic() + MATCH_SECONDS)
-
-        tree = await self.think(answer)
-        for part in (tree, *tree.get("failed", ()), *tree.get("errors", ())):
-            for name in ("matched", "devices"):
-                if name in part:
-                    part[name] = ranges(part[name])
-        return tree
+        if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
+            raise Refused(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
+        return await self._analyst.match(await self.facts(picture), asked.expression, asked.class_, MATCH_SECONDS)
 
     async def _why(self, picture: Picture, asked: Named) -> Tree:
-        number = picture.tables["pods"].find((asked.namespace, asked.name))
         if picture.following.get(Pod, asked.namespace, asked.name) is None:
             hidden = picture.scopes[Pod] is not Scope.ALL
             text = f"there is no pod {asked.namespace}/{asked.name}" + (" that you may read" if hidden else "")
             raise Refused(text, "name", code="NotFound", status=404)
+        number = picture.tables["pods"].find((asked.namespace, asked.name))
         facts = await self.facts(picture)
-        devices = picture.tables["devices"]
-
-        def answer() -> Tree:
-            found = self._analyst.why(facts, asked.namespace, asked.name, time.monotonic() + SECONDS)
-            for request in found["requests"]:
-                for step in request["steps"]:
-                    numbers = (devices.find(id_) for id_ in step["dropped"])
-                    step["dropped"] = ranges(one for one in numbers if one is not None)
-            return found
-
-        return {"pod": number} | await self.think(answer)
+        return {"pod": number} | await self._analyst.why(facts, asked.namespace, asked.name, SECONDS)
 
     async def _attempt(self, picture: Picture, asked: Attempt) -> Tree:
         if (asked.pod is None) != (asked.change is None):
@@ -207,32 +171,19 @@ class Desk:
             raise Refused("expected a manifest, or nodes to drain", "manifest")
         if not 1 <= asked.atMost <= _MOST_COPIES:
             raise Refused(f"expected a number from 1 to {_MOST_COPIES}", "atMost")
-        facts = await self.facts(picture)
-        return await self.think(self._analyst.attempt, facts, msgspec.to_builtins(asked), time.monotonic() + SECONDS)
+        return await self._analyst.attempt(await self.facts(picture), msgspec.to_builtins(asked), SECONDS)
 
     async def _fits(self, picture: Picture, asked: Nothing) -> Tree:
-        facts = await self.facts(picture)
-        found = await self.think(self._analyst.fits, facts, time.monotonic() + SECONDS)
+        found = await self._analyst.fits(await self.facts(picture), SECONDS)
         return found | {"hidden": picture.scopes[ResourceClaim] is not Scope.ALL}
 
     async def _past(self, picture: Picture, asked: At) -> Tree:
         return await past_tree(picture.history, picture.tables, picture.strings, asked.at)
 
     async def _device(self, picture: Picture, asked: Number) -> Tree:
-        found = next((view, name) for view, name in _places(picture, asked.id))
-        tree = device_tree(picture.inventory, asked.id, *found)
-        classes = picture.following.all(DeviceClass)
-        candidates = [one for one in picture.candidates.of([found[0]]) if one.number == asked.id]
-
-        def matching() -> list[str]:
-            ends = time.monotonic() + MATCH_SECONDS
-            return [
-                one.metadata.name
-                for one in classes
-                if self._analyst.match(candidates, "", _expressions(one), ends).get("count")
-            ]
-
-        return tree | {"classes": await self.think(matching)}
+        tree = device_tree(picture.inventory, asked.id, *_place(picture, asked.id))
+        classes = await self._analyst.classes(await self.facts(picture), asked.id, MATCH_SECONDS)
+        return tree | {"classes": classes}
 
     async def _object(self, picture: Picture, asked: ObjectName) -> Tree:
         type_ = next((one for one in (*FOLLOWED, *_ON_DEMAND, *_OWNERS) if one.__name__ == asked.kind), None)
@@ -244,41 +195,17 @@ class Desk:
         return {"object": tree}
 
 
-class Candidates:
-    """Devices as expressions are asked about them, kept for as long as their pools stay as they are."""
-
-    def __init__(self, find: Callable[[DeviceId], int | None]) -> None:
-        self._find = find
-        self._kept: dict[PoolName, tuple[PoolView, list[Candidate]]] = {}
-
-    def of(self, views: Iterable[PoolView]) -> list[Candidate]:
-        """The devices of pools that can be used or not; to be called in a thread."""
-        found: list[Candidate] = []
-        for view in views:
-            kept = self._kept.get(view.name)
-            if kept is None or kept[0] is not view:
-                kept = self._kept[view.name] = view, self._read(view)
-            found += kept[1]
-        return found
-
-    def _read(self, view: PoolView) -> list[Candidate]:
-        ids = ((DeviceId(*view.name, name), place.device) for name, place in view.places.items())
-        return [Candidate(number, id_, device) for id_, device in ids if (number := self._find(id_)) is not None]
-
-
-def _expressions(class_: DeviceClass) -> tuple[str, ...]:
-    return tuple(one.cel.expression for one in class_.spec.selectors if one.cel is not None)
-
-
-def _places(picture: Picture, number: int) -> Iterable[tuple[PoolView, str]]:
+def _place(picture: Picture, number: int) -> tuple[PoolView, str]:
+    """The pool of a device, and its name there."""
     row = picture.tables["devices"].rows.get(number)
     pool = picture.tables["pools"].rows.get(row[0]) if row is not None else None
     driver = picture.tables["drivers"].rows.get(pool[0]) if pool is not None else None
-    if row is not None and pool is not None and driver is not None:
-        view = picture.inventory.views.get(PoolName(driver[0], pool[1]))
-        if view is not None:
-            yield view, picture.strings.all[row[1]]
-    raise Refused(f"there is no device {number}", "id", code="NotFound", status=404)
+    view = (
+        picture.inventory.views.get(PoolName(driver[0], pool[1])) if driver is not None and pool is not None else None
+    )
+    if row is None or view is None:
+        raise Refused(f"there is no device {number}", "id", code="NotFound", status=404)
+    return view, picture.strings.all[row[1]]
 
 
 async def _read(client: Client, type_: type[Any]) -> tuple[Any, ...] | type[Exception]:

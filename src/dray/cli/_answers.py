@@ -1,0 +1,347 @@
+"""The answers to a dashboard's questions: CEL, explain, what fits and what-if, on a copy of what the dashboard has read.
+
+Runs in a process of its own (`_analyst` talks to it) and changes nothing. Left out: how answers are found, which is the
+business of `inspect` and `sim`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from dray.api.allocations import DeviceId
+from dray.api.gates import FeatureGates
+from dray.api.manifests import ManifestError, object_of
+from dray.api.pools import PoolName
+from dray.api.reasons import cause_wording, wording
+from dray.api.reasons.nodes import NodeReason
+from dray.api.reasons.suggestions import Change, Suggestion
+from dray.api.types.core import Pod
+from dray.api.types.resource import Device
+from dray.api.wire import Tree, Wire
+from dray.cel import DeviceView, Interrupted
+from dray.cli.what_if import asked, outcome_tree
+from dray.inspect.asking import expressions
+from dray.inspect.changes import applied
+from dray.inspect.explain import NotThere, explain_pod
+from dray.inspect.explanation import Explanation
+from dray.inspect.layout import notes_of
+from dray.inspect.matching import Failure, select
+from dray.inspect.placement import Deadlines
+from dray.inspect.room import room_of
+from dray.inspect.snapshot import Snapshot
+from dray.inspect.steps import RequestSteps, Step, pending_claims, steps_of
+from dray.sim.changes import ChangeError
+from dray.sim.cluster import Cluster
+from dray.sim.demands import DemandError, demand_of
+from dray.sim.what_if import outcomes
+from dray.verdicts.devices import progress
+from dray.web.access import Cause, Refused
+from dray.web.tables import ranges
+
+Told = tuple[type[Any], tuple[str, str], bytes | None]
+"""An object by type, namespace and name, as JSON; None where it is gone."""
+_FOR_CAUSE = 0.7  # of the time goes into the cause, the rest into the steps of devices
+_NAMED = 50  # devices of a holder and holders that are listed
+_STEP_WORDS = {
+    "published": "in a pool that can be used",
+    "class": "of class {subject}",
+    "selector": "with {text}",
+    "tolerated": "without a taint that keeps it away",
+    "free": "free",
+    "counters": "with enough left of its counters",
+    "constraint": "with enough others of the same {subject}",
+}
+
+
+class Pool:
+    """The devices of a pool as expressions see them, with their numbers."""
+
+    def __init__(self, driver: str, numbers: dict[str, int], devices: bytes) -> None:
+        self._driver = driver
+        self.numbers = numbers
+        self._devices = devices
+        self._seen: list[tuple[int, DeviceView]] | None = None
+
+    def seen(self) -> list[tuple[int, DeviceView]]:
+        if self._seen is None:
+            devices = msgspec.json.decode(self._devices, type=list[Device])
+            self._seen = [(self.numbers[one.name], self._view(one)) for one in devices if one.name in self.numbers]
+        return self._seen
+
+    def _view(self, one: Device) -> DeviceView:
+        return DeviceView(self._driver, one.attributes, one.capacity, one.allowMultipleAllocations or False)
+
+
+class Answers:
+    """A copy of what one identity may read, and answers from it. Methods take the seconds that they may take."""
+
+    def __init__(self, gates: FeatureGates) -> None:
+        self._gates = gates
+        self._objects: dict[type[Any], dict[tuple[str, str], Any]] = {}
+        self._unreadable: frozenset[type[Any]] = frozenset()
+        self._unserved: frozenset[type[Any]] = frozenset()
+        self._pools: dict[PoolName, Pool] = {}
+        self._known: Snapshot | None = None
+
+    # The copy
+
+    def take_over(
+        self, objects: Iterable[Told], pools: Mapping[PoolName, Pool | None], hidden: tuple[frozenset[type[Any]], ...]
+    ) -> None:
+        """Take over what changed."""
+        for type_, key, content in objects:
+            kept = self._objects.setdefault(type_, {})
+            if content is None:
+                kept.pop(key, None)
+            else:
+                kept[key] = msgspec.json.decode(content, type=type_)
+        for name, pool in pools.items():
+            if pool is None:
+                self._pools.pop(name, None)
+            else:
+                self._pools[name] = pool
+        self._unreadable, self._unserved = hidden
+        self._known = None
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        if self._known is None:
+            objects = {type_: tuple(kept.values()) for type_, kept in self._objects.items()}
+            self._known = Snapshot(objects, self._unreadable, self._unserved)
+        return self._known
+
+    def _numbers(self, devices: Iterable[DeviceId]) -> list[list[int]]:
+        found = (
+            pool.numbers.get(device.device)
+            for device in devices
+            if (pool := self._pools.get(PoolName(device.driver, device.pool))) is not None
+        )
+        return ranges(number for number in found if number is not None)
+
+    # Questions
+
+    def match(self, seconds: float, expression: str, of_class: str) -> Tree:
+        devices = [one for pool in self._pools.values() for one in pool.seen()]
+        found = select(devices, expression, self._expressions(of_class), time.monotonic() + seconds)
+        if found.problem:
+            return {"problem": found.problem}
+        return {
+            "problem": "",
+            "matched": ranges(found.matched),
+            "count": len(found.matched),
+            "of": len(devices),
+            "failed": [_failure(one) for one in found.failures if not one.error],
+            "errors": [_failure(one) | {"text": one.error} for one in found.failures if one.error],
+            "maxCost": found.max_cost,
+            "complete": found.is_complete,
+        }
+
+    def classes(self, seconds: float, number: int) -> list[str]:
+        devices = [one for pool in self._pools.values() if number in pool.numbers.values() for one in pool.seen()]
+        meant = [one for one in devices if one[0] == number]
+        deadline = time.monotonic() + seconds
+        names = sorted(self._snapshot.classes)
+        return [name for name in names if select(meant, "", self._expressions(name), deadline).matched]
+
+    def _expressions(self, class_: str) -> tuple[str, ...]:
+        return expressions(self._snapshot.classes[class_].spec.selectors) if class_ in self._snapshot.classes else ()
+
+    def why(self, seconds: float, namespace: str, name: str) -> Tree:
+        deadline = time.monotonic() + seconds
+        snapshot = self._snapshot
+        found = self._explained(namespace, name, seconds * _FOR_CAUSE)
+        pod = snapshot.get(Pod, name, namespace)
+        assert pod is not None  # it was explained
+        claims = pending_claims(snapshot, pod) if found.waits else []
+        try:
+            steps = steps_of(snapshot, claims, deadline)
+        except Interrupted:
+            steps = []
+        return {
+            "waits": found.waits,
+            "cause": {
+                "code": found.cause.code.value,
+                "text": cause_wording.cause(found.cause),
+                "help": _suggested(found),
+            },
+            "requests": [self._request(one) for one in steps],
+            "nodes": _nodes(found),
+            "holders": [msgspec.to_builtins(one) for one in found.holders[:_NAMED]],
+            "change": _change(found.help[0]) if found.help else None,
+            "notes": notes_of(found),
+        }
+
+    def _request(self, one: RequestSteps) -> Tree:
+        return {
+            "claim": one.claim,
+            "request": one.request,
+            "alternative": one.alternative,
+            "needed": one.needed,
+            "all": one.every,
+            "steps": [self._step(step) for step in one.steps],
+        }
+
+    def _step(self, step: Step) -> Tree:
+        text = _STEP_WORDS[step.code].format(subject=step.subject or "attribute", text=step.text)
+        tree: Tree = {"code": step.code, "text": text, "left": step.left, "dropped": self._numbers(step.dropped)}
+        if step.subject:
+            tree["subject"] = step.subject
+        return tree if step.number is None else tree | {"number": step.number}
+
+    def causes(self, seconds: float, pods: Sequence[tuple[str, str]]) -> list[Cause | None]:
+        deadline = time.monotonic() + seconds
+        return [self._cause(namespace, name, deadline) for namespace, name in pods]
+
+    def _cause(self, namespace: str, name: str, deadline: float) -> Cause | None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return None
+        try:
+            found = self._explained(namespace, name, left)
+        except Refused:
+            return None
+        return (
+            Cause(found.cause.code.value, cause_wording.cause(found.cause), _suggested(found)) if found.waits else None
+        )
+
+    def attempt(self, seconds: float, question: Tree) -> Tree:
+        deadline = time.monotonic() + seconds
+        if question["pod"] is not None:
+            return self._after_change(question["pod"], question["change"])
+        more = question.get("addNodes") or {}
+        args = argparse.Namespace(
+            taint=[],
+            add_nodes=more.get("count", 0),
+            like=more.get("like", ""),
+            drain=question["drain"],
+            how_many=question["howMany"],
+            at_most=question["atMost"],
+        )
+        try:
+            objects = self._written(question["manifest"])
+            demand = demand_of(objects, question["namespace"]) if objects else None
+            cluster = self._cluster(self._snapshot)
+            with cluster.fork() as trial:
+                return asked(args, trial, demand, lambda: time.monotonic() > deadline)
+        except (ManifestError, DemandError) as error:
+            raise Refused(str(error), "manifest") from error
+        except ChangeError as error:
+            raise Refused(str(error), "addNodes" if more else "drain") from error
+
+    def _after_change(self, pod: Tree, change: Tree) -> Tree:
+        """What becomes of a pod after a change that was suggested for it."""
+        try:
+            changes = msgspec.convert(change.get("changes", ()), tuple[Change, ...])
+            after = applied(self._snapshot, changes)
+        except (msgspec.ValidationError, ManifestError, LookupError) as error:
+            raise Refused(str(error), "change") from error
+        cluster = self._cluster(after)
+        found = cluster.get(Pod, pod["name"], pod["namespace"])
+        if found is None:
+            raise Refused(f"there is no pod {pod['namespace']}/{pod['name']}", "pod", code="NotFound", status=404)
+        with cluster.fork() as trial:
+            told = [outcome_tree(one) for one in outcomes(trial, [found])]
+        return {"fits": all(one["node"] for one in told), "pods": told, "moved": [], "quotas": []}
+
+    def fits(self, seconds: float) -> Tree:
+        try:
+            rooms = room_of(self._snapshot, time.monotonic() + seconds)
+        except Interrupted as error:
+            raise Refused("there was not enough time to look at all classes", code="TimedOut", status=504) from error
+        return {
+            "classes": [
+                {
+                    "class": room.name,
+                    "total": room.total,
+                    "free": room.free,
+                    "node": {"name": room.node, "count": room.best},
+                    "cluster": room.free,
+                    "spread": room.spread,
+                    "exact": room.exact,
+                }
+                for room in rooms
+            ]
+        }
+
+    # Parts of answers
+
+    def _explained(self, namespace: str, name: str, seconds: float) -> Explanation:
+        try:
+            return explain_pod(self._snapshot, namespace, name, Deadlines.within(seconds))
+        except NotThere as error:
+            raise Refused(str(error), "name", code="NotFound", status=404) from error
+
+    def _cluster(self, snapshot: Snapshot) -> Cluster:
+        cluster = Cluster([one for found in snapshot.objects.values() for one in found], gates=self._gates)
+        cluster.settle()
+        return cluster
+
+    def _written(self, manifest: str) -> list[Wire]:
+        try:
+            documents = [one for one in yaml.safe_load_all(manifest) if one is not None]
+        except (yaml.YAMLError, RecursionError) as error:
+            raise ManifestError(f"no YAML: {error}") from error
+        trees = [one for document in documents for one in _listed(document)]
+        return [object_of(tree, self._gates) for tree in trees]
+
+
+def _listed(document: Any) -> list[Tree]:
+    if not isinstance(document, dict):
+        raise ManifestError("expected objects with apiVersion and kind")
+    items = document.get("items")
+    return items if isinstance(items, list) else [document]
+
+
+def _failure(one: Failure) -> Tree:
+    part = one.part
+    return {
+        "part": part.text,
+        "from": part.start,
+        "to": part.end,
+        "count": len(one.devices),
+        "devices": ranges(one.devices),
+    }
+
+
+def _suggested(found: Explanation) -> str:
+    return cause_wording.suggestion(found.help[0]) if found.help else ""
+
+
+def _change(one: Suggestion) -> Tree:
+    """A change that was tried and helps, in words and as it would be written to the API."""
+    tree: Tree = msgspec.to_builtins(one)
+    return {"subject": "", "node": "", "changes": []} | tree | {"text": cause_wording.suggestion(one)}
+
+
+def _nodes(found: Explanation) -> Tree:
+    counted: Counter[NodeReason] = Counter()
+    for verdict in found.nodes:
+        counted.update(_plain(reason) for reason in verdict.reasons)
+    reasons = [
+        {
+            "code": reason.code.value,
+            "rule": reason.rule.value,
+            "subject": reason.subject,
+            "nodes": count,
+            "text": wording.node_reason(reason),
+        }
+        for reason, count in counted.most_common()
+    ]
+    short = [verdict for verdict in found.nodes if verdict.devices is not None]
+    closest = max(short, key=lambda verdict: progress(verdict.devices), default=None)  # type: ignore[arg-type]
+    nearest = None
+    if closest is not None and closest.devices is not None:
+        nearest = {"node": closest.node, "text": wording.line(closest.devices)}
+    return {"total": len(found.nodes), "reasons": reasons, "nearest": nearest}
+
+
+def _plain(reason: NodeReason) -> NodeReason:
+    """The reason without what differs from node to node, so that it can be counted."""
+    return NodeReason(reason.code, reason.subject, reason.value, problem=reason.problem)
