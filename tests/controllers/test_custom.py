@@ -10,11 +10,14 @@ from dray.api.custom import custom_resource
 from dray.api.errors import Forbidden, NotFound
 from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.types.core import ConfigMap, Namespace, ResourceQuota
+from dray.api.types.resource import ResourceClaimConsumerReference
 from dray.apiserver.assembly import Running
-from dray.client import Client, type_of
+from dray.apiserver.security.user import AUTHENTICATED, User
+from dray.client import Client, InProcess, ManualClock, type_of
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.namespaces import NamespaceController
 from dray.controllers.quota import QuotaController
+from dray.controllers.references import References
 from tests.controllers.conftest import Start, exists, gone
 from tests.waiting import eventually
 
@@ -90,3 +93,19 @@ async def test_quotas_count_custom_objects(client: Client, start: Start, widgets
 async def test_what_is_not_defined_is_not_found(client: Client, widgets: Any) -> None:
     with pytest.raises(NotFound):
         await client.get(widgets, "nope", "ns")
+
+
+async def test_a_consumer_of_a_custom_kind_is_missed_by_who_may_read_it(
+    client: Client, server: Running, widgets: Any
+) -> None:
+    made = await make(client, widgets, "w")
+    uid = made.metadata.uid
+    reference = ResourceClaimConsumerReference(apiGroup="example.com", resource="widgets", name="w", uid=uid)
+    references = References(client, ManualClock())
+    stranger = References(InProcess(server.api, User("stranger", groups=(AUTHENTICATED,))), ManualClock())
+    assert not await references.is_gone("ns", reference)
+    await client.delete(widgets, "w", "ns")
+    assert await references.is_gone("ns", reference, suspicious=True)
+    assert not await stranger.is_gone("ns", reference)
+    unknown = ResourceClaimConsumerReference(apiGroup="jobset.x-k8s.io", resource="jobsets", name="w", uid=uid)
+    assert not await references.is_gone("ns", unknown)

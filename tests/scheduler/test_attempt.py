@@ -247,3 +247,15 @@ def test_the_reason_told_is_that_of_the_node_where_the_pod_came_farthest() -> No
     assert nearest.node == taken.node == "node-1"
     assert nearest.lacking is not None
     assert nearest.lacking.alternatives[0].lost_at.code is StepCode.FREE
+
+
+def test_nodes_share_the_filter_timeout_or_have_one_each() -> None:
+    scene = Scene(nodes=3, devices=1)
+    wanted = msgspec.convert(claim_tree("c", request()), ResourceClaim)
+    for per_node, seconds in ((False, 2.0), (True, 6.0)):
+        profile = Profile(filter_timeout=2.0, timeout_per_node=per_node)
+        attempt = scene.attempt(pod("p", nodeSelector={}), wanted, profile=profile)
+        assert scene.devices.seconds_left(attempt) == seconds
+        attempt.seconds = 0.5
+        attempt.devices = scene.placement.judge(attempt).devices
+        assert scene.devices.seconds_left(attempt) == seconds - 0.5

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.scheduler.configuration import DEFAULT_WEIGHTS, ConfigurationError, read
+from dray.scheduler.configuration import DEFAULT_WEIGHTS, ConfigurationError, Profile, read
 
 
 def configured(**fields: Any) -> dict[str, Any]:
@@ -98,3 +98,15 @@ def test_both_timeouts_of_dynamic_resources_are_honoured() -> None:
 def test_bad_input_is_refused_with_the_field(tree: Any, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         read(tree)
+
+
+def test_the_filter_timeout_is_for_an_attempt_or_for_each_node() -> None:
+    def profile(**args: str) -> Profile:
+        config = [{"name": "DynamicResources", "args": {"filterTimeout": "2s", **args}}]
+        return read(configured(profiles=[{"pluginConfig": config}])).profiles["default-scheduler"]
+
+    assert not profile().timeout_per_node
+    assert not profile(filterTimeoutScope="Attempt").timeout_per_node
+    assert profile(filterTimeoutScope="Node").timeout_per_node
+    with pytest.raises(ConfigurationError, match=r"args\.filterTimeoutScope: expected Attempt or Node, got 'Pod'"):
+        profile(filterTimeoutScope="Pod")

@@ -1,15 +1,17 @@
 """Whether the object behind a reservation that is no pod is gone, or was replaced by another of the same name.
 
 Nobody watches these objects: a Job, a PodGroup, whatever a claim's author named. They are asked for at most every thirty
-seconds, and only what the server says about this very object counts. A kind that cannot be read (unknown here, not
-served, not allowed) says nothing, and its reservation waits for its owner.
+seconds, and only what the server says about this very object counts. A custom kind is found by its definition. A kind
+that cannot be read (not served, not allowed) says nothing, and its reservation waits for its owner.
 """
 
 from __future__ import annotations
 
+from dray.api.custom import custom_resource
 from dray.api.errors import ApiError, NotFound
 from dray.api.podclaims import is_group
 from dray.api.resources import BY_NAME, Resource
+from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.client import Client, Clock, type_of
 
@@ -36,19 +38,29 @@ class References:
         self, namespace: str, reference: ResourceClaimConsumerReference, *, suspicious: bool = False
     ) -> bool:
         """Whether the object does not exist any more. `suspicious` asks even if it was there a moment ago."""
-        resource = _resource(reference)
-        if resource is None:
-            return False
         now = self._clock.monotonic()
         if not suspicious and now - self._seen.get(reference.uid, -CHECK_SECONDS) < CHECK_SECONDS:
             return False
-        if await self._is_missing(resource, namespace, reference):
+        resource = await self._resource(reference)
+        if resource is not None and await self._is_missing(resource, namespace, reference):
             self._seen.pop(reference.uid, None)
             return True
         if len(self._seen) >= REMEMBERED:
             self._seen.clear()
         self._seen[reference.uid] = now
         return False
+
+    async def _resource(self, reference: ResourceClaimConsumerReference) -> Resource | None:
+        """The resource that is meant, if its objects can be read and live in namespaces, as consumers do."""
+        resource = BY_NAME.get((reference.apiGroup, reference.resource)) or await self._custom(reference)
+        return resource if resource is not None and resource.namespaced and "get" in resource.verbs else None
+
+    async def _custom(self, reference: ResourceClaimConsumerReference) -> Resource | None:
+        try:
+            name = f"{reference.resource}.{reference.apiGroup}"
+            return custom_resource(await self._client.get(CustomResourceDefinition, name))
+        except ApiError:
+            return None
 
     async def _is_missing(self, resource: Resource, namespace: str, reference: ResourceClaimConsumerReference) -> bool:
         try:
@@ -59,9 +71,3 @@ class References:
         except ApiError:
             return False
         return found.metadata.uid != reference.uid
-
-
-def _resource(reference: ResourceClaimConsumerReference) -> Resource | None:
-    """The resource that is meant, if its objects can be read and live in namespaces, as consumers do."""
-    resource = BY_NAME.get((reference.apiGroup, reference.resource))
-    return resource if resource is not None and resource.namespaced and "get" in resource.verbs else None

@@ -14,7 +14,7 @@ from typing import Any
 from dray.api.reasons.nodes import SchedulingRule
 
 DEFAULT_SCHEDULER = "default-scheduler"
-FILTER_TIMEOUT = 10.0  # seconds for one node, as KEP-4381 sets it
+FILTER_TIMEOUT = 10.0  # seconds, as KEP-4381 sets it
 BINDING_TIMEOUT = 600.0  # seconds for drivers to make devices ready, as KEP-5007 sets it
 SHORTEST_BINDING_TIMEOUT = 1.0
 DEFAULT_WEIGHTS: Mapping[str, float] = {
@@ -46,6 +46,7 @@ class Profile:
     filter_timeout: float = FILTER_TIMEOUT
     binding_timeout: float = BINDING_TIMEOUT
     percentage_to_score: int = 0  # of all nodes; 0 leaves the choice to the scheduler
+    timeout_per_node: bool = False  # each node has the filter's timeout, not all of them together
 
 
 @dataclass(frozen=True)
@@ -97,25 +98,25 @@ def _profile(entry: dict[str, Any], path: str, percentage: int, warnings: list[s
             warnings.append(f"{where}: has no effect here")
             continue
         _choose(_map(chosen, where), where, point, weights, disabled)
-    timeouts = FILTER_TIMEOUT, BINDING_TIMEOUT
+    timeouts, per_node = (FILTER_TIMEOUT, BINDING_TIMEOUT), False
     for i, given in enumerate(_list(entry.get("pluginConfig"), f"{path}.pluginConfig")):
         where = f"{path}.pluginConfig[{i}]"
         config = _map(given, where)
         if config.get("name") == "DynamicResources":
-            timeouts = _timeouts(_map(config.get("args"), f"{where}.args"), f"{where}.args")
+            args = _map(config.get("args"), f"{where}.args")
+            timeouts, per_node = _timeouts(args, f"{where}.args"), _is_per_node(args, f"{where}.args")
         else:
             warnings.append(f"{where}: arguments of {config.get('name')} have no effect here")
     name, percentage = entry.get("schedulerName") or DEFAULT_SCHEDULER, _percentage(entry, percentage, f"{path}.")
-    return Profile(name, weights, frozenset(disabled), *timeouts, percentage)
+    return Profile(name, weights, frozenset(disabled), *timeouts, percentage, per_node)
 
 
 def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:
     """The arguments of DynamicResources, for filtering and for binding; what Kubernetes does not know is a mistake."""
     for name in args:
-        if name not in ("apiVersion", "kind", "filterTimeout", "bindingTimeout"):
-            raise ConfigurationError(
-                f"{path}.{name}: DynamicResources has no such argument, expected filterTimeout or bindingTimeout"
-            )
+        if name not in ("apiVersion", "kind", "filterTimeout", "filterTimeoutScope", "bindingTimeout"):
+            expected = "filterTimeout, filterTimeoutScope or bindingTimeout"
+            raise ConfigurationError(f"{path}.{name}: DynamicResources has no such argument, expected {expected}")
     filtering = _duration(args.get("filterTimeout", f"{FILTER_TIMEOUT}s"), f"{path}.filterTimeout")
     binding = _duration(args.get("bindingTimeout", f"{BINDING_TIMEOUT}s"), f"{path}.bindingTimeout")
     if binding < SHORTEST_BINDING_TIMEOUT:
@@ -123,6 +124,14 @@ def _timeouts(args: dict[str, Any], path: str) -> tuple[float, float]:
             f"{path}.bindingTimeout: expected {SHORTEST_BINDING_TIMEOUT:g}s or more, got {binding:g}s"
         )
     return filtering, binding
+
+
+def _is_per_node(args: dict[str, Any], path: str) -> bool:
+    """Whether the filter's timeout is that of each node. Kubernetes does not know this argument: there it always is."""
+    scope = args.get("filterTimeoutScope", "Attempt")
+    if scope not in ("Attempt", "Node"):
+        raise ConfigurationError(f"{path}.filterTimeoutScope: expected Attempt or Node, got {scope!r}")
+    return bool(scope == "Node")
 
 
 def _choose(chosen: dict[str, Any], where: str, point: str, weights: dict[str, float], disabled: set[str]) -> None:

@@ -58,6 +58,7 @@ class Devices:
         self.now = now
         self._binding_timeouts = binding_timeouts  # by name of the profile; of none where conditions mean nothing
         self.index = index
+        self._table = table
         self._serves_extended = gates.served("DRAExtendedResource")
         self.rule = DeviceRule(index, table, serves_extended=self._serves_extended)
         self._special_of = special_of
@@ -143,7 +144,16 @@ class Devices:
     def seconds_left(self, attempt: Attempt) -> float | None:
         """How long an attempt may still take; None where it may take for ever."""
         timeout = attempt.profile.filter_timeout
+        if attempt.profile.timeout_per_node:
+            timeout *= self._nodes_asked(attempt)
         return timeout - attempt.seconds if timeout > 0 and self._has_timeout else None
+
+    def _nodes_asked(self, attempt: Attempt) -> int:
+        """How many nodes are asked for devices; all, while nobody knows."""
+        asked = 0
+        for search in attempt.devices.searches:
+            asked |= search.asked
+        return asked.bit_count() or len(self._table)
 
     # -- after an attempt
 

@@ -189,6 +189,7 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
         rule((*READ, "create", "delete", *CHANGE), DRA, "resourceclaims"),
         rule(CHANGE, DRA, "resourceclaims/status", "resourceclaims/binding"),
         rule(READ, DRA, "resourceclaimtemplates"),
+        rule(("get",), "apiextensions.k8s.io", "customresourcedefinitions"),
         rule(READ, SCHEDULING, "podgroups", "workloads"),
         rule(CHANGE, SCHEDULING, "podgroups/status", "podgroups/finalizers"),
     ),
