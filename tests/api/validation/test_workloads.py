@@ -22,11 +22,11 @@ def _maker(**fields: Any) -> Tree:
 def test_selectors_find_the_pods_of_the_template(group: str, kind: str) -> None:
     asking = Asking(group, kind)
     assert asking.create(_maker()) == []
-    assert faults(asking.create(_maker(selector=None))) == [("spec.selector", "Required")]
+    unmatched = [("spec.template.metadata.labels", "Invalid")]
+    missing = [] if kind == "DaemonSet" else [("spec.selector", "Required")]
+    assert faults(asking.create(_maker(selector=None))) == missing + unmatched
     assert faults(asking.create(_maker(selector={}))) == [("spec.selector", "Invalid")]
-    assert faults(asking.create(_maker(selector={"matchLabels": {"a": "c"}}))) == [
-        ("spec.template.metadata.labels", "Invalid")
-    ]
+    assert faults(asking.create(_maker(selector={"matchLabels": {"a": "c"}}))) == unmatched
 
 
 @pytest.mark.parametrize(("group", "kind"), MAKERS)

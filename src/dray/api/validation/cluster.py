@@ -14,6 +14,7 @@ from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, named, required_name, unchanged
 from dray.api.validation.metadata import check_labels, metadata, metadata_update
 from dray.api.validation.paths import METADATA, SPEC, Path
+from dray.api.validation.placement import toleration
 
 _LIMITED = ("Container", "PersistentVolumeClaim", "Pod")
 _USAGES = frozenset(
@@ -118,6 +119,8 @@ def create_runtime(runtime: node.RuntimeClass, context: Context) -> Errors:
                 yield invalid(Path("overhead") / "podFixed" % name, amount, text)
     if runtime.scheduling is not None:
         yield from check_labels(runtime.scheduling.nodeSelector, Path("scheduling") / "nodeSelector")
+        for index, one in enumerate(runtime.scheduling.tolerations):
+            yield from toleration(one, Path("scheduling") / "tolerations" / index)
 
 
 def update_runtime(runtime: node.RuntimeClass, old: node.RuntimeClass, context: Context) -> Errors:

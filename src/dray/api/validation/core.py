@@ -15,6 +15,7 @@ from dray.api.validation.lists import Errors, at_least, each, named, unchanged
 from dray.api.validation.metadata import check_labels, finalizer_name, metadata, metadata_update
 from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import TAINT_EFFECTS
+from dray.api.validation.quotas import quota_scopes
 
 DATA_MAX = 1024 * 1024
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -252,6 +253,11 @@ def update_quota(quota: core.ResourceQuota, old: core.ResourceQuota, context: Co
 
 
 def _quota_spec(spec: core.ResourceQuotaSpec) -> Errors:
+    yield from _quota_amounts(spec)
+    yield from quota_scopes(spec)
+
+
+def _quota_amounts(spec: core.ResourceQuotaSpec) -> Errors:
     for name, amount in spec.hard.items():
         path = SPEC / "hard" % name
         yield from named(name, path, names.qualified_name)

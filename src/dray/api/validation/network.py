@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Sequence
 
 from dray.api import names
-from dray.api.errors import duplicate, invalid, required, too_many, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, too_many, unsupported
 from dray.api.types import core, discovery, networking
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
@@ -38,6 +38,12 @@ def _is_network(text: str, strict: bool = False) -> bool:
     except ValueError:
         return False
     return "/" in text
+
+
+def _is_part(inner: str, outer: str) -> bool:
+    """Whether a network lies in another that is larger."""
+    part, whole = (ipaddress.ip_network(text, strict=False) for text in (inner, outer))
+    return part.version == whole.version and part.prefixlen > whole.prefixlen and part.network_address in whole
 
 
 # Endpoints and EndpointSlice
@@ -211,8 +217,10 @@ def _peer(peer: networking.NetworkPolicyPeer, path: Path) -> Errors:
         for index, text in enumerate(block.except_):
             if not _is_network(text):
                 yield invalid(here / "except" / index, text, _BAD_CIDR)
+            elif _is_network(block.cidr) and not _is_part(text, block.cidr):
+                yield invalid(here / "except" / index, text, "must be a strict subset of `cidr`")
         if selected:
-            yield invalid(path, peer, "may not specify both ipBlock and another peer")
+            yield forbidden(path, "may not specify both ipBlock and another peer")
     elif not selected:
         yield required(path, "must specify a peer")
 
@@ -232,7 +240,7 @@ def update_ingress(ingress: networking.Ingress, old: networking.Ingress, context
 
 def _ingress_spec(spec: networking.IngressSpec) -> Errors:
     if not spec.rules and spec.defaultBackend is None:
-        yield invalid(SPEC, [], "either `defaultBackend` or `rules` must be specified")
+        yield invalid(SPEC, None, "either `defaultBackend` or `rules` must be specified")
     if spec.defaultBackend is not None:
         yield from _backend(spec.defaultBackend, SPEC / "defaultBackend")
     for index, tls in enumerate(spec.tls):
@@ -275,21 +283,21 @@ def _backend(backend: networking.IngressBackend, path: Path) -> Errors:
             if not getattr(backend.resource, field):
                 yield required(path / "resource" / field)
     elif backend.service is not None:
-        yield from _service_backend(backend.service, path / "service")
+        yield from _service_backend(backend.service, path)
     else:
-        yield required(path, "must provide backend")
+        yield invalid(path, "", "resource or service backend is required")
 
 
 def _service_backend(service: networking.IngressServiceBackend, path: Path) -> Errors:
-    yield from required_name(service.name, path / "name", names.label_1035)
-    port = service.port
+    yield from required_name(service.name, path / "service" / "name", names.label_1035)
+    port, here = service.port, path / "service" / "port"
     if port.name and port.number:
         yield invalid(path, "", "cannot set both port name & port number")
     elif port.name:
-        yield from named(port.name, path / "port" / "name", names.port_name)
+        yield from named(port.name, here / "name", names.port_name)
     elif port.number:
         for text in names.port_number(port.number):
-            yield invalid(path / "port" / "number", port.number, text)
+            yield invalid(here / "number", port.number, text)
     else:
         yield required(path, "port name or number is required")
 

@@ -27,15 +27,17 @@ def selected_template(
     selector: meta.LabelSelector | None, template: core.PodTemplateSpec, kind: str, restarts: tuple[str, ...]
 ) -> Errors:
     """A selector that finds exactly the pods of the template."""
-    path = SPEC / "selector"
+    path, labels = SPEC / "selector", template.metadata.labels
     if selector is None:
-        yield required(path)
+        if kind != "daemonset":
+            yield required(path)
     else:
         yield from label_selector(selector, path)
         if not selector.matchLabels and not selector.matchExpressions:
             yield invalid(path, selector, f"empty selector is invalid for {kind}")
-        elif not matcher(selector).matches(template.metadata.labels):
-            yield invalid(SPEC / "template" / "metadata" / "labels", template.metadata.labels, _NO_MATCH)
+    finds = kind == "replicationcontroller" if selector is None else matcher(selector).matches(labels)
+    if not finds:  # without a selector nothing is found, but for the oldest kind
+        yield invalid(SPEC / "template" / "metadata" / "labels", labels or None, _NO_MATCH)
     if kind == "statefulset":  # its pods get volumes that the template lacks, so they are judged when they are made
         yield from template_metadata(template.metadata, SPEC / "template" / "metadata")
     else:
