@@ -56,6 +56,7 @@ class Attempt:
     among: int | None = None  # the nodes that come into question; None: all
     lacking: dict[NodeReason, int] = field(default_factory=dict)  # nodes that have devices, but not what those take
     preferred: str = ""  # the node to take where several are equally good
+    is_terse: bool = False  # a refusal need not say on which node the pod came farthest, which takes most of its time
 
     @property
     def pod(self) -> Pod:
@@ -195,7 +196,7 @@ class Placement:
         why = Unschedulable(
             len(self._table),
             judgement.refused,
-            nearest=self._devices.rule.nearest(found),
+            nearest=None if attempt.is_terse else self._devices.rule.nearest(found),
             late=late.name if late is not None else "",
             deallocates=self._devices.expendable(attempt) is not None,
             deletes=attempt.claims.left_over is not None,

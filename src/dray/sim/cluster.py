@@ -71,6 +71,7 @@ class Cluster:
         self.observers: list[Observer] = []
         self.among: int | None = None  # the nodes that pods may go to, as a set of positions; None: all
         self.preferred: Callable[[Pod], str] = lambda pod: ""  # the node for a pod where several are equally good
+        self.is_terse = False  # whether `waiting` goes without the node on which a pod came farthest, to save time
         self._held: set[str] = set()  # uids of pods that are not tried before they are released
         self._profiles = (configuration or Configuration()).profiles
         self._sharing = Sharing.of(self.gates)
@@ -174,7 +175,7 @@ class Cluster:
     def run(self, until: float | None = None) -> None:
         """Let time pass: to a moment, or until nothing is left that would happen by itself."""
         self.settle()
-        while (due := self._next()) is not None and (until is None or due <= until):
+        while (due := self.next_event()) is not None and (until is None or due <= until):
             self.now = max(self.now, due)
             while self._events and self._events[0][0] <= self.now:
                 heapq.heappop(self._events)[2]()
@@ -293,7 +294,12 @@ class Cluster:
         self._last = Candidate(pod, self._last)
         profile = self._profiles.get(pod.spec.schedulerName) or next(iter(self._profiles.values()))
         attempt = waiting.attempt = Attempt(
-            self._last, PodClaims(pod), profile, among=self.among, preferred=self.preferred(pod)
+            self._last,
+            PodClaims(pod),
+            profile,
+            among=self.among,
+            preferred=self.preferred(pod),
+            is_terse=self.is_terse,
         )
         claims = self.picture.devices.claims_of(pod)
         if not isinstance(claims, PodClaims):
@@ -413,7 +419,7 @@ class Cluster:
     def _later(self, at: float, what: Callable[[], None]) -> None:
         heapq.heappush(self._events, (at, next(self._order), what))
 
-    def _next(self) -> float | None:
+    def next_event(self) -> float | None:
         """When something happens by itself. A pod that was refused waits for an event and for no time."""
         return self._events[0][0] if self._events else None
 

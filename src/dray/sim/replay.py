@@ -65,6 +65,7 @@ class Replay:
         self._pods: dict[str, Pod] = {}
         self._displaced: list[Pod] = []  # pods whose nodes are not there any more
         self.cluster = Cluster(gates=self._setup.gates, configuration=self._setup.configuration)
+        self.cluster.is_terse = True  # figures need the codes alone
         self.cluster.preferred = lambda pod: self._story(pod).node
         self.cluster.add(*self._setup.objects, *self._beginning())
         self._setup.prepare(self.cluster)
@@ -72,6 +73,7 @@ class Replay:
         self._unheard: deque[Step] = deque()  # what has happened, but may not have been known when a pod was placed
         self._is_complete = False
         self._next_sample = 0.0
+        self._pause = max(timeline.seconds / SAMPLES, 1e-3)  # between two looks at fragmentation
 
     def run(self, tick: Tick | None = None) -> Replayed:
         """Live through all steps."""
@@ -226,19 +228,28 @@ class Replay:
             self._until(self._timeline.seconds)
             self.cluster.settle()
         else:
-            self.cluster.run()
-            self.meter.sample()
+            self._run_out()
 
     # -- time
 
     def _until(self, at: float) -> None:
         """Let time pass, with a look at fragmentation every now and then."""
-        pause = max(self._timeline.seconds / SAMPLES, 1e-3)
         while self._next_sample <= at:
-            self.cluster.run(self._next_sample)
-            self.meter.sample()
-            self._next_sample += pause
+            self._sample()
+            self._next_sample += self._pause
         self.cluster.run(at)
+
+    def _run_out(self) -> None:
+        """Let the pods that are there run to their end; the longer that takes, the fewer the looks."""
+        while (last := self.cluster.next_event()) is not None:
+            self._next_sample = max(self._next_sample, last)
+            self._sample()
+            self._next_sample += self._pause
+            self._pause *= 1 + 1 / SAMPLES
+
+    def _sample(self) -> None:
+        self.cluster.run(self._next_sample)
+        self.meter.sample()
 
     def _story(self, pod: Pod) -> Story:
         return self._timeline.stories.get(pod.metadata.uid) or Story("")

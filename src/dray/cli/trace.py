@@ -1,0 +1,151 @@
+"""`dray trace`: load for `dray replay`, made up or read from files of public traces.
+
+Writes a recording and asks no cluster. The making and reading are `dray.sim.traces`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dray.api.wire import Tree
+    from dray.sim.traces import TraceNode, TracePod
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_EXAMPLES = """examples:
+  dray trace generate --pods 1000 --sizes 1:60,2:20,4:20 --profile 'dgx-h100*8' --class gpu.nvidia.com -o day.json.gz
+  dray trace read alibaba-2023 openb_pod_list_default.csv --machines openb_node_list_gpu_node.csv -o alibaba.json.gz
+  dray trace read philly cluster_job_log --nodes 100 --devices 8 --limit 5000 -o philly.json.gz
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "trace",
+        help="make load for `dray replay`, or read it from public traces",
+        description="Write load as a recording that `dray replay` runs: pods, when they come and how long they run.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    ways = parser.add_subparsers(title="ways", metavar="WAY", required=True)
+    generate = ways.add_parser("generate", help="pods by the laws of chance, the same for the same seed")
+    generate.add_argument("--pods", type=int, required=True, metavar="N")
+    generate.add_argument("--seconds", type=float, default=86400.0, metavar="S", help="over which they come (a day)")
+    generate.add_argument("--arrival", default="poisson", help="poisson, even or daily (%(default)s)")
+    generate.add_argument("--runtime", type=float, default=3600.0, metavar="S", help="mean of it (%(default)s)")
+    generate.add_argument("--duration", default="exponential", help="exponential, lognormal or even (%(default)s)")
+    generate.add_argument("--sizes", default="1:1", metavar="N:WEIGHT,…", help="devices of a pod, and how often")
+    generate.add_argument("--grouped", type=float, default=0.0, metavar="PART", help="of arrivals that are groups (0)")
+    generate.add_argument("--group-size", type=int, default=4, metavar="N", help="pods that come together (4)")
+    generate.add_argument("--seed", type=int, default=0, metavar="N", help="(%(default)s)")
+    _add_hardware(generate)
+    generate.set_defaults(run=run, read=_generated)
+    read = ways.add_parser("read", help="pods of a public trace, from files that you have")
+    read.add_argument("format", choices=("alibaba-2020", "alibaba-2023", "philly"))
+    read.add_argument(
+        "jobs", metavar="FILE", help="pai_task_table.csv, openb_pod_list_*.csv or cluster_job_log of the trace"
+    )
+    read.add_argument("--machines", metavar="FILE", help="the list of machines of the trace, to run on")
+    read.add_argument("--limit", type=int, metavar="N", help="only the first pods")
+    _add_hardware(read)
+    read.set_defaults(run=run, read=_read)
+
+
+def _add_hardware(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="of the recording; *.gz is compressed")
+    parser.add_argument("--nodes", type=int, default=0, metavar="N", help="simulated nodes to run on")
+    parser.add_argument("--devices", type=int, default=8, metavar="N", help="devices of each of them (%(default)s)")
+    parser.add_argument("--profile", default="", metavar="NAME*N,…", help="nodes of these kinds to run on")
+    parser.add_argument(
+        "--class",
+        dest="class_name",
+        default="gpu.example.com",
+        metavar="NAME",
+        help="the device class that pods ask for (%(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from dray.sim.history import HistoryFile
+    from dray.sim.profiles import ProfileError
+    from dray.sim.traces import TraceError, events_of, recording_of
+
+    try:
+        pods: list[TracePod] = args.read(args)
+        nodes, others = _hardware(args)
+        made = recording_of(pods, nodes, others, args.class_name, "dray trace")
+        file = HistoryFile(args.output, made)
+        file.write(events_of(pods))
+        file.close()
+    except (OSError, ProfileError, TraceError) as error:
+        print(f"dray trace: {error}", file=sys.stderr)
+        return 2
+    count = sum(tree["kind"] == "Node" for tree in made.objects)
+    print(f"{args.output}: {len(pods)} pods, {count} nodes")
+    return 0
+
+
+def _generated(args: argparse.Namespace) -> list[TracePod]:
+    from dray.sim.traces.generator import Shape, generate
+
+    return generate(
+        Shape(
+            args.pods,
+            args.seconds,
+            args.runtime,
+            args.arrival,
+            args.duration,
+            _sizes(args.sizes),
+            args.grouped,
+            args.group_size,
+            seed=args.seed,
+        )
+    )
+
+
+def _sizes(text: str) -> dict[int, float]:
+    from dray.sim.traces import TraceError
+
+    try:
+        pairs = [word.split(":") for word in text.split(",")]
+        return {int(size): float(weight) for size, weight in pairs}
+    except ValueError as error:
+        raise TraceError(f"--sizes {text}: expected N:WEIGHT,… as in 1:60,2:20,8:20") from error
+
+
+def _read(args: argparse.Namespace) -> list[TracePod]:
+    from dray.sim.traces import TraceError
+    from dray.sim.traces.formats import read
+
+    try:
+        found = read(args.format, Path(args.jobs).read_bytes())
+    except TraceError as error:
+        raise TraceError(f"{args.jobs}: {error}") from error
+    if found.left_out:
+        print(f"dray trace: {found.left_out} rows say no beginning or end and are left out", file=sys.stderr)
+    return sorted(found.pods, key=lambda pod: pod.at)[: args.limit]
+
+
+def _hardware(args: argparse.Namespace) -> tuple[list[TraceNode], list[Tree]]:
+    """What the pods run on: plain machines, and the objects of profiles."""
+    from dray.sim import hardware
+    from dray.sim.profiles import objects_of
+    from dray.sim.traces import TIME, TraceError, TraceNode
+    from dray.sim.traces.formats import FORMATS
+
+    machines = getattr(args, "machines", None)
+    nodes: list[TraceNode] = []
+    if machines:
+        try:
+            nodes += FORMATS[args.format].read_machines(Path(machines).read_bytes())
+        except TraceError as error:
+            raise TraceError(f"{machines}: {error}") from error
+    nodes += [TraceNode(hardware.node_name(number), args.devices, 64_000, 262_144) for number in range(args.nodes)]
+    others = objects_of(args.profile, TIME, len(nodes)) if args.profile else []
+    if not nodes and not others:
+        raise TraceError("there is nothing to run on: expected --nodes N, --profile NAME*N or --machines FILE")
+    return nodes, others
