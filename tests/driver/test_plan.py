@@ -13,7 +13,7 @@ from dray.api import names
 from dray.api.errors import BadRequest
 from dray.api.types.resource import ResourceSlice
 from dray.driver import Pool, device
-from dray.driver.plan import Owner, Plan, plan, slice_name, typed
+from dray.driver.plan import Owner, SlicePlan, plan, slice_name, typed
 from dray.driver.pools import specs
 
 DRIVER, NODE, POOL = "d.example.com", "n", "p"
@@ -24,11 +24,11 @@ def wanted(count: int, prefix: str = "d") -> list[dict[str, Any]]:
     return specs(DRIVER, NODE, POOL, Pool([device(f"{prefix}{n}") for n in range(count)]))
 
 
-def steps(parts: list[dict[str, Any]], existing: list[ResourceSlice], **more: Any) -> Plan:
+def steps(parts: list[dict[str, Any]], existing: list[ResourceSlice], **more: Any) -> SlicePlan:
     return plan(parts, existing, NODE, OWNER, **more)
 
 
-def applied(existing: list[ResourceSlice], done: Plan) -> list[ResourceSlice]:
+def applied(existing: list[ResourceSlice], done: SlicePlan) -> list[ResourceSlice]:
     """What the server has after the writes of a plan."""
     state = {one.metadata.name: one for one in existing}
     for one in done.delete:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.scheduler.queue import FLUSH_AFTER, MAX_BACKOFF, Place, SchedulingQueue
+from dray.scheduler.queue import FLUSH_AFTER, MAX_BACKOFF, QueuePlace, SchedulingQueue
 from tests.scheduler.objects import pod
 
 
@@ -240,6 +240,6 @@ def test_an_update_while_it_is_tried_keeps_its_place() -> None:
     waiting = queue.pop()
     assert waiting is not None
     queue.add(pod("p", labels={"new": "yes"}))
-    assert waiting.place is Place.TRYING
+    assert waiting.place is QueuePlace.TRYING
     assert queue.pop() is None
     assert waiting.pod.metadata.labels == {"new": "yes"}

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dray.store import Cache, Conflict, EtcdLog, Expired, Op, StoreError, Tls, TooLarge, Unavailable, open_log
 from dray.store import etcd_pb2 as pb
-from dray.store.etcd_client import PUT, TXN, Client
+from dray.store.etcd_client import PUT, TXN, EtcdClient
 from dray.store.log import Batch
 from tests.store.etcd_process import Etcd
 from tests.waiting import SECONDS, eventually
@@ -94,7 +94,7 @@ async def test_a_consistent_read_is_not_held_up_by_foreign_writes(
     etcd: Etcd, logs: list[EtcdLog], open_cache: OpenCache
 ) -> None:
     cache = await open_cache(logs[0])
-    foreign = Client([etcd.endpoint])
+    foreign = EtcdClient([etcd.endpoint])
     for _ in range(3):
         answer, _ = await foreign.call(PUT, pb.PutRequest(key=b"/foreign", value=b"x"))
         assert await cache.read(consistent=True, timeout=SECONDS) >= answer.header.revision
@@ -211,12 +211,12 @@ async def test_no_endpoint_at_all_is_reported() -> None:
         await EtcdLog.open(["127.0.0.1:1"], patience=0.5)
 
 
-class LosesAnswers(Client):
+class LosesAnswers(EtcdClient):
     """A connection that breaks after the server has done the first transaction, before its answer is here."""
 
     lost = False
 
-    async def _attempt(self, chosen, method, request):  # type: ignore[no-untyped-def]  # as in Client
+    async def _attempt(self, chosen, method, request):  # type: ignore[no-untyped-def]  # as in EtcdClient
         answer = await super()._attempt(chosen, method, request)
         if method is TXN and not self.lost:
             self.lost = True
@@ -262,7 +262,7 @@ async def test_a_conflict_after_a_lost_answer_leaves_the_outcome_open(etcd: Etcd
     log = EtcdLog(client, prefix)
     attempt = client.call
 
-    async def overtaken(method, request):  # type: ignore[no-untyped-def]  # as in Client
+    async def overtaken(method, request):  # type: ignore[no-untyped-def]  # as in EtcdClient
         if method is TXN:
             await setup.commit([Op("pods/a", b"theirs")])
         return await attempt(method, request)

@@ -13,7 +13,7 @@ from dray.allocator.bits import members, position
 from dray.allocator.capacity import from_nanos, largest
 from dray.allocator.content import Requests
 from dray.allocator.deriving import Value
-from dray.allocator.feasibility import Demand, Expired, Option, Standing
+from dray.allocator.feasibility import DeadlinePassed, DeviceDemand, Option, Standing
 from dray.allocator.foresight import Foresight, beginning
 from dray.allocator.identity import GATE_OF, RESULTS_LIMIT
 from dray.allocator.layout import View
@@ -143,10 +143,10 @@ class _Diagnosis:
     def _together(self, choice: Choice, devices: int) -> int:
         """How many devices are left, or how many of them fit into the counters together where that is too few."""
         for few in range(min(choice.wanted, RESULTS_LIMIT), 0, -1):
-            demand = Demand(0, 0, (Option(0, few, devices, (), COUNTERS_ONLY),))
+            demand = DeviceDemand(0, 0, (Option(0, few, devices, (), COUNTERS_ONLY),))
             try:
                 served = self.foresight.oracle.solve([demand], Standing(()))
-            except Expired:
+            except DeadlinePassed:
                 break
             if served is not None:
                 return devices.bit_count() if few == choice.wanted else few
@@ -237,11 +237,11 @@ class _Diagnosis:
             demands.append(demand)
         try:
             found = self._smallest(demands)
-        except Expired:
+        except DeadlinePassed:
             return None
         return None if found is None else self._describe(tuple(demand.item for demand in found))
 
-    def _smallest(self, demands: list[Demand]) -> list[Demand] | None:
+    def _smallest(self, demands: list[DeviceDemand]) -> list[DeviceDemand] | None:
         for size in (1, 2):
             for few in combinations(demands, size):
                 if not self._servable(list(few)):
@@ -255,7 +255,7 @@ class _Diagnosis:
                 left = fewer
         return left
 
-    def _servable(self, demands: list[Demand]) -> bool:
+    def _servable(self, demands: list[DeviceDemand]) -> bool:
         return self.foresight.serve(demands, beginning(self.problem)) is not None
 
     def _describe(self, numbers: tuple[int, ...]) -> RequestConflict:

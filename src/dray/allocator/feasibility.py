@@ -33,7 +33,7 @@ class Option(NamedTuple):
     takes: Takes | None = None
 
 
-class Demand(NamedTuple):
+class DeviceDemand(NamedTuple):
     """What is left of a request: one of the options must be served. `claim` matters where results are limited."""
 
     item: int
@@ -68,12 +68,12 @@ class Standing(NamedTuple):
         return self._replace(pins=after)
 
 
-class Expired(Exception):
+class DeadlinePassed(Exception):
     """The deadline has passed."""
 
 
 class Oracle:
-    """Answers whether demands can be served, for one problem. `pulse` is called often and may raise `Expired`."""
+    """Answers whether demands can be served, for one problem. `pulse` is called often and may raise `DeadlinePassed`."""
 
     def __init__(self, rules: Sequence[Rule], room: Room, pulse: Callable[[], None]) -> None:
         self.rules = rules
@@ -84,7 +84,7 @@ class Oracle:
         self._failed: set[object] = set()
 
     def solve(
-        self, demands: Sequence[Demand], standing: Standing, budgets: dict[int, int] | None = None
+        self, demands: Sequence[DeviceDemand], standing: Standing, budgets: dict[int, int] | None = None
     ) -> Witness | None:
         """A grant for every demand, or None. `budgets` limits the devices of some claims."""
         self.pulse()
@@ -103,7 +103,7 @@ class Oracle:
             witness |= found
         return witness
 
-    def _solve_part(self, demands: list[Demand], standing: Standing, budgets: dict[int, int]) -> Witness | None:
+    def _solve_part(self, demands: list[DeviceDemand], standing: Standing, budgets: dict[int, int]) -> Witness | None:
         given = assign([self._exclusive(_least(demand)) for demand in demands])
         if isinstance(given, Shortage):
             return None
@@ -127,7 +127,7 @@ class Oracle:
             self._failed.add(key)
         return found
 
-    def _too_much(self, demands: Sequence[Demand], undecided: Sequence[Demand], standing: Standing) -> bool:
+    def _too_much(self, demands: Sequence[DeviceDemand], undecided: Sequence[DeviceDemand], standing: Standing) -> bool:
         """Whether demands take more than there is, whichever devices they get."""
         if self.room.short([_least(demand) for demand in demands], standing.spent):
             return True
@@ -142,7 +142,7 @@ class Oracle:
             return wish
         return Wish(max(0, wish.wanted - shared.bit_count()), wish.devices ^ shared)
 
-    def _greedy(self, demands: Sequence[Demand], standing: Standing) -> Witness | None:
+    def _greedy(self, demands: Sequence[DeviceDemand], standing: Standing) -> Witness | None:
         """The lowest devices that fit, demand by demand; None where that does not serve all."""
         witness: Witness = {}
         used, spent = 0, standing.spent
@@ -161,9 +161,9 @@ class Oracle:
             witness[demand.item] = Grant(option.choice, chosen)
         return witness
 
-    def _parts(self, demands: Sequence[Demand], budgets: Container[int]) -> list[list[Demand]]:
+    def _parts(self, demands: Sequence[DeviceDemand], budgets: Container[int]) -> list[list[DeviceDemand]]:
         """Demands that share no device, counter, rule or budget, even through others, apart from each other."""
-        parts: list[tuple[int, set[int], list[Demand]]] = []
+        parts: list[tuple[int, set[int], list[DeviceDemand]]] = []
         for demand in demands:
             devices = self.room.packing.related(_least(demand).devices)
             rules = {number for option in demand.options for number in option.rules}
@@ -183,7 +183,9 @@ class Oracle:
 
     # Narrowing: strike out what cannot be part of any answer.
 
-    def _narrow(self, demands: list[Demand], pins: Sequence[int], budgets: dict[int, int]) -> list[Demand] | None:
+    def _narrow(
+        self, demands: list[DeviceDemand], pins: Sequence[int], budgets: dict[int, int]
+    ) -> list[DeviceDemand] | None:
         while True:
             limits = self._limits(demands, pins)
             if limits is None:
@@ -204,7 +206,7 @@ class Oracle:
             if not changed:
                 return demands
 
-    def _limits(self, demands: Sequence[Demand], pins: Sequence[int]) -> dict[int, int] | None:
+    def _limits(self, demands: Sequence[DeviceDemand], pins: Sequence[int]) -> dict[int, int] | None:
         """For every rule in play, the devices that can still take part in an answer."""
         limits: dict[int, int] = {}
         for number, bound in _by_rule(demands).items():
@@ -220,7 +222,7 @@ class Oracle:
                 limits[number] = sum(values)
         return limits
 
-    def _values(self, number: int, demands: Sequence[Demand]) -> list[int]:
+    def _values(self, number: int, demands: Sequence[DeviceDemand]) -> list[int]:
         """The values of a rule with which every demand under it could be served, were it alone."""
         values = list(self.rules[number].values)
         for options in dict.fromkeys(demand.options for demand in demands):
@@ -229,7 +231,7 @@ class Oracle:
 
     # Bounds and branching.
 
-    def _open_rules(self, demands: Sequence[Demand], pins: Sequence[int]) -> list[int]:
+    def _open_rules(self, demands: Sequence[DeviceDemand], pins: Sequence[int]) -> list[int]:
         """The rules whose outcome a matching cannot settle: two or more devices depend on a value not yet chosen."""
         return [
             number
@@ -238,7 +240,7 @@ class Oracle:
             and sum(max(option.wanted for option in demand.options if number in option.rules) for demand in bound) > 1
         ]
 
-    def _overpacked(self, demands: Sequence[Demand], open_rules: Sequence[int], pins: Sequence[int]) -> bool:
+    def _overpacked(self, demands: Sequence[DeviceDemand], open_rules: Sequence[int], pins: Sequence[int]) -> bool:
         """Whether groups that must each agree on a value cannot all find room: values have so many places for them."""
         groups: dict[tuple[int, ...], list[_Group]] = {}
         for number in open_rules:
@@ -252,7 +254,7 @@ class Oracle:
             if len(asked) > 1 and not any(group.devices & self.shareable for group in asked)
         )
 
-    def _indistinct(self, demands: Sequence[Demand], number: int, pins: Sequence[int]) -> bool:
+    def _indistinct(self, demands: Sequence[DeviceDemand], number: int, pins: Sequence[int]) -> bool:
         """Whether there are too few values for devices that must all differ."""
         values = [value for value in self.rules[number].values if not value & pins[number]]
         wishes = [
@@ -271,9 +273,9 @@ class Oracle:
 
     def _branch(
         self,
-        demands: list[Demand],
+        demands: list[DeviceDemand],
         open_rules: Sequence[int],
-        undecided: Sequence[Demand],
+        undecided: Sequence[DeviceDemand],
         standing: Standing,
         budgets: dict[int, int],
     ) -> Witness | None:
@@ -291,7 +293,7 @@ class Oracle:
         return self._branch_on_device(demands, open_rules, standing, budgets)
 
     def _branch_on_value(
-        self, demands: list[Demand], number: int, standing: Standing, budgets: dict[int, int]
+        self, demands: list[DeviceDemand], number: int, standing: Standing, budgets: dict[int, int]
     ) -> Witness | None:
         tried = set()
         kinds = self._kinds(demands, number)
@@ -309,7 +311,7 @@ class Oracle:
         return None
 
     def _branch_on_option(
-        self, demands: list[Demand], item: int, standing: Standing, budgets: dict[int, int]
+        self, demands: list[DeviceDemand], item: int, standing: Standing, budgets: dict[int, int]
     ) -> Witness | None:
         place = next(place for place, demand in enumerate(demands) if demand.item == item)
         for option in demands[place].options:
@@ -321,7 +323,7 @@ class Oracle:
         return None
 
     def _branch_on_device(
-        self, demands: list[Demand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
+        self, demands: list[DeviceDemand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
     ) -> Witness | None:
         """Values that must all differ, and devices that consume: no matching settles that, so try device by device."""
         demand = min(self._covered(demands, open_rules), key=_difficulty)
@@ -341,7 +343,7 @@ class Oracle:
             tried |= kind
         return None
 
-    def _covered(self, demands: Sequence[Demand], open_rules: Sequence[int]) -> list[Demand]:
+    def _covered(self, demands: Sequence[DeviceDemand], open_rules: Sequence[int]) -> list[DeviceDemand]:
         """The demands that a matching cannot settle."""
         return [
             demand
@@ -357,7 +359,7 @@ class Oracle:
                 pins[number] |= self.rules[number].peers(bit)
         return Standing(pins, self.room.take(option.takes, bit, standing.spent))
 
-    def _beside(self, demand: Demand, bit: int, spent: Spent) -> Demand:
+    def _beside(self, demand: DeviceDemand, bit: int, spent: Spent) -> DeviceDemand:
         """What is left for a demand when another takes a device."""
         gone = bit & ~self.shareable
         options = tuple(
@@ -368,7 +370,7 @@ class Oracle:
 
     # Sameness: two states that differ in names only need not both be tried.
 
-    def _distinctions(self, demands: Sequence[Demand], standing: Standing) -> list[int]:
+    def _distinctions(self, demands: Sequence[DeviceDemand], standing: Standing) -> list[int]:
         numbers = {number for demand in demands for option in demand.options for number in option.rules}
         sets = [option.devices for demand in demands for option in demand.options]
         sets += self.room.alike(union(sets), _takers(demands), standing.spent)
@@ -384,7 +386,7 @@ class Oracle:
             )
         )
 
-    def _kinds(self, demands: Sequence[Demand], number: int) -> list[int]:
+    def _kinds(self, demands: Sequence[DeviceDemand], number: int) -> list[int]:
         """The sets that tell devices apart in every respect but the value under one rule."""
         own = self.rules[number].values
         sets = dict.fromkeys(option.devices for demand in demands for option in demand.options)
@@ -394,7 +396,7 @@ class Oracle:
                 sets |= dict.fromkeys(self.rules[other].values)
         return [*sets, *self.room.kinds(union([*sets]))]
 
-    def _key_of_shares(self, demands: Sequence[Demand], devices: int, standing: Standing) -> object:
+    def _key_of_shares(self, demands: Sequence[DeviceDemand], devices: int, standing: Standing) -> object:
         """Equal for states that differ only in which of the devices with the same left has been given to whom."""
         options = [(demand.item, option) for demand in demands for option in demand.options]
         takers = _takers(demands)
@@ -406,7 +408,7 @@ class Oracle:
         return shape, frozenset(offers.items())
 
     def _key(
-        self, demands: Sequence[Demand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
+        self, demands: Sequence[DeviceDemand], open_rules: Sequence[int], standing: Standing, budgets: dict[int, int]
     ) -> object:
         """Equal for states that are the same up to renaming the values of one attribute."""
         sets = list(dict.fromkeys(option.devices for demand in demands for option in demand.options))
@@ -437,39 +439,39 @@ class Oracle:
         return shape, rooms, tuple(sets), tuple(standing.pins), standing.spent
 
 
-def _takers(demands: Sequence[Demand]) -> list[Takes]:
+def _takers(demands: Sequence[DeviceDemand]) -> list[Takes]:
     return [option.takes for demand in demands for option in demand.options if option.takes is not None]
 
 
-def _difficulty(demand: Demand) -> tuple[int, int]:
+def _difficulty(demand: DeviceDemand) -> tuple[int, int]:
     """The fewer devices can serve a demand, and the more it takes of them, the earlier it is tried."""
     option = demand.options[0]
     amounts = option.takes.capacity.get(lowest(option.devices), ()) if option.takes is not None else ()
     return option.devices.bit_count(), -sum(much for _, much in amounts)
 
 
-def _granted(demands: Sequence[Demand], given: Sequence[int]) -> Witness:
+def _granted(demands: Sequence[DeviceDemand], given: Sequence[int]) -> Witness:
     return {
         demand.item: Grant(demand.options[0].choice, devices) for demand, devices in zip(demands, given, strict=True)
     }
 
 
-def _alone(demand: Demand) -> Witness | None:
+def _alone(demand: DeviceDemand) -> Witness | None:
     option = demand.options[0]
     given = assign([Wish(option.wanted, option.devices)])
     return None if isinstance(given, Shortage) else {demand.item: Grant(option.choice, given[0])}
 
 
-def _by_rule(demands: Sequence[Demand]) -> dict[int, list[Demand]]:
+def _by_rule(demands: Sequence[DeviceDemand]) -> dict[int, list[DeviceDemand]]:
     """For each rule, the demands with an option under it."""
-    found: dict[int, list[Demand]] = {}
+    found: dict[int, list[DeviceDemand]] = {}
     for demand in demands:
         for number in dict.fromkeys(number for option in demand.options for number in option.rules):
             found.setdefault(number, []).append(demand)
     return found
 
 
-def _bound(demand: Demand, number: int) -> bool:
+def _bound(demand: DeviceDemand, number: int) -> bool:
     """Whether a demand is under a rule whichever option it takes."""
     return all(number in option.rules for option in demand.options)
 
@@ -492,7 +494,7 @@ def _within(option: Option, limits: dict[int, int]) -> Option | None:
     return option if devices == option.devices else option._replace(devices=devices)
 
 
-def _committed(demands: Sequence[Demand], demand: Demand) -> int:
+def _committed(demands: Sequence[DeviceDemand], demand: DeviceDemand) -> int:
     """The least that the other demands of the same claim will use of its budget."""
     return sum(
         min(option.wanted for option in other.options)
@@ -501,7 +503,7 @@ def _committed(demands: Sequence[Demand], demand: Demand) -> int:
     )
 
 
-def _least(demand: Demand) -> Wish:
+def _least(demand: DeviceDemand) -> Wish:
     """What a demand asks for at least, of whatever could serve it."""
     devices = 0
     for option in demand.options:
@@ -509,7 +511,7 @@ def _least(demand: Demand) -> Wish:
     return Wish(min(option.wanted for option in demand.options), devices)
 
 
-def _crowded(demands: Sequence[Demand], group: _Group, value: int) -> bool:
+def _crowded(demands: Sequence[DeviceDemand], group: _Group, value: int) -> bool:
     """Whether a value has no room for a group beside the demands that can only be served by that value."""
     need, devices = group.need, group.devices & value
     for demand in demands:
@@ -528,7 +530,7 @@ class _Group(NamedTuple):
     items: frozenset[int]
 
 
-def _group(demands: Sequence[Demand], number: int) -> _Group:
+def _group(demands: Sequence[DeviceDemand], number: int) -> _Group:
     bound = [demand for demand in demands if _bound(demand, number)]
     wishes = [_least(demand) for demand in bound]
     items = frozenset(demand.item for demand in bound)

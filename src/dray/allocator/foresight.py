@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from dray.allocator.bits import above, lowest, members
-from dray.allocator.feasibility import Demand, Expired, Option, Oracle, Standing, Witness
+from dray.allocator.feasibility import DeadlinePassed, DeviceDemand, Option, Oracle, Standing, Witness
 from dray.allocator.identity import RESULTS_LIMIT
 from dray.allocator.packing import NOTHING_SPENT, Spent, Usage
 from dray.allocator.problem import Choice, Item, Problem, Rule
@@ -19,7 +19,7 @@ from dray.allocator.problem import Choice, Item, Problem, Rule
 DECIDING = -1
 
 
-class State(NamedTuple):
+class SearchState(NamedTuple):
     """What has been decided so far. `used` holds devices of any claim, `own` those of the current one.
 
     Shareable devices are in neither: what was taken of them is in `spent`.
@@ -36,12 +36,12 @@ class State(NamedTuple):
     spent: Spent = NOTHING_SPENT
 
 
-def beginning(problem: Problem) -> State:
+def beginning(problem: Problem) -> SearchState:
     """Nothing decided yet."""
-    return State(0, DECIDING, 0, 0, 0, 0, 0, (0,) * len(problem.rules))
+    return SearchState(0, DECIDING, 0, 0, 0, 0, 0, (0,) * len(problem.rules))
 
 
-def available(choice: Choice, current_claim: bool, taken: int, state: State) -> int:
+def available(choice: Choice, current_claim: bool, taken: int, state: SearchState) -> int:
     """The devices not in use for an alternative: admin access only avoids those of its own claim."""
     if not choice.admin:
         return ~(taken | state.used)
@@ -81,14 +81,14 @@ class Foresight:
     def pulse(self) -> None:
         """Stop everything once the deadline has passed."""
         if self.expired():
-            raise Expired
+            raise DeadlinePassed
 
-    def answer(self, state: State) -> Witness | None:
+    def answer(self, state: SearchState) -> Witness | None:
         """A way to serve all that is left; empty where there seems to be one that cannot be told."""
         demands = self._demands(state, len(self.items))
         return None if demands is None else self.serve(demands, state)
 
-    def error(self, state: State) -> bool:
+    def error(self, state: SearchState) -> bool:
         """Whether an error may come up although not everything can be served."""
         if not self.problem.alarming:
             return False
@@ -102,12 +102,12 @@ class Foresight:
             if before is None or self.serve(before, state) is None:
                 return False
             for trigger, pins in self._triggers(number, state):
-                demand = Demand(number, self.items[number].claim, (trigger,))
+                demand = DeviceDemand(number, self.items[number].claim, (trigger,))
                 if self.serve([*before, demand], state._replace(pins=pins)) is not None:
                     return True
         return False
 
-    def _triggers(self, number: int, state: State) -> Iterator[Trigger]:
+    def _triggers(self, number: int, state: SearchState) -> Iterator[Trigger]:
         """What must be free, and which values chosen, for a request to end the search with an error."""
         item = self.items[number]
         for place, choice in enumerate(item.choices):
@@ -119,7 +119,7 @@ class Foresight:
                     yield from self._refusals(number, place, rule_number, rule, choice.usable & free, state)
 
     def _refusals(
-        self, number: int, place: int, rule_number: int, rule: Rule, usable: int, state: State
+        self, number: int, place: int, rule_number: int, rule: Rule, usable: int, state: SearchState
     ) -> Iterator[Trigger]:
         """Ways in which a constraint can forbid one of all devices: by themselves, or after what others chose."""
         matching = self.items[number].choices[place].matching
@@ -139,11 +139,11 @@ class Foresight:
                 pins = (*state.pins[:rule_number], value, *state.pins[rule_number + 1 :])
                 yield Option(place, 1, first, ()), pins
 
-    def _covered_before(self, number: int, rule: int, state: State) -> bool:
+    def _covered_before(self, number: int, rule: int, state: SearchState) -> bool:
         """Whether a request that is not complete yet, but comes before, can choose devices under a rule."""
         return any(rule in choice.constraints for item in self.items[state.item : number] for choice in item.choices)
 
-    def _demands(self, state: State, end: int) -> list[Demand] | None:
+    def _demands(self, state: SearchState, end: int) -> list[DeviceDemand] | None:
         """What the requests from the current one up to number `end` still ask for."""
         demands = []
         for number in range(state.item, end):
@@ -153,13 +153,13 @@ class Foresight:
             demands.append(demand)
         return demands
 
-    def demand(self, number: int, state: State) -> Demand | None:
+    def demand(self, number: int, state: SearchState) -> DeviceDemand | None:
         """What one request still asks for; None where nothing can serve it."""
         item = self.items[number]
         options = self._options(item, number, state)
-        return Demand(number, item.claim, options) if options else None
+        return DeviceDemand(number, item.claim, options) if options else None
 
-    def _options(self, item: Item, number: int, state: State) -> tuple[Option, ...]:
+    def _options(self, item: Item, number: int, state: SearchState) -> tuple[Option, ...]:
         current = item.claim == self.items[state.item].claim
         if number == state.item and state.choice != DECIDING:
             choice = item.choices[state.choice]
@@ -171,11 +171,11 @@ class Foresight:
             if choice.wanted <= RESULTS_LIMIT and (choice.wanted or not choice.every)
         )
 
-    def _option(self, place: int, choice: Choice, wanted: int, free: int, state: State) -> Option:
+    def _option(self, place: int, choice: Choice, wanted: int, free: int, state: SearchState) -> Option:
         devices = self.room.fitting(choice.takes, choice.devices & free, state.spent)
         return Option(place, wanted, devices, choice.firm, choice.takes)
 
-    def serve(self, demands: list[Demand], state: State) -> Witness | None:
+    def serve(self, demands: list[DeviceDemand], state: SearchState) -> Witness | None:
         """A way to serve these demands beside what is decided already."""
         budgets = dict.fromkeys(self.problem.limited, RESULTS_LIMIT)
         claim = self.items[state.item].claim

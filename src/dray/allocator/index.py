@@ -19,7 +19,7 @@ from dray.allocator.bits import lowest, position, positions
 from dray.allocator.content import Content
 from dray.allocator.faults import Fault
 from dray.allocator.identity import Features
-from dray.allocator.inventory import Change, Inventory, Sight
+from dray.allocator.inventory import Inventory, Sight, StockChange
 from dray.allocator.layout import Layout
 from dray.allocator.outcome import Failed, Outcome, score
 from dray.allocator.packing import Usage
@@ -163,7 +163,7 @@ class _Entry:
             found = self._touches[content] = any(match.devices or match.errors for match in matches)
         return found
 
-    def regard(self, change: Change) -> None:
+    def regard(self, change: StockChange) -> None:
         """Let a change make nodes stale; where anything may have changed, also forget which devices matter there."""
         if change.content is None:
             self.stale |= change.nodes

@@ -24,7 +24,7 @@ from dray.api.types.core import Node
 from dray.api.types.resource import Device, ResourceSlice
 
 
-class Change(NamedTuple):
+class StockChange(NamedTuple):
     """Something happened to the devices of `content` (None: to anything) that these nodes may see."""
 
     content: Content | None
@@ -136,7 +136,7 @@ class Inventory:
     def __init__(self, features: Features, *, defers: bool = False) -> None:
         self.features = features
         self._defers = defers
-        self.log: list[Change] = []
+        self.log: list[StockChange] = []
         self.sights: list[Sight | None] = []
         self.everyone = 0
         self._numbers: dict[str, int] = {}
@@ -234,7 +234,7 @@ class Inventory:
         else:
             self._look_again(1 << number)
         self.sights[number] = Sight(node, number)
-        self.log.append(Change(None, 1 << number))
+        self.log.append(StockChange(None, 1 << number))
 
     def remove_node(self, name: str) -> None:
         """Forget a node; nothing happens where there is none."""
@@ -300,7 +300,7 @@ class Inventory:
                 counted = pool is not None and position(bit) in stock.content.draws
                 for other in pool.stocks.values() if counted and pool is not None else (stock,):
                     if other.nodes:
-                        self.log.append(Change(other.content, other.nodes))
+                        self.log.append(StockChange(other.content, other.nodes))
                 stock.changes += 1
                 yield stock, bit
 
@@ -352,7 +352,7 @@ class Inventory:
                     stock.nodes &= ~(1 << number)
                 sight.forget()
         if nodes:
-            self.log.append(Change(None, nodes))
+            self.log.append(StockChange(None, nodes))
 
     def _content(self, slice_: ResourceSlice, before: Content | None) -> Content:
         key = key_of(slice_)

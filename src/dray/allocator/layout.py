@@ -23,7 +23,7 @@ from dray.api.reasons.devices import PoolState
 from dray.api.types.resource import Device, DeviceToleration, ResourceSlice
 
 
-class Part(NamedTuple):
+class LayoutPart(NamedTuple):
     """The devices of one slice; those outside `visible` are out of the node's reach."""
 
     content: Content
@@ -42,7 +42,7 @@ class PoolShape(NamedTuple):
     """A pool without its name. Only a usable one has parts."""
 
     state: PoolState
-    parts: tuple[Part, ...] = ()
+    parts: tuple[LayoutPart, ...] = ()
     counters: tuple[tuple[str, str, int], ...] = ()  # counter set, counter, value
     binding: bool = False  # whether devices need conditions to come true before a pod is bound
 
@@ -53,7 +53,7 @@ class Layout:
     def __init__(self, pools: Sequence[PoolShape], features: Features = Features()) -> None:  # noqa: B008 (frozen)
         self.pools = tuple(pools)
         self.features = features
-        self.parts: list[tuple[int, Part]] = []
+        self.parts: list[tuple[int, LayoutPart]] = []
         self.ends: list[int] = []
         size = 0
         for pool in pools:
@@ -180,7 +180,7 @@ class Layout:
         offset, part = self.parts[bisect_right(self.offsets, at) - 1]
         return self._consumed(part, requests)[at - offset]
 
-    def _consumed(self, part: Part, requests: Requests) -> dict[int, Consumption]:
+    def _consumed(self, part: LayoutPart, requests: Requests) -> dict[int, Consumption]:
         return part.content.eligible(requests, self.features.fractional_capacity_range)
 
 

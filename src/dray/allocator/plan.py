@@ -45,7 +45,7 @@ class Alternative(NamedTuple):
     fault: Fault | None
 
 
-class Request(NamedTuple):
+class PlannedRequest(NamedTuple):
     """A request of claim number `claim`. One that is not `prioritized` has exactly one alternative."""
 
     claim: int
@@ -64,7 +64,7 @@ class Constraint(NamedTuple):
     requests: frozenset[str]
     fault: Fault | None
 
-    def covers(self, request: Request, alternative: Alternative) -> bool:
+    def covers(self, request: PlannedRequest, alternative: Alternative) -> bool:
         """A request is covered by its name, and one of its alternatives also by its own."""
         if request.claim != self.claim:
             return False
@@ -76,7 +76,7 @@ class Plan(NamedTuple):
 
     claims: tuple[DeviceClaim, ...]
     classes: Mapping[str, DeviceClass]
-    requests: tuple[Request, ...]
+    requests: tuple[PlannedRequest, ...]
     constraints: tuple[Constraint, ...]
 
 
@@ -109,11 +109,11 @@ class _Reader:
         self.features = features
         self.used: dict[str, DeviceClass] = {}
 
-    def request(self, claim: int, request: DeviceRequest) -> Request:
+    def request(self, claim: int, request: DeviceRequest) -> PlannedRequest:
         fault = self._request_fault(claim, request)
         specs: tuple[Spec, ...] = request.firstAvailable or ((request.exactly,) if request.exactly else ())
         alternatives = () if fault else tuple(self._alternative(claim, request, spec) for spec in specs)
-        return Request(claim, request.name, alternatives, bool(request.firstAvailable), fault)
+        return PlannedRequest(claim, request.name, alternatives, bool(request.firstAvailable), fault)
 
     def _request_fault(self, claim: int, request: DeviceRequest) -> Fault | None:
         if request.firstAvailable and not self.features.prioritized_list:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from dray.allocator.capacity import nanos
 from dray.allocator.content import Content
 from dray.allocator.identity import Features
-from dray.allocator.layout import Layout, Part, PoolShape, View
+from dray.allocator.layout import Layout, LayoutPart, PoolShape, View
 from dray.api.pools import PoolName, newest, problem_of
 from dray.api.quantity import Quantity
 from dray.api.reasons.devices import PoolState
@@ -73,7 +73,7 @@ def gather(
     if not features.compatibility_groups and any(_is_grouped(slice_) for slice_ in every):
         return Pool(name, PoolShape(PoolState.INCOMPLETE))
     offering = tuple(slice_ for slice_ in reaching if not slice_.spec.sharedCounters)
-    parts = tuple(Part(content_of(slice_), _visible(slice_, node)) for slice_ in offering)
+    parts = tuple(LayoutPart(content_of(slice_), _visible(slice_, node)) for slice_ in offering)
     counters = _counters(reaching)
     shape = PoolShape(
         PoolState.USABLE, parts, counters, features.binding_conditions and any(part.content.binding for part in parts)

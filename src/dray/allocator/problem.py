@@ -18,7 +18,7 @@ from dray.allocator.faults import Fault, selector_fault
 from dray.allocator.identity import RESULTS_LIMIT, Features
 from dray.allocator.layout import Layout
 from dray.allocator.packing import Takes
-from dray.allocator.plan import Alternative, Plan, Request
+from dray.allocator.plan import Alternative, Plan, PlannedRequest
 from dray.api.reasons.devices import InputCode, InputProblem, PoolState
 
 _POOL_CODES = {PoolState.INCOMPLETE: InputCode.POOL_INCOMPLETE, PoolState.INVALID: InputCode.POOL_INVALID}
@@ -265,7 +265,7 @@ class _Poser:
         derived = self.layout.derived(expression, devices, self.deadline)
         return _Lens(devices, derived.values, derived.errors)
 
-    def item(self, request: Request) -> Item | Fault:
+    def item(self, request: PlannedRequest) -> Item | Fault:
         if request.fault is not None:
             return request.fault
         choices = []
@@ -276,7 +276,7 @@ class _Poser:
             choices.append(choice)
         return Item(request.claim, tuple(choices))
 
-    def _choice(self, request: Request, alternative: Alternative) -> Choice | Fault:
+    def _choice(self, request: PlannedRequest, alternative: Alternative) -> Choice | Fault:
         if alternative.fault is not None:
             return alternative.fault
         layout = self.layout
@@ -306,7 +306,7 @@ class _Poser:
         )
 
     def _incomplete(
-        self, request: Request, alternative: Alternative, causes: Mapping[int, SelectorError], errors: int
+        self, request: PlannedRequest, alternative: Alternative, causes: Mapping[int, SelectorError], errors: int
     ) -> Fault | None:
         """Why "all devices" cannot be counted: a pool in doubt, or a selector that fails, whichever comes first."""
         broken = position(lowest(errors)) if errors else self.layout.size

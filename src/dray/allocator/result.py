@@ -15,13 +15,13 @@ from dray.allocator.bits import positions
 from dray.allocator.feasibility import Grant
 from dray.allocator.layout import View
 from dray.allocator.outcome import Allocated
-from dray.allocator.plan import Alternative, Plan, Request
+from dray.allocator.plan import Alternative, Plan, PlannedRequest
 from dray.api.allocations import DeviceId, Share, Taken
 from dray.api.types.core import NodeSelector, NodeSelectorRequirement
 from dray.api.types.resource import Device, ResourceSliceSpec
 from dray.api.wire import Tree
 
-Chosen = tuple[Request, Alternative, Grant]
+Chosen = tuple[PlannedRequest, Alternative, Grant]
 Placed = tuple[Alternative, int, DeviceId]
 
 

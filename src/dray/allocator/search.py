@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from dray.allocator.bits import above, lowest, members, split
 from dray.allocator.faults import Fault
-from dray.allocator.feasibility import Expired, Grant, Witness
-from dray.allocator.foresight import DECIDING, Foresight, State, available, beginning
+from dray.allocator.feasibility import DeadlinePassed, Grant, Witness
+from dray.allocator.foresight import DECIDING, Foresight, SearchState, available, beginning
 from dray.allocator.identity import RESULTS_LIMIT
 from dray.allocator.packing import COUNTERS_ONLY, Usage
 from dray.allocator.problem import Choice, Problem, cause_of, derivation_of, refusal_of
@@ -43,7 +43,7 @@ class _Event(Exception):
 class _Step(NamedTuple):
     """A state, and the grants that led there; the last is the one of the current request."""
 
-    state: State
+    state: SearchState
     done: tuple[Grant, ...]
 
 
@@ -73,7 +73,7 @@ def search(problem: Problem, usage: Usage, expired: Callable[[], bool]) -> Solut
         return walk.run()
     except _Event as event:
         return event.fault
-    except Expired:
+    except DeadlinePassed:
         return walk.deepest
 
 
@@ -87,7 +87,7 @@ class _Walk:
         self.room = self.foresight.room
         self.least_after = _least_after(problem)
         self.deepest = Stuck(0, 0)
-        self.hopeless: set[State] = set()
+        self.hopeless: set[SearchState] = set()
         self.kinds: list[int] = []
 
     def run(self) -> Solution | None:
@@ -123,7 +123,7 @@ class _Walk:
         frame.options = self._alternatives(frame) if frame.deciding else self._devices(frame)
         return frame
 
-    def _doomed(self, state: State) -> bool:
+    def _doomed(self, state: SearchState) -> bool:
         """Whether a claim will ask for too many results whichever alternatives it takes from here.
 
         Only errors can lie below. Which of them is met depends on where the reference notices that it is asking for
@@ -235,14 +235,14 @@ class _Walk:
             after = self._take(frame.step, choice, bit)
             yield after if after.state.got < choice.wanted else self._next_item(after)
 
-    def _allowed(self, choice: Choice, state: State) -> int:
+    def _allowed(self, choice: Choice, state: SearchState) -> int:
         """The devices that the constraints let in beside those chosen already."""
         allowed = -1
         for number, rule in zip(choice.constraints, choice.rules, strict=True):
             allowed &= rule.admitted(state.pins[number])
         return allowed
 
-    def _underivable(self, choice: Choice, state: State, free: int) -> int:
+    def _underivable(self, choice: Choice, state: SearchState, free: int) -> int:
         """The devices that come as far as a constraint whose attribute cannot be computed for them.
 
         That they are the first to do so is for the caller to see; the constraints before must let them in.
@@ -256,7 +256,7 @@ class _Walk:
             left &= rule.admitted(state.pins[number])
         return found
 
-    def _refuse_to_derive(self, choice: Choice, state: State, bit: int) -> None:
+    def _refuse_to_derive(self, choice: Choice, state: SearchState, bit: int) -> None:
         numbered = zip(choice.constraints, choice.rules, strict=True)
         number = next(number for number, rule in numbered if rule.errors & bit)
         raise _Event(derivation_of(self.problem, state.item, state.choice, number, bit))
@@ -273,7 +273,7 @@ class _Walk:
         alone = bit & ~self.shareable
         spent = self.room.take(choice.takes, bit, state.spent)
         return _Step(
-            State(
+            SearchState(
                 state.item,
                 state.choice,
                 state.got + 1,
@@ -292,7 +292,7 @@ class _Walk:
         item = state.item + 1
         same = item < len(self.items) and self.items[item].claim == self.items[state.item].claim
         own, listed = (state.own, state.listed + state.got) if same else (0, 0)
-        return _Step(State(item, DECIDING, 0, 0, state.used, own, listed, state.pins, state.spent), step.done)
+        return _Step(SearchState(item, DECIDING, 0, 0, state.used, own, listed, state.pins, state.spent), step.done)
 
 
 def _least_after(problem: Problem) -> list[int]:

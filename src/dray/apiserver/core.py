@@ -25,7 +25,7 @@ from dray.apiserver.priority import RequestPriority
 from dray.apiserver.read import listing
 from dray.apiserver.read.measured import Measured
 from dray.apiserver.read.storage import Storage
-from dray.apiserver.read.watching import Change, Watching
+from dray.apiserver.read.watching import WatchedChange, Watching
 from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, make_request
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.user import MASTERS
@@ -117,7 +117,7 @@ class ApiServer:
             raise NotImplementedYet("nothing is measured: this server has no connection to nodes")
         return self.measured.answer(request)
 
-    def watch(self, request: Request) -> AsyncGenerator[list[Change], None]:
+    def watch(self, request: Request) -> AsyncGenerator[list[WatchedChange], None]:
         """Follow changes in batches. Refusals are raised here, Expired by the iteration."""
         self.authorize(request)
         changes = self._watching.changes(request)

@@ -53,7 +53,7 @@ def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]
         yield _object(tree, f"{source}, document {number}", gates)
 
 
-class Place(NamedTuple):
+class DocumentPlace(NamedTuple):
     """Where a document stands: in which file, the how manieth it is, and which item of it where it is a List."""
 
     source: str
@@ -66,12 +66,12 @@ class Place(NamedTuple):
         return f"{self.source}, document {self.number}{item}"
 
 
-def read_trees(paths: Iterable[str]) -> Iterator[tuple[Place, Tree]]:
+def read_trees(paths: Iterable[str]) -> Iterator[tuple[DocumentPlace, Tree]]:
     """The documents as they are, each with its place; objects of a List one by one."""
     for path in paths:
         for source, content in _contents(path):
             for number, item, tree in _items(source, content):
-                yield Place(source, content, number, item), tree
+                yield DocumentPlace(source, content, number, item), tree
 
 
 def _contents(path: str) -> Iterator[tuple[str, bytes]]:

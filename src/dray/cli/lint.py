@@ -15,7 +15,7 @@ from dray.cli._cluster import add_options, connect
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.cli._manifests import Place
+    from dray.cli._manifests import DocumentPlace
     from dray.inspect.findings import Finding
     from dray.inspect.snapshot import Snapshot
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return int(any(finding.level in bad for finding in findings))
 
 
-def _with_line(finding: Finding, place: Place) -> Finding:
+def _with_line(finding: Finding, place: DocumentPlace) -> Finding:
     from msgspec.structs import replace
 
     from dray.cli._lines import line_of

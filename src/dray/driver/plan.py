@@ -28,7 +28,7 @@ _NODE_CHARACTERS = 150  # of a node's name in a slice's; the hash tells apart wh
 
 
 @dataclass
-class Plan:
+class SlicePlan:
     """Writes, in the order in which they are to be done: what is gone first, so that nobody allocates it."""
 
     delete: list[ResourceSlice] = field(default_factory=list)
@@ -63,7 +63,7 @@ def plan(
     node: str = "",
     owner: Owner | None = None,
     accepted: Accepted | None = None,
-) -> Plan:
+) -> SlicePlan:
     """How to get from the slices that are there to those that should be; `specs` is empty when the pool is gone."""
     names = [slice_name(i, spec["driver"], node, spec["pool"]["name"]) for i, spec in enumerate(specs)]
     there = {one.metadata.name: one for one in existing}
@@ -79,7 +79,7 @@ def plan(
     if missing or len(changed) > 1:
         trees = wanted(generation + 1)
         changed = [name for name in names if name in there]
-    return Plan(
+    return SlicePlan(
         delete=[one for one in existing if one.metadata.name not in trees],
         update=[trees[name] for name in changed],
         create=[trees[name] for name in missing],

@@ -14,7 +14,7 @@ from dray.api.reasons.nodes import SchedulingRule, Unschedulable
 from dray.api.types.core import Pod
 from dray.scheduler.devices import Devices
 from dray.scheduler.parts import SchedulerParts
-from dray.scheduler.queue import Place, SchedulingQueue
+from dray.scheduler.queue import QueuePlace, SchedulingQueue
 
 PATIENCE = 1.0  # seconds before a pod is told that a claim is missing: most are made from templates right after the pod
 LOOK_SECONDS = 0.01  # for one look
@@ -55,7 +55,7 @@ class Hints:
     def _tell_gated(self, uid: str) -> None:
         """A claim that should have come by now has not: say so."""
         waiting = self._queue.get(uid)
-        if waiting is not None and waiting.place is Place.GATED:
+        if waiting is not None and waiting.place is QueuePlace.GATED:
             problem = self._devices.missing_for(waiting.pod)
             if problem is not None:
                 self._teller.waits(waiting.pod, Unschedulable(len(self._table), problem=problem))
@@ -63,7 +63,9 @@ class Hints:
     def claim_changed(self, pod: Pod) -> None:
         """A claim of this pod, or its group, came, went or changed."""
         waiting = self._queue.get(pod.metadata.uid)
-        if waiting is not None and waiting.place is not Place.TRYING:  # else it is being bound, and the news is our own
+        if (
+            waiting is not None and waiting.place is not QueuePlace.TRYING
+        ):  # else it is being bound, and the news is our own
             self.pod_waits(waiting.pod, waiting.pod)
             if waiting.refused_by & DEVICE_RULES:
                 self._queue.activate_one(pod.metadata.uid)

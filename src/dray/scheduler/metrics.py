@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from dray.api.reasons.nodes import SchedulingRule
 from dray.client.metrics import DurationFamily
-from dray.scheduler.queue import Place, SchedulingQueue, Waiting
+from dray.scheduler.queue import QueuePlace, SchedulingQueue, Waiting
 
 GATES = "SchedulingGates"  # the plugin that Kubernetes names for pods with gates of their own
 MOST_ALTERNATIVES = 8
@@ -88,7 +88,7 @@ REGISTRY.register(_QUEUE)
 
 
 def _refusers(waiting: Waiting) -> Iterable[str]:
-    if waiting.place is Place.GATED:
+    if waiting.place is QueuePlace.GATED:
         return (GATES if waiting.pod.spec.schedulingGates else SchedulingRule.DYNAMIC_RESOURCES,)
     return waiting.refused_by
 

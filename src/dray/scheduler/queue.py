@@ -24,7 +24,7 @@ MAX_BACKOFF = 10.0
 FLUSH_AFTER = 300.0  # an unschedulable pod is tried again after this even if no event seemed to help it
 
 
-class Place(Enum):
+class QueuePlace(Enum):
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
@@ -37,7 +37,7 @@ class Waiting:
     """One pod in the queue and what is known of its attempts."""
 
     pod: Pod
-    place: Place = Place.ACTIVE
+    place: QueuePlace = QueuePlace.ACTIVE
     attempts: int = 0
     refused_by: frozenset[str] = frozenset()  # plugins whose verdict must change for the pod to fit
     alike: Hashable = None  # equal for pods that the same devices help; None where devices alone do not help
@@ -46,7 +46,7 @@ class Waiting:
     ready: float = 0.0  # when its backoff ends
     pause: float = 0.0  # how long it is to wait at least
     ticket: int = 0  # tells a current heap entry from an outdated one
-    line: Line | None = None  # those who come after it
+    line: QueueLine | None = None  # those who come after it
     failed_on: frozenset[str] = frozenset()  # nodes where its devices did not become ready
 
     @property
@@ -61,7 +61,7 @@ class Waiting:
         return -(self.pod.spec.priority or 0), self.ticket
 
 
-class Line:
+class QueueLine:
     """Unschedulable pods that the same event helps, each tried only if those before it left some of the help over.
 
     The next one goes when the one before has its verdict, or is gone. Of a thousand pods that wait for one device, one is
@@ -128,7 +128,7 @@ class SchedulingQueue:
         twin = SchedulingQueue(self.now, flush_after=self.flush_after)
         order = sorted(self._pods.values(), key=lambda waiting: waiting.ticket)
         for waiting in order:
-            twin._pods[waiting.key] = again = replace(waiting, ticket=-1, line=None, place=Place.TRYING)
+            twin._pods[waiting.key] = again = replace(waiting, ticket=-1, line=None, place=QueuePlace.TRYING)
             twin._enter(again, waiting.place)
         return twin
 
@@ -137,12 +137,12 @@ class SchedulingQueue:
         waiting = self._pods.get(pod.metadata.uid)
         if waiting is None:
             waiting = self._pods[pod.metadata.uid] = Waiting(pod)
-            self._enter(waiting, Place.GATED if gated else Place.ACTIVE)
+            self._enter(waiting, QueuePlace.GATED if gated else QueuePlace.ACTIVE)
         waiting.pod = pod
-        if gated and waiting.place is not Place.TRYING:
-            self._enter(waiting, Place.GATED)
-        elif waiting.place is Place.GATED:
-            self._enter(waiting, Place.ACTIVE)
+        if gated and waiting.place is not QueuePlace.TRYING:
+            self._enter(waiting, QueuePlace.GATED)
+        elif waiting.place is QueuePlace.GATED:
+            self._enter(waiting, QueuePlace.ACTIVE)
         return waiting
 
     def remove(self, uid: str) -> None:
@@ -157,7 +157,7 @@ class SchedulingQueue:
             _, _, ticket, waiting = heapq.heappop(self._active)
             if waiting.ticket == ticket:
                 waiting.attempts += 1
-                waiting.place = Place.TRYING
+                waiting.place = QueuePlace.TRYING
                 waiting.ticket = -1
                 return waiting
         return None
@@ -166,7 +166,7 @@ class SchedulingQueue:
         """No node fits for now: wait for an event that changes the verdict of these plugins."""
         waiting.refused_by, waiting.alike = frozenset(plugins), alike
         if self._pods.get(waiting.key) is waiting:
-            self._enter(waiting, Place.UNSCHEDULABLE)
+            self._enter(waiting, QueuePlace.UNSCHEDULABLE)
 
     def retry(self, waiting: Waiting, pause: float = 0.0, refused_by: Iterable[str] = ()) -> None:
         """Something failed that may work next time: try again after a backoff, or a longer pause.
@@ -176,13 +176,13 @@ class SchedulingQueue:
         """
         waiting.pause, waiting.refused_by = pause, frozenset(refused_by)
         if self._pods.get(waiting.key) is waiting:
-            self._enter(waiting, Place.BACKOFF)
+            self._enter(waiting, QueuePlace.BACKOFF)
 
     def postpone(self, waiting: Waiting) -> None:
         """An attempt is not over, but others have waited long enough: it goes on after them."""
         waiting.attempts -= 1
         if self._pods.get(waiting.key) is waiting:
-            self._enter(waiting, Place.ACTIVE)
+            self._enter(waiting, QueuePlace.ACTIVE)
 
     def refused_by(self, plugins: Set[str] | None = None) -> list[Waiting]:
         """The unschedulable pods that one of the plugins refused."""
@@ -196,12 +196,12 @@ class SchedulingQueue:
     def activate(self, helped: Iterable[Waiting]) -> None:
         """Something happened that may help these unschedulable pods: try them again, at once."""
         for waiting in sorted(helped, key=lambda w: w.ticket):
-            self._enter(waiting, Place.ACTIVE)
+            self._enter(waiting, QueuePlace.ACTIVE)
 
     def activate_in_turn(self, helped: Iterable[Waiting], is_left: Callable[[], bool]) -> None:
         """As `activate`, where what helps one may be gone for the others: `is_left` is asked before each."""
         if is_left():
-            self._call_next(Line(helped, is_left))
+            self._call_next(QueueLine(helped, is_left))
 
     def judged(self, waiting: Waiting) -> None:
         """A popped pod has its verdict, whichever: those who come after it may go."""
@@ -212,8 +212,8 @@ class SchedulingQueue:
     def activate_one(self, uid: str) -> None:
         """Something happened that concerns this pod alone."""
         waiting = self._pods.get(uid)
-        if waiting is not None and waiting.place in (Place.UNSCHEDULABLE, Place.BACKOFF):
-            self._enter(waiting, Place.ACTIVE)
+        if waiting is not None and waiting.place in (QueuePlace.UNSCHEDULABLE, QueuePlace.BACKOFF):
+            self._enter(waiting, QueuePlace.ACTIVE)
 
     def next_wake(self) -> float | None:
         """When a pod becomes active by time alone."""
@@ -227,9 +227,9 @@ class SchedulingQueue:
         while self._backoff and self._backoff[0][0] <= now:
             _, ticket, waiting = heapq.heappop(self._backoff)
             if waiting.ticket == ticket:
-                self._enter(waiting, Place.ACTIVE)
+                self._enter(waiting, QueuePlace.ACTIVE)
         while (refused := self._longest_refused()) is not None and refused.since + self.flush_after <= now:
-            self._enter(refused, Place.ACTIVE)
+            self._enter(refused, QueuePlace.ACTIVE)
 
     def _longest_refused(self) -> Waiting | None:
         """Found among the first of each group; pods are refused by few combinations of plugins."""
@@ -240,23 +240,23 @@ class SchedulingQueue:
                 longest = first
         return longest
 
-    def _call_next(self, line: Line) -> None:
+    def _call_next(self, line: QueueLine) -> None:
         if (following := line.next()) is not None:
-            self._enter(following, Place.ACTIVE)
+            self._enter(following, QueuePlace.ACTIVE)
             following.line = line
 
     def _leave(self, waiting: Waiting) -> None:
-        if waiting.place is Place.UNSCHEDULABLE:
+        if waiting.place is QueuePlace.UNSCHEDULABLE:
             group = self._refused[waiting.refused_by]
             del group[waiting.key]
             if not group:
                 del self._refused[waiting.refused_by]
             if waiting.alike is not None:
                 self._leave_alike(waiting)
-        elif waiting.place is Place.GATED:
+        elif waiting.place is QueuePlace.GATED:
             del self._gated[waiting.key]
         waiting.ticket = -1
-        if waiting.place is Place.ACTIVE:
+        if waiting.place is QueuePlace.ACTIVE:
             self.judged(waiting)  # it will not be tried
 
     def _leave_alike(self, waiting: Waiting) -> None:
@@ -265,19 +265,19 @@ class SchedulingQueue:
         if not group:
             del self._alike[waiting.alike]
 
-    def _enter(self, waiting: Waiting, place: Place) -> None:
+    def _enter(self, waiting: Waiting, place: QueuePlace) -> None:
         self._leave(waiting)
         waiting.place, waiting.since = place, self.now()
         waiting.ticket = next(self._tickets)
-        if place is Place.ACTIVE:
+        if place is QueuePlace.ACTIVE:
             priority = waiting.pod.spec.priority or 0
             heapq.heappush(self._active, (-priority, waiting.since, waiting.ticket, waiting))
             self.on_change()
-        elif place is Place.BACKOFF:
+        elif place is QueuePlace.BACKOFF:
             waiting.ready = waiting.since + max(waiting.backoff(), waiting.pause)
             heapq.heappush(self._backoff, (waiting.ready, waiting.ticket, waiting))
             self.on_change()  # whoever sleeps until the next pod is due sleeps too long now
-        elif place is Place.UNSCHEDULABLE:
+        elif place is QueuePlace.UNSCHEDULABLE:
             self._refused.setdefault(waiting.refused_by, {})[waiting.key] = waiting
             if waiting.alike is not None:
                 self._alike.setdefault(waiting.alike, {})[waiting.key] = waiting

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from dray.store import etcd_pb2 as pb
 from dray.store.errors import Closed, Compacted, Conflict, StoreError, TooLarge, Unavailable
-from dray.store.etcd_client import COMPACT, LEASE_GRANT, PATIENCE, PUT, RANGE, TXN, Client, Refused, Tls
+from dray.store.etcd_client import COMPACT, LEASE_GRANT, PATIENCE, PUT, RANGE, TXN, EtcdClient, EtcdRefused, Tls
 from dray.store.log import Batch, Op, Page, Version
 from dray.store.state import check_keys
 
@@ -48,7 +48,7 @@ class Lease(Struct):
 class EtcdLog:
     """Made by `EtcdLog.open`."""
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    def __init__(self, client: EtcdClient, prefix: str) -> None:
         self._client = client
         self._prefix = prefix.encode()
         self._end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
@@ -63,7 +63,7 @@ class EtcdLog:
         cls, endpoints: Sequence[str], *, prefix: str = "/dray/", tls: Tls | None = None, patience: float = PATIENCE
     ) -> Self:
         """Connect to the first endpoint that answers. Raises Unavailable, as every call, after `patience` seconds."""
-        log = cls(Client(endpoints, tls, patience), prefix)
+        log = cls(EtcdClient(endpoints, tls, patience), prefix)
         try:
             await log.head()
         except BaseException:
@@ -77,7 +77,7 @@ class EtcdLog:
         check_keys(ops)
         try:
             answer, repeated = await self._transact(ops)
-        except Refused as error:
+        except EtcdRefused as error:
             if error.code == grpc.StatusCode.INVALID_ARGUMENT:
                 raise TooLarge(str(error)) from error
             raise
@@ -91,7 +91,7 @@ class EtcdLog:
     async def _transact(self, ops: Sequence[Op]) -> tuple[pb.TxnResponse, bool]:
         try:
             return await self._client.call(TXN, await self._transaction(ops))
-        except Refused as error:
+        except EtcdRefused as error:
             if error.code != grpc.StatusCode.NOT_FOUND or not self._leases:
                 raise
             self._leases.clear()  # somebody revoked a lease that we meant to share
@@ -139,7 +139,7 @@ class EtcdLog:
         request = pb.RangeRequest(key=start, range_end=self._end, limit=limit or 0, revision=revision or 0)
         try:
             answer = await self._range(request)
-        except Refused as error:
+        except EtcdRefused as error:
             if error.code != grpc.StatusCode.OUT_OF_RANGE or revision is None:
                 raise
             head = await self._current_revision()
@@ -238,7 +238,7 @@ class EtcdLog:
     async def compact(self, revision: int) -> None:
         try:
             await self._client.call(COMPACT, pb.CompactionRequest(revision=revision))
-        except Refused as error:
+        except EtcdRefused as error:
             if error.code != grpc.StatusCode.OUT_OF_RANGE:  # it has been compacted further already
                 raise
 

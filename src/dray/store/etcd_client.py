@@ -67,7 +67,7 @@ class Tls:
         return grpc.ssl_channel_credentials(ca, key, cert)
 
 
-class Refused(Unavailable):
+class EtcdRefused(Unavailable):
     """etcd answered with an error that another endpoint would repeat."""
 
     def __init__(self, code: Any, details: str) -> None:
@@ -76,7 +76,7 @@ class Refused(Unavailable):
         self.details = details
 
 
-class Client:
+class EtcdClient:
     def __init__(self, endpoints: Sequence[str], tls: Tls | None = None, patience: float = PATIENCE) -> None:
         credentials = tls.credentials() if tls is not None else None
         self._endpoints = list(endpoints)
@@ -87,7 +87,7 @@ class Client:
     async def call(self, method: tuple[str, type[Answer]], request: Message) -> tuple[Answer, bool]:
         """The answer, and whether an earlier attempt may have been carried out as well.
 
-        Tries one endpoint after the other. Raises Refused, or Unavailable when none answers.
+        Tries one endpoint after the other. Raises EtcdRefused, or Unavailable when none answers.
         """
         failure = None
         attempts = 0
@@ -101,7 +101,7 @@ class Client:
                 return await self._attempt(chosen, method, request), failure is not None
             except grpc.aio.AioRpcError as error:
                 if error.code() not in _TRANSIENT:
-                    raise Refused(error.code(), error.details() or "no details") from error
+                    raise EtcdRefused(error.code(), error.details() or "no details") from error
                 failure = error
                 self.leave(chosen, error)
         raise Unavailable(f"etcd does not answer at {', '.join(self._endpoints)}: {failure.details()}") from failure

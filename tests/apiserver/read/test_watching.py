@@ -13,7 +13,7 @@ from dray.api.errors import Expired, Invalid, ServiceUnavailable
 from dray.apiserver.core import ApiServer
 from dray.apiserver.read import watching
 from dray.apiserver.read.storage import Storage, decode
-from dray.apiserver.read.watching import Change
+from dray.apiserver.read.watching import WatchedChange
 from dray.client.clock import settle
 from dray.store import Cache, MemoryLog, Retention
 from dray.store.log import Batch
@@ -21,13 +21,13 @@ from tests.apiserver.asking import CLAIMS, Asker, claim
 from tests.waiting import eventually, within
 
 
-async def told(ask: Asker, **options: Any) -> list[Change]:
+async def told(ask: Asker, **options: Any) -> list[WatchedChange]:
     """Everything until the watch ends by itself, which it does at once."""
     options = {"timeout_seconds": 1e-9, **options}
     return [event async for batch in ask.server.watch(ask.request("watch", CLAIMS, **options)) for event in batch]
 
 
-def brief(events: list[Change]) -> list[tuple[str, str]]:
+def brief(events: list[WatchedChange]) -> list[tuple[str, str]]:
     return [(event.type, event.object.metadata.name if event.object else "") for event in events]  # type: ignore[attr-defined]  # claims
 
 

@@ -24,7 +24,7 @@ from dray.apiserver.admission.matching import shown
 from dray.apiserver.admission.mutating import finished, put, seen
 from dray.apiserver.admission.mutating_policies import MutatingPolicies
 from dray.apiserver.admission.webhook_client import ReviewAnswer
-from dray.apiserver.admission.webhooks import Call, Webhooks
+from dray.apiserver.admission.webhooks import WebhookCall, Webhooks
 from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.write.patches.json_patch import json_patch
@@ -70,11 +70,11 @@ class MutatingWebhooks(Admission):
             if call.webhook.name in changed_since:
                 await self._ask(call, request, tree)
 
-    async def _calls(self, request: AdmissionRequest, tree: Tree) -> list[Call]:
+    async def _calls(self, request: AdmissionRequest, tree: Tree) -> list[WebhookCall]:
         about = seen(request, tree)
         return await self._webhooks.concerned(self._webhooks.about(about), about)
 
-    async def _ask(self, call: Call, request: AdmissionRequest, tree: Tree) -> bool:
+    async def _ask(self, call: WebhookCall, request: AdmissionRequest, tree: Tree) -> bool:
         """Whether the webhook has changed the tree."""
         about = seen(request, tree)
         answer = await self._webhooks.ask(call, about)
@@ -88,7 +88,9 @@ class MutatingWebhooks(Admission):
             return False
         return put(tree, patched)
 
-    def _patched(self, request: AdmissionRequest, call: Call, answer: ReviewAnswer, about: AdmissionRequest) -> Tree:
+    def _patched(
+        self, request: AdmissionRequest, call: WebhookCall, answer: ReviewAnswer, about: AdmissionRequest
+    ) -> Tree:
         if answer.patchType != "JSONPatch":
             raise ValueError(f"patchType must be JSONPatch, not {answer.patchType!r}")
         patch: Any = msgspec.json.decode(base64.b64decode(answer.patch or "", validate=True))
@@ -100,7 +102,7 @@ class MutatingWebhooks(Admission):
         await self._webhooks.aclose()
 
 
-def _wanting(call: Call) -> list[str]:
+def _wanting(call: WebhookCall) -> list[str]:
     webhook = call.webhook
     wants = isinstance(webhook, MutatingWebhook) and webhook.reinvocationPolicy == "IfNeeded"
     return [webhook.name] if wants else []

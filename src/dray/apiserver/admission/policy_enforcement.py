@@ -17,7 +17,7 @@ from dray.apiserver.admission import AdmissionRequest
 from dray.apiserver.admission.attempts import Elsewhere, Known
 from dray.apiserver.admission.conditions import VALUES
 from dray.apiserver.admission.policy_bindings import Bound, BoundPolicies, matched
-from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, Refusal, Verdict
+from dray.apiserver.admission.policy_judgement import Policy, PolicyJudging, PolicyRefusal, Verdict
 from dray.apiserver.admission.policy_params import FindKind, Params, ParamsError, ParamSource
 from dray.apiserver.admission.policy_view import View
 from dray.apiserver.admission.webhooks import Unprocessable
@@ -45,7 +45,7 @@ class Denial(NamedTuple):
 
     policy: str
     binding: str  # empty where the policy itself is at fault
-    refusal: Refusal
+    refusal: PolicyRefusal
 
 
 class Enforcement:

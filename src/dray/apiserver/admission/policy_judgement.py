@@ -23,7 +23,7 @@ LONGEST_MESSAGE = 5 * 1024
 INVALID = "Invalid"
 
 
-class Refusal(NamedTuple):
+class PolicyRefusal(NamedTuple):
     """Why a policy refuses; `reason` is that of the answer."""
 
     message: str
@@ -33,8 +33,8 @@ class Refusal(NamedTuple):
 class Verdict(NamedTuple):
     """What a policy says: `refusals` are acted upon as a binding says, `faults` always refuse the request."""
 
-    refusals: list[Refusal]
-    faults: list[Refusal]
+    refusals: list[PolicyRefusal]
+    faults: list[PolicyRefusal]
 
 
 class _Check(NamedTuple):
@@ -67,9 +67,9 @@ class Policy:
         ]
         self._annotations = [compiler.compile("annotation", one.valueExpression) for one in spec.auditAnnotations]
 
-    def failure(self, text: str) -> list[Refusal]:
+    def failure(self, text: str) -> list[PolicyRefusal]:
         """The refusal that a failure amounts to, if it does."""
-        return [] if self._ignores_failures else [Refusal(text)]
+        return [] if self._ignores_failures else [PolicyRefusal(text)]
 
     def judge(self, read: Read, interrupt: Interrupt | None = None) -> Verdict:
         """What the policy says; `read` gives the request's values by the names of variables."""
@@ -83,15 +83,15 @@ class Policy:
             return Verdict(self.failure(str(error)), [])
         return Verdict(refusals, faults)
 
-    def _refusals(self, evaluation: Evaluation) -> Iterator[Refusal]:
+    def _refusals(self, evaluation: Evaluation) -> Iterator[PolicyRefusal]:
         for check in self._checks:
             value, error = evaluate(evaluation, check.expression)
             if error is not None:
                 yield from self.failure(error)
             elif value is not True:
-                yield Refusal(_message(evaluation, check), check.validation.reason or INVALID)
+                yield PolicyRefusal(_message(evaluation, check), check.validation.reason or INVALID)
 
-    def _faults(self, evaluation: Evaluation) -> Iterator[Refusal]:
+    def _faults(self, evaluation: Evaluation) -> Iterator[PolicyRefusal]:
         """Annotations go into no audit log, since there is none; that they can be made is still asked for."""
         for annotation in self._annotations:
             _, error = evaluate(evaluation, annotation)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from dray.api.types.admissionregistration import WebhookClientConfig
-from dray.apiserver.admission.webhook_services import ClientConfig, Place, Unreachable, place_of
+from dray.apiserver.admission.webhook_services import ClientConfig, ServiceAddress, Unreachable, place_of
 from dray.apiserver.read.reader import Reader
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class WebhookClient:
             await self._session.close()
             self._session = None
 
-    async def _post(self, place: Place, ca_bundle: str, body: bytes, largest: int) -> bytes:
+    async def _post(self, place: ServiceAddress, ca_bundle: str, body: bytes, largest: int) -> bytes:
         import aiohttp
 
         if self._session is None:

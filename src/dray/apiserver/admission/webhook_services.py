@@ -40,7 +40,7 @@ class ClientConfig(Protocol):
     def service(self) -> ServiceReference | None: ...
 
 
-class Place(NamedTuple):
+class ServiceAddress(NamedTuple):
     """Where to post to, and under which name; without one, the name in the address counts."""
 
     url: str
@@ -48,10 +48,10 @@ class Place(NamedTuple):
     shown: str = ""  # the address in messages
 
 
-def place_of(config: ClientConfig, reader: Reader) -> Place:
+def place_of(config: ClientConfig, reader: Reader) -> ServiceAddress:
     """Raises Unreachable."""
     if config.url:
-        return Place(config.url, shown=config.url)
+        return ServiceAddress(config.url, shown=config.url)
     service = config.service
     if service is None:
         raise Unreachable("the webhook has neither a URL nor a service")
@@ -62,7 +62,7 @@ def place_of(config: ClientConfig, reader: Reader) -> Place:
     address, number = random.choice(endpoints)
     host = f"[{address}]" if ":" in address else address
     name = f"{service.name}.{service.namespace}.svc"
-    return Place(f"https://{host}:{number}{path}", name, f"https://{name}:{port}{path}")
+    return ServiceAddress(f"https://{host}:{number}{path}", name, f"https://{name}:{port}{path}")
 
 
 def _endpoints(reference: ServiceReference, port: int, reader: Reader) -> Iterator[tuple[str, int]]:

@@ -71,7 +71,7 @@ class Hook(NamedTuple):
     conditions: Conditions | None
 
 
-class Call(NamedTuple):
+class WebhookCall(NamedTuple):
     """A webhook that a request concerns, and the version of the object that it wants to see."""
 
     webhook: Webhook
@@ -107,12 +107,12 @@ class Webhooks:
                 found.append((hook, version))
         return found
 
-    async def concerned(self, about: list[tuple[Hook, str]], request: AdmissionRequest) -> list[Call]:
+    async def concerned(self, about: list[tuple[Hook, str]], request: AdmissionRequest) -> list[WebhookCall]:
         """Those of the webhooks whose conditions hold, too."""
         found = []
         for hook, version in about:
             if hook.conditions is None or await self._hold(hook.webhook, hook.conditions, request, version):
-                found.append(Call(hook.webhook, version))
+                found.append(WebhookCall(hook.webhook, version))
         return found
 
     async def aclose(self) -> None:
@@ -145,7 +145,7 @@ class Webhooks:
                 return False
             raise request.forbidden(str(error)) from error
 
-    async def ask(self, call: Call, request: AdmissionRequest) -> ReviewAnswer | None:
+    async def ask(self, call: WebhookCall, request: AdmissionRequest) -> ReviewAnswer | None:
         """What a webhook that lets the request pass says; raises what the request fails with because of it."""
         webhook = call.webhook
         if request.dry_run and webhook.sideEffects not in ("None", "NoneOnDryRun"):

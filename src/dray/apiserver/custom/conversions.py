@@ -28,7 +28,7 @@ from dray.apiserver.custom.conversion_review import Review
 from dray.apiserver.limits import LARGEST_OBJECT, Limits
 from dray.apiserver.read.kept import Kept
 from dray.apiserver.read.storage import Form, StateKey, Storage, as_bytes, decode, encode, state_key
-from dray.apiserver.read.watching import Change
+from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.request import Answer, Request
 from dray.store import Version
 
@@ -69,8 +69,8 @@ class Conversions:
         return answer
 
     async def changes(
-        self, request: Request, batches: AsyncGenerator[list[Change], None]
-    ) -> AsyncGenerator[list[Change], None]:
+        self, request: Request, batches: AsyncGenerator[list[WatchedChange], None]
+    ) -> AsyncGenerator[list[WatchedChange], None]:
         """The batches of a watch in the version that was asked in."""
         async with aclosing(batches):
             async for batch in batches:

@@ -31,7 +31,7 @@ _TURN = 16  # objects that a selector is asked about before others may have a tu
 _SHORTEST_SECONDS = 1800.0  # without a timeout of its own a watch ends after 30 to 60 minutes, as in Kubernetes
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class WatchedChange(msgspec.Struct, frozen=True, gc=False):
     """One event for one watcher.
 
     A BOOKMARK has no version: every change up to `revision` has been told; the one that ends the initial events has
@@ -69,7 +69,7 @@ class Watching:
         self._cache = cache
         self._open: set[Watch] = set()
 
-    def changes(self, request: Request) -> AsyncGenerator[list[Change], None]:
+    def changes(self, request: Request) -> AsyncGenerator[list[WatchedChange], None]:
         """The batches of a watch. Wrong options are refused before the first; Expired comes from the iteration."""
         options = request.options
         _check(options)
@@ -86,7 +86,7 @@ class Watching:
 
     async def _changes(
         self, prefix: str, chosen: Selection, start: Start, request: Request
-    ) -> AsyncGenerator[list[Change], None]:
+    ) -> AsyncGenerator[list[WatchedChange], None]:
         options, user = request.options, request.user.name
         deadline = time.monotonic() + (options.timeout_seconds or random.uniform(1, 2) * _SHORTEST_SECONDS)
         try:
@@ -103,7 +103,7 @@ class Watching:
                     yield batch
             present = some = ()  # a watch lives long, and would keep states that are long past
             if start.announce:
-                yield [Change("BOOKMARK", None, after, True)]
+                yield [WatchedChange("BOOKMARK", None, after, True)]
             while left > 0:  # when the time is up, what has happened until then is told yet
                 now = time.monotonic()
                 left = deadline - now
@@ -114,7 +114,7 @@ class Watching:
                     else await turns().run(user, _selected(events, chosen))
                 )
                 if not batch and options.allow_bookmarks and left > 0 and (not events or now >= due):
-                    batch = [Change("BOOKMARK", None, watch.revision)]
+                    batch = [WatchedChange("BOOKMARK", None, watch.revision)]
                 if batch:
                     yield batch
                     due = time.monotonic() + pause  # what the selector leaves out does not put it off
@@ -166,22 +166,22 @@ async def _reach(cache: Cache, start: Start) -> None:
             raise Expired(f"too large resource version: {start.after}, current: {revision}")
 
 
-def _present(versions: Sequence[Version], chosen: Selection) -> Generator[None, None, list[Change]]:
-    batch: list[Change] = []
+def _present(versions: Sequence[Version], chosen: Selection) -> Generator[None, None, list[WatchedChange]]:
+    batch: list[WatchedChange] = []
     for some in batched(versions, _TURN):
-        batch += [Change("ADDED", v, v.revision) for v in some if chosen.everything or chosen.matches(v.object)]
+        batch += [WatchedChange("ADDED", v, v.revision) for v in some if chosen.everything or chosen.matches(v.object)]
         yield
     return batch
 
 
-def _plain(event: Event) -> Change:
+def _plain(event: Event) -> WatchedChange:
     version = event.version
     if version.value is None:
-        return Change("DELETED", event.previous, version.revision)
-    return Change("ADDED" if event.previous is None else "MODIFIED", version, version.revision)
+        return WatchedChange("DELETED", event.previous, version.revision)
+    return WatchedChange("ADDED" if event.previous is None else "MODIFIED", version, version.revision)
 
 
-def _selected(events: Sequence[Event], chosen: Selection) -> Generator[None, None, list[Change]]:
+def _selected(events: Sequence[Event], chosen: Selection) -> Generator[None, None, list[WatchedChange]]:
     batch = []
     for position, event in enumerate(events):
         if position % _TURN == _TURN - 1:
@@ -190,8 +190,8 @@ def _selected(events: Sequence[Event], chosen: Selection) -> Generator[None, Non
         was = previous is not None and chosen.matches(previous.object)
         now = version.value is not None and chosen.matches(version.object)
         if now:
-            batch.append(Change("MODIFIED" if was else "ADDED", version, version.revision))
+            batch.append(WatchedChange("MODIFIED" if was else "ADDED", version, version.revision))
         elif was:
             # What ceases to match is told in its last matching state, as Kubernetes does.
-            batch.append(Change("DELETED", previous, version.revision))
+            batch.append(WatchedChange("DELETED", previous, version.revision))
     return batch

@@ -27,7 +27,7 @@ _NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "r
 Message = tuple[int, bytes]  # a channel and data; CLOSE with the number of a channel says that nothing more comes there
 
 
-class Client(Protocol):
+class StreamClient(Protocol):
     """The other end of a conversation."""
 
     async def receive(self) -> Message | None:

@@ -9,10 +9,10 @@ import msgspec
 
 from dray.api import channels
 from dray.api.wire import Tree
-from dray.apiserver.streaming.clients import Client
+from dray.apiserver.streaming.clients import StreamClient
 
 
-async def relay(client: Client, node: aiohttp.ClientWebSocketResponse) -> None:
+async def relay(client: StreamClient, node: aiohttp.ClientWebSocketResponse) -> None:
     """Pass everything on; tell the client how it ended."""
     inward = asyncio.create_task(_to_node(client, node))
     outward = asyncio.create_task(_to_client(client, node))
@@ -29,7 +29,7 @@ async def relay(client: Client, node: aiohttp.ClientWebSocketResponse) -> None:
     await client.finish(status)
 
 
-async def _to_node(client: Client, node: aiohttp.ClientWebSocketResponse) -> None:
+async def _to_node(client: StreamClient, node: aiohttp.ClientWebSocketResponse) -> None:
     """Returns when the client is gone."""
     while (message := await client.receive()) is not None:
         channel, data = message
@@ -37,7 +37,7 @@ async def _to_node(client: Client, node: aiohttp.ClientWebSocketResponse) -> Non
             await node.send_bytes(bytes([channel]) + data)
 
 
-async def _to_client(client: Client, node: aiohttp.ClientWebSocketResponse) -> Tree:
+async def _to_client(client: StreamClient, node: aiohttp.ClientWebSocketResponse) -> Tree:
     """How it ended, as the node says."""
     async for message in node:
         if message.type is not aiohttp.WSMsgType.BINARY or not message.data:

@@ -18,7 +18,7 @@ from dray.api.errors import ApiError
 from dray.api.wire import Wire
 from dray.apiserver.read.kept import Kept
 from dray.apiserver.read.storage import Form, Storage, encode
-from dray.apiserver.read.watching import Change
+from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.request import Answer, Request
 from dray.apiserver.turns import batched
 from dray.apiserver.wire import tables
@@ -93,7 +93,7 @@ class Printer:
             return self._storage.parts(form, version, form.head)
         return self._storage.whole(form, version)
 
-    def event(self, form: Form, change: Change, media: str) -> bytes:
+    def event(self, form: Form, change: WatchedChange, media: str) -> bytes:
         """One event of a watch."""
         version = change.version
         if version is None:
@@ -105,7 +105,7 @@ class Printer:
             self._events.put(key, event)
         return event
 
-    def shaped_event(self, form: Form, change: Change, accepted: Accepted, include: str, first: bool) -> bytes:
+    def shaped_event(self, form: Form, change: WatchedChange, accepted: Accepted, include: str, first: bool) -> bytes:
         """One event of a watch that asked for tables or metadata."""
         version, obj = change.version, change.object
         if version is None or obj is None:
@@ -189,7 +189,7 @@ def _list_metadata(answer: Answer) -> dict[str, Any]:
     return metadata
 
 
-def _bookmark(form: Form, change: Change) -> dict[str, Any]:
+def _bookmark(form: Form, change: WatchedChange) -> dict[str, Any]:
     metadata: dict[str, Any] = {"resourceVersion": str(change.revision), "creationTimestamp": None}
     if change.initial_end:
         metadata["annotations"] = {INITIAL_END: "true"}

@@ -13,7 +13,7 @@ from typing import Any
 
 from dray.api.errors import ApiError
 from dray.apiserver.read.storage import Form
-from dray.apiserver.read.watching import Change
+from dray.apiserver.read.watching import WatchedChange
 from dray.apiserver.turns import turns
 from dray.apiserver.wire.answers import Printer, error_event
 from dray.apiserver.wire.negotiation import Accepted
@@ -35,10 +35,10 @@ class Stream:
         self._piece = piece
         self._first = True
 
-    async def run(self, changes: AsyncGenerator[list[Change], None], receive: Receive, send: Send) -> None:
+    async def run(self, changes: AsyncGenerator[list[WatchedChange], None], receive: Receive, send: Send) -> None:
         await _while_connected(asyncio.ensure_future(self._write(changes, send)), receive)
 
-    async def _write(self, changes: AsyncGenerator[list[Change], None], send: Send) -> None:
+    async def _write(self, changes: AsyncGenerator[list[WatchedChange], None], send: Send) -> None:
         await send({"type": "http.response.body", "body": b"", "more_body": True})  # the client sees the headers
         try:
             async with aclosing(changes) as batches:
@@ -59,7 +59,7 @@ class Stream:
             async for piece in pieces:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-    def _event(self, change: Change) -> bytes:
+    def _event(self, change: WatchedChange) -> bytes:
         if not self._accepted.shape:
             return self._printer.event(self._form, change, self._accepted.media)
         first, self._first = self._first, False

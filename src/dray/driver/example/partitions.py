@@ -30,7 +30,7 @@ _COMPUTE, _MEMORY = 7, 8
 _GIB = 10  # of memory in a memory slice
 
 
-class Profile(NamedTuple):
+class PartitionProfile(NamedTuple):
     """A size of instances: how many slices it takes, and at which memory slices it may begin."""
 
     name: str
@@ -40,11 +40,11 @@ class Profile(NamedTuple):
 
 
 PROFILES = (
-    Profile("1g.10gb", 1, 1, (0, 1, 2, 3, 4, 5, 6)),
-    Profile("2g.20gb", 2, 2, (0, 2, 4)),
-    Profile("3g.40gb", 3, 4, (0, 4)),
-    Profile("4g.40gb", 4, 4, (0,)),
-    Profile("7g.80gb", 7, 8, (0,)),
+    PartitionProfile("1g.10gb", 1, 1, (0, 1, 2, 3, 4, 5, 6)),
+    PartitionProfile("2g.20gb", 2, 2, (0, 2, 4)),
+    PartitionProfile("3g.40gb", 3, 4, (0, 4)),
+    PartitionProfile("4g.40gb", 4, 4, (0,)),
+    PartitionProfile("7g.80gb", 7, 8, (0,)),
 )
 
 

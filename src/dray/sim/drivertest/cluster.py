@@ -45,7 +45,7 @@ RULES: list[Tree] = [
 
 
 @dataclass(frozen=True)
-class Refusal:
+class KitRefusal:
     """A request of the driver that the API server did not accept."""
 
     method: str
@@ -70,7 +70,7 @@ class Cluster(Protocol):
 class Traffic:
     """What goes over the wire between a driver and the API server."""
 
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[KitRefusal] = field(default_factory=list)
     writes: int = 0
     _held: dict[str, asyncio.Event] = field(default_factory=dict)
     _arrived: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class _Observer:
         if scope["method"] not in ("GET", "HEAD"):
             self._traffic.writes += 1
         if status >= 400:
-            self._traffic.refusals.append(Refusal(scope["method"], scope["path"], status, _message(body)))
+            self._traffic.refusals.append(KitRefusal(scope["method"], scope["path"], status, _message(body)))
 
 
 class OwnCluster:
