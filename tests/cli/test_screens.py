@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dray.api.gates import FeatureGates
-from dray.cli import _banner, main
+from dray.cli import _banner, main, parser_of
 from dray.testing import Cluster
 from tests.inspect.situations import CLASS, DRIVER, claim, node, pod, request, rule, runs
 from tests.waiting import wait_until
@@ -87,7 +86,8 @@ def test_screens(
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_banner_of_up(width: int) -> None:
-    args = Namespace(store="sqlite", nodes=3, devices=4, profile="dgx-h100*4", agents=1, runtime="process")
+    options = ["--nodes", "3", "--devices", "4", "--profile", "dgx-h100*4", "--agents", "1", "--runtime", "process"]
+    args = parser_of("dray", ["up"]).parse_args(["up", *options])
     lines = [*_banner.runs(args), "taken over from an earlier start: 3 nodes, 12 pods", _banner.off(FeatureGates())]
     text = "\n".join([*_banner.shown(lines, width), *_banner.next_steps(Path("/home/me/.dray/kubeconfig"), True)])
     assert all(len(line) <= width for line in text.splitlines())

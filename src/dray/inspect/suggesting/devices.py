@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from dray.api.allocations import DeviceId, taken_by_claim
-from dray.api.podclaims import is_reserved_for
 from dray.api.pools import PoolName
 from dray.api.reasons.causes import Cause
 from dray.api.reasons.suggestions import Suggestion, SuggestionCode
@@ -21,6 +20,7 @@ from dray.inspect.shortage import rules_with, taint_text
 from dray.inspect.suggesting.subject import Subject
 
 _TOGETHER = 3  # pods that a suggestion ends at most
+_PODS = 6  # of a node that are looked at
 _NODES = 8  # nodes that are looked at for more devices
 _DEVICES_A_SLICE = 128
 
@@ -86,9 +86,10 @@ def _thing(ask: Ask, number: int) -> str:
 
 def end_pods(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """The end of pods that hold devices, on one node, as few as can help; never one that would come again."""
-    for node, pods in _holders(subject).items():
-        for number in range(1, min(_TOGETHER, len(pods)) + 1):
-            for some in combinations(pods, number):
+    by_node = _holders(subject)
+    for number in range(1, _TOGETHER + 1):
+        for node, pods in by_node.items():
+            for some in combinations(pods[:_PODS], number):
                 yield ending(some, node)
 
 
@@ -103,9 +104,10 @@ def ending(pods: Iterable[Pod], node: str) -> Suggestion:
 def _holders(subject: Subject) -> dict[str, list[Pod]]:
     """By node, the pods that hold devices and would not come again, those with the fewest devices first."""
     found: dict[str, dict[str, tuple[int, Pod]]] = {}
+    known = {pod.metadata.uid: pod for pod in subject.snapshot.all(Pod)}
     for claim in subject.snapshot.all(ResourceClaim):
         held = len(taken_by_claim(claim).touched)
-        users = [pod for pod in subject.snapshot.all(Pod) if is_reserved_for(claim, pod.metadata.uid)] if held else []
+        users = [known[one.uid] for one in claim.status.reservedFor if one.uid in known] if held else []
         if len(users) == 1 and not is_controlled(users[0]) and users[0].metadata.uid != subject.pod.metadata.uid:
             pods = found.setdefault(users[0].spec.nodeName, {})
             before = pods.get(users[0].metadata.uid, (0, users[0]))[0]

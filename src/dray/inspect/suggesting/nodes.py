@@ -24,6 +24,7 @@ from dray.verdicts.demand import demand_of
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODES = 8  # that are looked at
 _TOGETHER = 2  # pods that are ended for room
+_PODS = 6  # of a node that are looked at
 
 
 def node_rules(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
@@ -146,7 +147,7 @@ def _room(subject: Subject, node: Node, most: int) -> Iterator[Suggestion]:
     ]
     ordered = sorted(there, key=lambda pod: (sorted(demand_of(pod).amounts.items()), pod.metadata.name))
     for number in range(1, most + 1):
-        for some in combinations(ordered, number):
+        for some in combinations(ordered[:_PODS], number):
             yield ending(some, node.metadata.name)
 
 

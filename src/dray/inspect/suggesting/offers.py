@@ -7,8 +7,8 @@ rules and search it runs; so what passes here happens there, unless somebody els
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from dray.api.reasons.causes import Cause, CauseCode
 from dray.api.reasons.nodes import NodeVerdict
@@ -24,7 +24,8 @@ from dray.inspect.suggesting import devices, names, nodes, requests
 from dray.inspect.suggesting.subject import Subject, causes_in
 
 MOST = 3  # suggestions that are told
-_TRIALS = 40  # changes that are tried
+_TRIALS = 12  # changes that are tried of what one module offers
+_LOOKED_AT = 100  # changes that it may offer
 _NEEDED = frozenset({Node, Pod, ResourceClaim, ResourceSlice, DeviceClass})  # without them a trial knows too little
 
 Offer = Callable[[Subject, Cause], Iterator[Suggestion]]
@@ -79,19 +80,29 @@ def suggestions(
     subject = Subject(snapshot, pod, verdicts, deadlines.cluster)
     found: dict[SuggestionCode, Suggestion] = {}
     try:
-        for number, offer in enumerate(_offers(subject, cause)):
-            if len(found) == MOST or number == _TRIALS or _is_over(deadlines):
-                break
-            if offer.code not in found and offer.changes and helps(subject, offer, deadlines):
-                found[offer.code] = offer
+        for one in causes_in(cause):
+            for offer in OFFERS.get(one.code, ()):
+                _try(subject, islice(offer(subject, one), _LOOKED_AT), found, deadlines)
     except Interrupted:
         pass
     return tuple(found.values())
 
 
-def _offers(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
-    """Changes in the order in which they are tried: each kind of them for one alternative after the other."""
-    return chain.from_iterable(offer(subject, one) for one in causes_in(cause) for offer in OFFERS.get(one.code, ()))
+def _try(
+    subject: Subject,
+    offers: Iterable[Suggestion],
+    found: dict[SuggestionCode, Suggestion],
+    deadlines: Deadlines,
+) -> None:
+    """Keep the first of each kind that helps; what is of a known kind is not tried."""
+    trials = 0
+    for offer in offers:
+        if len(found) == MOST or trials == _TRIALS or _is_over(deadlines):
+            return
+        if offer.changes and offer.code not in found:
+            trials += 1
+            if helps(subject, offer, deadlines):
+                found[offer.code] = offer
 
 
 def helps(subject: Subject, offer: Suggestion, deadlines: Deadlines) -> bool:
