@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.mutants.run import Mutant, MutantError, Tree, read
+from tools.mutants.run import ROOT, Mutant, MutantError, Tree, read
 
 SOURCE = """
 class A:
@@ -76,3 +76,11 @@ def test_a_mutant_is_killed_by_a_test_that_fails_and_the_tree_is_as_before(tmp_p
     missing = Mutant("m", "dray.sample:f", "return 1", "return 2", "tests/test_missing.py")
     assert tree.verdict(missing).startswith("error: tests/test_missing.py cannot be run")
     assert (tmp_path / "copy" / "src" / "dray" / "sample.py").read_text() == SOURCE
+
+
+def test_every_listed_change_can_be_made_to_the_program_as_it_is() -> None:
+    """A text that moved is found here, and not only when somebody runs all of them."""
+    for one in read():
+        source = (ROOT / one.file).read_text()
+        assert one.applied(source) != source, one.name
+        assert all((ROOT / test.partition("::")[0]).exists() for test in one.test.split()), one.name
