@@ -21,6 +21,17 @@ spec:
     metadata: {labels: {app: agent}}
     spec: {containers: [{name: a, image: busybox}]}
 ---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  replicas: 2
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: a, image: busybox}]}
+---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: work}
@@ -58,6 +69,16 @@ def test_rollouts_scaling_and_waiting_work(kubectl: Kubectl) -> None:
     ready = kubectl("get", "pods", "-l", "app=web", "--field-selector", "status.phase=Running", "-o", "name")
     assert len(ready.splitlines()) >= 5
     kubectl("rollout", "status", "daemonset/agent", WITHIN)
+    for owner in ("daemonset/agent", "statefulset/db"):
+        container = kubectl("get", owner, "-o", "jsonpath={.spec.template.spec.containers[0].name}")
+        before = kubectl("get", owner, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+        kubectl("set", "image", owner, f"{container}=other")
+        kubectl("rollout", "status", owner, WITHIN)
+        history = kubectl("rollout", "history", owner)
+        assert [line.split()[0] for line in history.splitlines() if line[:1].isdigit()] == ["1", "2"]
+        kubectl("rollout", "undo", owner)
+        kubectl("rollout", "status", owner, WITHIN)
+        assert kubectl("get", owner, "-o", "jsonpath={.spec.template.spec.containers[0].image}") == before
     kubectl("wait", "--for=condition=complete", "job/work", WITHIN)
     events = kubectl("get", "events", "-o", "jsonpath={.items[*].source.component}").split()
     assert {"deployment-controller", "replicaset-controller", "daemonset-controller", "job-controller"} <= {*events}
