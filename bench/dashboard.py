@@ -1,4 +1,4 @@
-"""What an open dashboard costs: bytes and time to the first picture, and the server's time while pods come and go.
+"""What an open dashboard costs: bytes and time to the first picture, how late changes are, and the server's time.
 
 A real `dray up` in a process of its own, and a page without a browser in this one, over HTTPS on this machine. The first
 page of a server waits for its picture to be made; further ones share it. The cost of a page is what the server's process
@@ -15,16 +15,18 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import aiohttp
 
 from dray.api.errors import ApiError
 from dray.api.types.core import Pod
-from dray.api.types.resource import ResourceClaimTemplate, ResourceSlice
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.client.config import from_kubeconfig
 from dray.client.http import Http
 from dray.sim.benchmark import NAMESPACE, PLAIN
+from dray.sim.hardware import CLASS
 
 NODES = (500, 5000)
 DEVICES = 8
@@ -32,6 +34,7 @@ PODS_A_SECOND = 200
 LIFE_SECONDS = 0.5  # of a pod
 WARM_SECONDS, SECONDS = 3.0, 10.0
 ROUNDS = 3
+CHANGES = 40
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -174,9 +177,38 @@ async def _first(nodes: int) -> None:
         )
 
 
+async def _delays(nodes: int) -> None:
+    """How long a page waits for a change, from the answer of the API to the event."""
+    async with server(nodes) as running, window(running) as session:
+        delays = []
+        async with session.get(f"{running.base}api/stream", timeout=aiohttp.ClientTimeout(total=None)) as answer:
+            await _seen(answer, b"event: ready")
+            for number in range(CHANGES):
+                name = f"change-{number}-seen"
+                await running.client.create(ResourceClaim, _claim(name), namespace=NAMESPACE)
+                begun = time.perf_counter()
+                await _seen(answer, name.encode())
+                delays.append(time.perf_counter() - begun)
+                await asyncio.sleep(number * 0.017 % 0.2)  # at all phases of the server's clock
+        told = f"{median(delays) * 1000:.0f} ms in the middle, {max(delays) * 1000:.0f} ms at most"
+        print(f"{nodes} nodes: a change is on the page after {told}", flush=True)
+
+
+async def _seen(answer: aiohttp.ClientResponse, wanted: bytes) -> None:
+    tail = b""
+    while wanted not in tail:
+        tail = tail[-len(wanted) :] + await answer.content.readany()
+
+
+def _claim(name: str) -> dict[str, object]:
+    requests = [{"name": "r", "exactly": {"deviceClassName": CLASS}}]
+    return {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
+
+
 async def _main() -> None:
     for nodes in NODES:
         await _first(nodes)
+    await _delays(NODES[0])
     for _ in range(ROUNDS):
         await _cost(NODES[0])
 

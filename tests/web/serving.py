@@ -230,7 +230,7 @@ async def allocate(client: Client, claim: str, node: str, device: str, *, reserv
     await client.create(ResourceClaim, objects.claim(claim, device_class=CLASS), namespace="default")
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     allocation = {
-        "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": node, "device": device, **result}]},
+        "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": node, "device": device} | result]},
         "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
     }
     users = [{"resource": "pods", "name": f"user-of-{claim}", "uid": f"uid-{claim}"}] if reserved else []
