@@ -213,3 +213,12 @@ def test_paper_gets_no_controls(visit: Visit) -> None:
     page.emulate_media(media="print")
     expect(page.get_by_role("search")).to_be_hidden()
     expect(page.locator(".view-map tbody tr").first).to_be_visible()
+
+
+def test_every_module_is_asked_for_at_once(visit: Visit) -> None:
+    """A module that the document does not name is found only when another one has been read."""
+    page = visit.open()
+    named = page.evaluate("[...document.querySelectorAll('link[rel=modulepreload]')].map((link) => link.href)")
+    loaded = page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+    modules = {one for one in loaded if one.endswith(".js")}
+    assert modules - {f"{visit.home}assets/main.js"} == set(named)

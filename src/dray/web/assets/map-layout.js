@@ -41,10 +41,11 @@ export function arrange(store, mask = null) {
   for (const tile of tiles.values()) {
     if (mask && !tile.wanted) continue;
     const title = tile.group;
-    if (!groups.has(title)) groups.set(title, { title, key: `${tile.last ? "1" : "0"}${sortKey(title)}`, tiles: [], most: 0 });
+    if (!groups.has(title)) groups.set(title, { title, key: `${tile.last ? "1" : "0"}${sortKey(title)}`, tiles: [], most: 0, run: 1 });
     const group = groups.get(title);
     group.tiles.push(tile);
     group.most = Math.max(group.most, tile.cells.length);
+    group.run = Math.max(group.run, longestRun(tile.cells));
   }
   const ordered = [...groups.values()].sort(inOrder);
   for (const group of ordered) group.tiles.sort(inOrder);
@@ -99,6 +100,28 @@ function labelWidth(group, { label, font }) {
   return Math.min(label, Math.ceil(longest * font * 0.6) + 10);
 }
 
+/** The most devices that one driver has side by side. */
+function longestRun(cells) {
+  let run = 0;
+  let longest = 0;
+  for (const id of cells) {
+    run = id === SPACE ? 0 : run + 1;
+    longest = Math.max(longest, run);
+  }
+  return longest;
+}
+
+/** Where the cells of a node need several lines, each driver begins a line. */
+function wrapped(tile, across) {
+  if (tile.cells.length <= across) return tile;
+  const cells = [];
+  for (const id of tile.cells) {
+    if (id !== SPACE) cells.push(id);
+    else while (cells.length % across) cells.push(SPACE);
+  }
+  return { ...tile, cells };
+}
+
 /** Places for one width: `lines` of tiles and headers from top to bottom, found by bisection. */
 export class Flow {
   constructor(groups, width, size) {
@@ -115,13 +138,14 @@ export class Flow {
     const { cell, gap, pad, line, header } = this.size;
     const pitch = cell + gap;
     const label = labelWidth(group, this.size);
-    const across = Math.max(1, Math.min(group.most, Math.floor((this.width - label - pad) / pitch)));
+    const room = Math.max(1, Math.floor((this.width - label - pad) / pitch));
+    const across = group.most <= room ? group.most : Math.min(room, group.run);
     const tile = label + across * pitch + pad;
     const columns = Math.max(1, Math.floor(this.width / tile));
     this.lines.push({ y: this.height, height: header, group, tiles: null });
     this.height += header;
     for (let first = 0; first < group.tiles.length; first += columns) {
-      const tiles = group.tiles.slice(first, first + columns);
+      const tiles = group.tiles.slice(first, first + columns).map((one) => wrapped(one, across));
       const rows = Math.max(...tiles.map((one) => Math.ceil(one.cells.length / across)));
       const height = line + (rows - 1) * pitch;
       this.lines.push({ y: this.height, height, group, label, across, tile, tiles });

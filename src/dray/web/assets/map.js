@@ -13,6 +13,7 @@ import { isHeld, STATES } from "./marks.js";
 import { change, read } from "./route.js";
 import { Tooltip, describe } from "./tooltip.js";
 
+const SMALLEST = 220;
 const KEYS = {
   ArrowLeft: (map) => map.step(-1),
   ArrowRight: (map) => map.step(1),
@@ -100,6 +101,7 @@ export class DeviceMap {
     this.flow = new Flow(this.groups, width, size);
     this.sizeName = size;
     this.sizer.style.height = `${Math.max(this.flow.height, 1)}px`;
+    this.element.parentElement.style.maxHeight = `${Math.max(this.flow.height + 16, SMALLEST)}px`; // no more than there is
     this.cursor = cursor === undefined ? null : this.flow.find(cursor);
     this.selectedId = undefined;
   }
@@ -202,7 +204,7 @@ export class DeviceMap {
     if (!this.cursor) return;
     const { line, column, index, tile } = this.cursor;
     const number = this.flow.lines.indexOf(line);
-    const next = tile.cells[index + by] === SPACE ? index + 2 * by : index + by;
+    const next = passed(tile.cells, index + by, by);
     if (next >= 0 && next < tile.cells.length) this.moveTo(number, column, next);
     else if (line.tiles[column + by]) this.moveTo(number, column + by, by > 0 ? 0 : Infinity);
     else this.moveTo(number + by, by > 0 ? 0 : Infinity, by > 0 ? 0 : Infinity, by);
@@ -224,7 +226,7 @@ export class DeviceMap {
     const column2 = Math.max(0, Math.min(line.tiles.length - 1, column));
     const tile = line.tiles[column2];
     const near = Math.max(0, Math.min(tile.cells.length - 1, index));
-    const index2 = tile.cells[near] === SPACE ? near + 1 : near;
+    const index2 = passed(tile.cells, near, 1);
     this.cursor = { line, column: column2, index: index2, tile, id: tile.cells[index2] };
     this.#scrollTo(line);
     this.#tell();
@@ -239,6 +241,12 @@ export class DeviceMap {
     const top = Math.min(Math.max(y - this.element.scrollTop + 6, 0), this.element.clientHeight - side);
     this.tooltip.show(id, box.left + EDGE + x + side, box.top + top + side, this.lens);
   }
+}
+
+/** The next place that has a device. */
+function passed(cells, index, by) {
+  while (cells[index] === SPACE) index += by;
+  return index;
 }
 
 /** The parts of a cell that are worth a strip: those that are held or can be had. Equal ones are one. */
