@@ -50,6 +50,12 @@ def test_what_is_older_than_an_hour_goes(monkeypatch: pytest.MonkeyPatch) -> Non
             history.changed(number, _row(0), 5001.0 + second)
     history.sample((5020.0, 1, 0, 0, 0, 0, 0))
     assert 5015 < history.since < 5020, "says how far back it goes"
+    monkeypatch.setattr(module, "MOST_GONE", 3)
+    for second in range(10):
+        history.claim_gone(second, f"default/c{second}", 5020.0 + second)
+    history.sample((5030.0, 1, 0, 0, 0, 0, 0))
+    assert history.since >= 5026
+    assert (history.claim_name(0), history.claim_name(9)) == ("", "default/c9")
 
 
 async def test_the_map_as_it_was(server: Served, admin: Browser) -> None:
