@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
@@ -51,10 +52,10 @@ class Served:
 
 
 @asynccontextmanager
-async def served(directory: Path, keys: Keys, port: int = 0) -> AsyncIterator[Served]:
+async def served(directory: Path, keys: Keys, port: int = 0, gates: str = "") -> AsyncIterator[Served]:
     users = directory / "users.csv"
     users.write_text(USERS)
-    running = await Running.open(Settings(keys=keys, token_file=users))
+    running = await Running.open(Settings(keys=keys, token_file=users, gates=FeatureGates.parse(gates)))
     sock = listen("127.0.0.1", port)
     mounted = mount(running, argparse.Namespace(dir=directory, insecure=False, host="127.0.0.1"))
     keeping = asyncio.ensure_future(mounted.run())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.api.types.scheduling import PodGroup
+from dray.apiserver.security.certificates import Keys
 from tests import objects
-from tests.web.serving import CLASS, DRIVER, Browser, Served, allocate, device, publish, slice_tree
+from tests.web.serving import CLASS, DRIVER, Browser, Served, allocate, browser, device, publish, served, slice_tree
 
 
 async def test_the_first_picture_has_nodes_classes_drivers_pools_and_devices(server: Served, admin: Browser) -> None:
@@ -201,6 +205,29 @@ async def test_pods_that_wait_or_use_claims_are_shown_with_them(server: Served, 
         assert (claim["pods"], pod["claims"]) == ([pod["id"]], [claim["id"]])
         await server.client.delete(Pod, "waits", "default", grace=0)
         await page.wait(lambda: page.row("pods", "waits") is None and not (page.row("claims", "mine") or {})["pods"])
+
+
+async def test_groups_count_their_pods_and_share_claims(tmp_path: Path, keys: Keys) -> None:
+    async with served(tmp_path, keys, gates="AllAlpha=true,AllBeta=true") as server, browser(server.origin) as admin:
+        await admin.sign_in(code=server.code())
+        entry = {"name": "gpu", "resourceClaimName": "ours"}
+        group = {"schedulingPolicy": {"gang": {"minCount": 2}}, "resourceClaims": [entry]}
+        await server.client.create(PodGroup, {"metadata": {"name": "gang"}, "spec": group}, namespace="default")
+        await publish(server.client, "n1", device("gpu-0"))
+        await allocate(server.client, "ours", "n1", "gpu-0")
+        member = {"schedulingGroup": {"podGroupName": "gang"}, "resourceClaims": [entry]}
+        await server.client.create(Pod, objects.pod("a", **member), namespace="default")
+        async with admin.page() as page:
+            await server.client.create(Pod, objects.pod("b", node="n1", **member), namespace="default")
+            await page.wait(lambda: (page.row("groups", "gang") or {})["pods"] == 2)
+            row, claim = page.row("groups", "gang"), page.row("claims", "ours")
+            assert row is not None
+            assert claim is not None
+            assert (row["placed"], row["wanted"], row["claims"]) == (1, 2, [claim["id"]])
+            assert page.strings[row["kind"]] == "PodGroup"
+            await page.wait(lambda: len((page.row("claims", "ours") or {})["pods"]) == 2)
+            pods = [page.row("pods", name) for name in ("a", "b")]
+            assert [pod["group"] for pod in pods if pod] == [row["id"]] * 2
 
 
 async def test_pods_that_wait_get_the_cause_that_explain_gives(server: Served, admin: Browser) -> None:

@@ -11,7 +11,8 @@ from dray.api.errors import Unauthorized
 from dray.api.types.core import ServiceAccount
 from dray.apiserver.security.certificates import Keys
 from dray.web.sessions import CODE_SECONDS, SESSION_SECONDS, Sessions, new_key
-from tests.web.serving import Served, browser, served
+from tests.waiting import eventually
+from tests.web.serving import Browser, Served, browser, served
 
 
 class Clock:
@@ -112,6 +113,19 @@ async def test_a_token_that_is_good_no_more_ends_page_and_session(
             await server.client.delete(ServiceAccount, "viewer", "default")
             await page.wait(lambda: page.bye == "session-ended")
         assert (await window.get("api/session"))[0] == 401
+
+
+async def test_a_session_that_ends_ends_its_pages(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dray.web.sessions.SESSION_SECONDS", 2)
+    async with browser(server.origin) as window:
+        await window.sign_in(code=server.code())
+        async with window.page() as page:
+            await page.wait(lambda: page.bye == "session-ended")
+        await eventually(lambda: _is_out(window))
+
+
+async def _is_out(window: Browser) -> bool:
+    return (await window.get("api/session"))[0] == 401
 
 
 async def test_a_page_survives_a_restart_of_the_server(tmp_path: Path, keys: Keys) -> None:
