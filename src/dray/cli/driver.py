@@ -17,7 +17,7 @@ from dray.cli._component import add_verbosity, reached, set_up_logging
 
 if TYPE_CHECKING:
     from dray.client import Client
-    from dray.driver import Driver
+    from dray.driver import Driver, Runner
     from dray.sim.drivertest import Patience, Report, Subject
 
 KINDS = ("gpu", "mig", "network", "nic")
@@ -61,6 +61,9 @@ def _add_example(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--devices-file", type=Path, metavar="FILE", help="names of the GPUs, read again and again: edit to change them"
     )
     parser.add_argument("--instance", default="", metavar="UID", help="sockets of its own, for a rolling update")
+    parser.add_argument(
+        "--healthcheck-port", type=int, metavar="PORT", help="answer gRPC health probes there, 0 for any port"
+    )
     parser.add_argument("--withdraw", action="store_true", help="delete the published slices at the end")
     parser.add_argument("--webhook-port", type=int, metavar="PORT", help="serve the validating webhook, 0 for any port")
     parser.add_argument(
@@ -110,7 +113,7 @@ async def _example(args: argparse.Namespace) -> None:
             instance=args.instance,
             withdraw=args.withdraw,
         )
-        async with runner:
+        async with runner, _healthcheck(args, runner):
             where = f", node {args.node}" if args.node else ""
             print(f"driver {driver.name} works for {client.config.server}{where}", flush=True)
             if await reached("dray driver example", client, _lists_slices, stopping):
@@ -136,6 +139,18 @@ def _driver(args: argparse.Namespace) -> Driver:
         case "nic":
             return BandwidthDriver(args.node, args.devices)
     return GpuDriver(args.node, args.devices, args.devices_file)
+
+
+@asynccontextmanager
+async def _healthcheck(args: argparse.Namespace, runner: Runner) -> AsyncIterator[None]:
+    if args.healthcheck_port is None:
+        yield
+        return
+    from dray.driver import liveness
+
+    async with liveness.serving(args.healthcheck_port, lambda: runner.registered) as port:
+        print(f"health probes are answered on port {port}", flush=True)
+        yield
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ EXAMPLES = {
     "tour": "a pod with a GPU, alternatives, and a claim that is too much",
     "workload": "a Deployment, a Job and pods that share a device",
     "driver": "a whole DRA driver in under forty lines, and a pod that uses it",
+    "daemonset": "a driver as it is shipped: definition, rights, policy, class and DaemonSet, and a pod that uses it",
     "policies": "admission policy and role for drivers and for readers of pool status",
 }
 

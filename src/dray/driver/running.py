@@ -82,6 +82,11 @@ class Runner:
         if self._withdraw:
             await self.publisher.withdraw()
 
+    @property
+    def registered(self) -> bool:
+        """Whether the node agent has accepted the driver; one without a node has nobody to ask."""
+        return self._plugin is None or self._plugin.registered is True
+
     async def forever(self) -> None:
         """Wait; ends only with an error in a part that should never end."""
         await asyncio.gather(*self._tasks)
