@@ -226,7 +226,12 @@ def test_devices_in_use_decide_which_groups_may_join_them() -> None:
             assert names(outcome) == [[expected]]
     outcome = allocate(node(), one, [ANY], slices)
     assert isinstance(outcome, Unallocatable)
-    assert [pool.state for pool in outcome.explain().pools] == [PoolState.INCOMPLETE]
+    [pool] = outcome.explain().pools
+    assert (pool.state, pool.gate) == (PoolState.INCOMPLETE, "DRADeviceCompatibilityGroups")
+    outcome = allocate(node(), one, [ANY], [GPU0, slice_("b", devices[:2], count=2)], [(DRIVER, "p", "d0")], on)
+    assert isinstance(outcome, Unallocatable)
+    lost = outcome.explain().requests[0].alternatives[0].lost_at
+    assert (lost.code, lost.devices) == (StepCode.COMPATIBLE, 0)
 
 
 def shares_of(much: int, *held: str) -> list[Share]:

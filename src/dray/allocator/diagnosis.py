@@ -72,7 +72,9 @@ class _Diagnosis:
             ),
             conflict=self._conflict(),
             pools=tuple(
-                PoolReasons(str(name), shape.state) for name, shape in pools if shape.state is not PoolState.USABLE
+                PoolReasons(str(name), shape.state, shape.gate)
+                for name, shape in pools
+                if shape.state is not PoolState.USABLE
             ),
         )
 
@@ -106,6 +108,9 @@ class _Diagnosis:
         steps.append(DeviceStep(StepCode.TOLERATED, choice.usable.bit_count()))
         untaken = choice.usable if choice.admin else choice.usable & ~self.taken
         steps.append(DeviceStep(StepCode.FREE, untaken.bit_count()))
+        if foreign := self.foresight.room.incompatible(untaken):
+            untaken &= ~foreign
+            steps.append(DeviceStep(StepCode.COMPATIBLE, untaken.bit_count()))
         within = self.foresight.room.fitting(COUNTERS_ONLY, untaken, NOTHING_SPENT)
         if untaken & layout.packing.counted:
             lacking = self._lacking(COUNTERS_ONLY, untaken & ~within)

@@ -45,6 +45,7 @@ class PoolShape(NamedTuple):
     parts: tuple[LayoutPart, ...] = ()
     counters: tuple[tuple[str, str, int], ...] = ()  # counter set, counter, value
     binding: bool = False  # whether devices need conditions to come true before a pod is bound
+    gate: str = ""  # without which it cannot be used
 
 
 class Layout:

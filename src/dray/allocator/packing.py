@@ -238,6 +238,10 @@ class Room:
             devices &= ~self._full(takes) if not changed else ~(self._full(takes) | self._exhausted(takes, spent))
         return devices
 
+    def incompatible(self, devices: int) -> int:
+        """Those of the devices that have no group in common with devices in use."""
+        return devices & self.packing.compatibility.excluded(self._groups) & ~self.shared
+
     def _full(self, takes: Takes) -> int:
         """The devices that have too little capacity left before the search begins."""
         found = self._fullness.get(takes)

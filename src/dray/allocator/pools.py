@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dray.allocator.capacity import nanos
 from dray.allocator.content import Content
-from dray.allocator.identity import Features
+from dray.allocator.identity import GATE_OF, Features
 from dray.allocator.layout import Layout, LayoutPart, PoolShape, View
 from dray.api.pools import PoolName, newest, problem_of
 from dray.api.quantity import Quantity
@@ -71,7 +71,7 @@ def gather(
     if problem is not None:
         return Pool(name, PoolShape(problem.state))
     if not features.compatibility_groups and any(_is_grouped(slice_) for slice_ in every):
-        return Pool(name, PoolShape(PoolState.INCOMPLETE))
+        return Pool(name, PoolShape(PoolState.INCOMPLETE, gate=GATE_OF["compatibility_groups"]))
     offering = tuple(slice_ for slice_ in reaching if not slice_.spec.sharedCounters)
     parts = tuple(LayoutPart(content_of(slice_), _visible(slice_, node)) for slice_ in offering)
     counters = _counters(reaching)

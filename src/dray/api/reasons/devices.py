@@ -22,6 +22,7 @@ class StepCode(StrEnum):
     SUPPORTED = "supported"
     TOLERATED = "tolerated"
     FREE = "free"
+    COMPATIBLE = "compatible"
     CAPACITY = "capacity"
     COUNTERS = "counters"
     MATCHING = "matching"
@@ -130,11 +131,12 @@ class PoolState(StrEnum):
     INVALID = "invalid"
 
 
-class PoolReasons(msgspec.Struct, frozen=True):
-    """A pool, written driver/pool, whose devices could not be used at all."""
+class PoolReasons(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pool, written driver/pool, whose devices could not be used at all; where a gate is off, with the gate."""
 
     pool: str
     state: PoolState
+    gate: str = ""
 
 
 class Reasons(msgspec.Struct, frozen=True):

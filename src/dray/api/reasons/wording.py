@@ -48,6 +48,7 @@ class Phrase(StrEnum):
     CONFLICT_TOGETHER = "conflict-together"
     TOGETHER = "together"
     POOL_IS = "pool-is"
+    POOL_NEEDS = "pool-needs"
     NO_NODES = "no-nodes"
     ALL_NODES = "all-nodes"
     SOME_NODES = "some-nodes"
@@ -85,6 +86,7 @@ TEXTS: dict[StrEnum, str] = {
     StepCode.SUPPORTED: "supported with {subject} off",
     StepCode.TOLERATED: "tolerated",
     StepCode.FREE: "free",
+    StepCode.COMPATIBLE: "compatible with what is in use",
     StepCode.CAPACITY: "with enough capacity left",
     StepCode.COUNTERS: "within the counters left",
     StepCode.MATCHING: "share a value of {subject}",
@@ -146,6 +148,7 @@ TEXTS: dict[StrEnum, str] = {
     Phrase.CONFLICT_TOGETHER: f"{_CONFLICT}: each could be served without the others",
     Phrase.TOGETHER: "the requests cannot be served together",
     Phrase.POOL_IS: "pool {pool} is {state}",
+    Phrase.POOL_NEEDS: "pool {pool} cannot be used with {gate} off",
     NodeCode.UNSCHEDULABLE: "node(s) were unschedulable",
     NodeCode.OTHER_NAME: "node(s) didn't match the requested node name",
     NodeCode.TAINT: "node(s) had untolerated taint {{{subject}: {value}}}",
@@ -306,6 +309,8 @@ def tree(reasons: Reasons) -> str:
 
 def unusable_pool(pool: PoolReasons) -> str:
     """`pool gpu.example.com/n1 is being updated`."""
+    if pool.gate:
+        return say(Phrase.POOL_NEEDS, pool=pool.pool, gate=pool.gate)
     return say(Phrase.POOL_IS, pool=pool.pool, state=say(pool.state))
 
 
