@@ -64,9 +64,12 @@ def how_many(nodes: int) -> None:
         words = ["what-if", "-f", str(manifest), "--recording", str(recording), "--how-many"]
         started = time.perf_counter()
         said = subprocess.run([sys.executable, "-m", "dray", *words], capture_output=True, text=True, check=True).stdout
+        seconds = time.perf_counter() - started
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = next(line for line in said.splitlines() if line.startswith("it fits"))
     print(
-        f"what-if --how-many on {nodes} nodes: {time.perf_counter() - started:.2f} s; {found.partition(';')[0]}",
+        f"what-if --how-many on {nodes} nodes: {seconds:.2f} s ({used.ru_utime + used.ru_stime:.2f} s of one core); "
+        f"{found.partition(';')[0]}",
         flush=True,
     )
 

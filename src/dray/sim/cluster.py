@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from dray.api import podclaims
@@ -47,12 +48,27 @@ from dray.scheduler.configuration import Configuration
 from dray.scheduler.hints import DEVICE_RULES, NEIGHBOUR_RULES, ROOM_RULES, wake_helped
 from dray.scheduler.queue import SchedulingQueue, Waiting
 from dray.sim.picture import Picture
+from dray.sim.uses import DeviceUse, devices_of
 from dray.sim.watching import Observer
 from dray.verdicts.demand import Candidate
 from dray.verdicts.rules import Judgement
 
 W = TypeVar("W", bound=Wire)
 _DEVICE_KINDS = (ResourceSlice, DeviceTaintRule)
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What became of a pod: its node and its devices, or why it waits.
+
+    `why` is what the scheduler said when it tried the pod last, `problem` what is wrong with its claims before any node is
+    looked at, and `verdicts` is what every node says now, rule by rule. `dray.api.reasons.wording` makes words of them.
+    """
+
+    node: str = ""
+    devices: tuple[DeviceUse, ...] = ()
+    why: Unschedulable | None = None
+    problem: ClaimProblem | None = None
+    verdicts: tuple[NodeVerdict, ...] = ()
 
 
 class Cluster:
@@ -196,6 +212,16 @@ class Cluster:
         for claim in decision.pending:
             self.picture.devices.ledger.forget(claim.metadata.uid)
         return decision
+
+    def explain(self, name: str, namespace: str = "default") -> Explanation:
+        """What became of a pod, and why; KeyError when there is none of this name."""
+        pod = self.get(Pod, name, namespace)
+        if pod is None:
+            raise KeyError(f"Pod {namespace}/{name}")
+        if pod.spec.nodeName:
+            return Explanation(pod.spec.nodeName, tuple(devices_of(self.picture, pod)))
+        why, problem = self._why.get(pod.metadata.uid), self.problem_of(pod)
+        return Explanation(why=why, problem=problem, verdicts=tuple(self.verdicts(pod)))
 
     def verdicts(self, pod: Pod) -> list[NodeVerdict]:
         """What every node says to a pod, rule by rule."""

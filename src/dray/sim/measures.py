@@ -26,7 +26,7 @@ from dray.api.types.resource import (
 )
 from dray.scheduler.attempt import Promise
 from dray.sim.cluster import Cluster
-from dray.sim.what_if import devices_of
+from dray.sim.uses import devices_of
 
 POINTS = 240  # of a series at most: more than a chart can show
 SAMPLES = 96  # of fragmentation in a run: each asks the allocator several questions
@@ -253,7 +253,9 @@ class Meter:
             self._reasons[code] += now - since
 
     def _hold(self, pod: Pod) -> None:
-        devices = self._of_pod[pod.metadata.uid] = frozenset(use.device for use in devices_of(self._cluster, pod))
+        devices = self._of_pod[pod.metadata.uid] = frozenset(
+            use.device for use in devices_of(self._cluster.picture, pod)
+        )
         for device in devices:
             self._held[device] += 1
             if self._held[device] == 1:
@@ -301,8 +303,8 @@ def _fits(cluster: Cluster, class_name: str, count: int) -> bool:
 def _waiting(waited: Sequence[float]) -> Waiting:
     if not waited:
         return Waiting()
-    last = len(waited) - 1
-    return Waiting(sum(waited) / len(waited), waited[last // 2], waited[int(last * 0.95)], waited[-1])
+    count = len(waited)
+    return Waiting(sum(waited) / count, waited[(count - 1) // 2], waited[-(-95 * count // 100) - 1], waited[-1])
 
 
 def _shares(used: Sequence[_Series], there: Sequence[_Series], begun: float, now: float) -> list[Point]:

@@ -15,7 +15,7 @@ from dray.sim.measures import Figures, Placement, Point
 from dray.sim.replay import Comparison, Difference, devices_text
 
 WIDTH = 60  # of a chart in a terminal
-SHOWN = 10  # differences that a person gets to see
+SHOWN = 4  # differences that a person gets to see
 _BARS = " ▁▂▃▄▅▆▇█"
 
 

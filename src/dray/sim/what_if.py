@@ -13,24 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from dray.api import podclaims
-from dray.api.allocations import DeviceId
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Pod
-from dray.api.types.resource import ResourceClaim
-from dray.api.types.scheduling import PodGroup, PriorityClass
+from dray.api.types.scheduling import PriorityClass
 from dray.sim.cluster import Cluster
 from dray.sim.demands import PodDemand
 from dray.sim.likeness import Kinds, is_uniform, kinds_for
-
-
-class DeviceUse(msgspec.Struct, frozen=True):
-    """A device that a pod gets. A claim that a template makes goes by the name of the pod's entry."""
-
-    claim: str
-    request: str
-    device: DeviceId
+from dray.sim.uses import DeviceUse as DeviceUse  # part of the answers here
+from dray.sim.uses import devices_of
 
 
 class PodOutcome(msgspec.Struct, frozen=True):
@@ -168,18 +159,6 @@ def _outcome(cluster: Cluster, pod: Pod, waiting: dict[str, Unschedulable]) -> P
     found = cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
     assert found is not None  # it was submitted, and no time has passed
     if found.spec.nodeName:
-        return PodOutcome(name, found.spec.nodeName, tuple(devices_of(cluster, found)))
+        return PodOutcome(name, found.spec.nodeName, tuple(devices_of(cluster.picture, found)))
     gates = tuple(gate.name for gate in found.spec.schedulingGates)
     return PodOutcome(name, why=waiting.get(name), problem=cluster.problem_of(found), gates=gates)
-
-
-def devices_of(cluster: Cluster, pod: Pod) -> Iterator[DeviceUse]:
-    """The devices of the claims that a pod uses."""
-    group = cluster.get(PodGroup, podclaims.group_name(pod), pod.metadata.namespace)
-    for use in podclaims.uses_of(pod, group):
-        claim = cluster.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
-        if claim is None or claim.status.allocation is None:
-            continue
-        for result in claim.status.allocation.devices.results:
-            device = DeviceId(result.driver, result.pool, result.device)
-            yield DeviceUse(use.entry if use.generated else claim.metadata.name, result.request, device)

@@ -1,0 +1,32 @@
+"""The devices that a pod has, claim by claim. Pure, on one picture of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dray.api import podclaims
+from dray.api.allocations import DeviceId
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
+from dray.sim.picture import Picture
+
+
+class DeviceUse(msgspec.Struct, frozen=True):
+    """A device that a pod gets. A claim that a template makes goes by the name of the pod's entry."""
+
+    claim: str
+    request: str
+    device: DeviceId
+
+
+def devices_of(picture: Picture, pod: Pod) -> Iterator[DeviceUse]:
+    """The devices of the claims that a pod uses."""
+    for use in podclaims.uses_of(pod, picture.group_of(pod)):
+        claim = picture.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
+        if claim is None or claim.status.allocation is None:
+            continue
+        for result in claim.status.allocation.devices.results:
+            device = DeviceId(result.driver, result.pool, result.device)
+            yield DeviceUse(use.entry if use.generated else claim.metadata.name, result.request, device)
