@@ -62,6 +62,8 @@ async def test_what_devices_stand_for_is_counted_with_requests_and_given_back() 
         found = explain_pod(await fetch(c.client, "default"), "default", "b")
         [reason] = found.nodes[0].reasons
         assert (reason.code, reason.wanted, reason.found) == (NodeCode.DEVICES_INSUFFICIENT, 41_000, 14_000)
+        assert found.nodes[0].rules == (reason,)
+        assert found.cause.code == "NodeRules"
         await c.restart(SCHEDULER, ON)
         await c.waits("b", refused(NodeCode.DEVICES_INSUFFICIENT, 1, subject="cpu"))
         await c.delete(Pod, "a")

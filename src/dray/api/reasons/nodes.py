@@ -129,8 +129,12 @@ class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def rules(self) -> tuple[NodeReason, ...]:
-        """The reasons that have nothing to do with devices."""
-        return tuple(reason for reason in self.reasons if reason.rule is not SchedulingRule.DYNAMIC_RESOURCES)
+        """The reasons that have nothing to do with which devices there are."""
+        return tuple(
+            reason
+            for reason in self.reasons
+            if reason.rule is not SchedulingRule.DYNAMIC_RESOURCES or reason.code in BESIDE_DEVICES
+        )
 
     @property
     def problem(self) -> InputProblem | None:
@@ -147,6 +151,15 @@ class NodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
         return not any(reason.code in DEVICE_CODES for reason in self.reasons)
 
 
+BESIDE_DEVICES = frozenset(
+    {
+        NodeCode.DEVICES_INSUFFICIENT,
+        NodeCode.LACKS_FEATURE,
+        NodeCode.POD_REQUEST_SHORT,
+        NodeCode.NODE_CLAIM_SHARED,
+    }
+)
+"""What keeps a pod from a node that has devices for it, and has to do with these devices."""
 DEVICE_CODES = frozenset({NodeCode.CANNOT_ALLOCATE, NodeCode.DEVICES_TIMED_OUT, NodeCode.DEVICES_WRONG})
 
 
