@@ -72,7 +72,13 @@ def _items(trial: Trial, unit: Unit, layout: Layout, features: Features) -> tupl
         return trial.cluster.get(DeviceClass, name)
 
     problem = pose(plan(asked, class_of, features), layout, features)
-    return () if isinstance(problem, Fault) else problem.items
+    return () if isinstance(problem, Fault) else tuple(_servable(item) for item in problem.items)
+
+
+def _servable(item: Item) -> Item:
+    """A request with those alternatives that an empty node can serve; with all of them where it can serve none."""
+    able = tuple(one for one in item.choices if one.admin or one.devices.bit_count() >= one.wanted)
+    return item._replace(choices=able or item.choices)
 
 
 def _whole_devices(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:

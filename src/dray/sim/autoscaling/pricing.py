@@ -42,6 +42,7 @@ class _Search:
         self._rest = self._suffix_values()
         self._counts: list[int] = [0] * len(self._kinds)
         self._best: tuple[Filling, float] = ((), 0.0)
+        self._refused = 0.0
         self._effort = 0
 
     def offer(self) -> Offer:
@@ -50,7 +51,7 @@ class _Search:
         everything = self._bound(0, room)
         self._extend(0, 0.0, room)
         filling, value = self._best
-        return Offer(filling, value, everything if self._effort > _EFFORT else value)
+        return Offer(filling, value, everything if self._effort > _EFFORT else max(value, self._refused))
 
     def _suffix_rates(self) -> list[list[float]]:
         """For each position and row, the most value that a whole row can bring from there on."""
@@ -92,3 +93,5 @@ class _Search:
         filling = tuple(sorted((kind, count) for kind, count in pairs if count))
         if self._fillings.filled(filling) is not None:
             self._best = filling, value
+        else:
+            self._refused = max(self._refused, value)
