@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dray.sim.autoscaling.greedy import first_values
+from dray.sim.autoscaling.greedy import first_values, share_values
 from dray.sim.autoscaling.market import Market, Purchase, Values
 from dray.sim.autoscaling.simplex import Master
 
 _GAIN = 1e-7  # of a node's cost: a filling that is worth less than this above it changes nothing
-KINDS = 150  # a program of more rows takes too long; the bound is that of the first values then
+KINDS = 150  # a program of more rows takes too long; the bound is that of plain values then
 
 
 class Relaxed(msgspec.Struct, frozen=True):
@@ -35,10 +35,7 @@ def relax(
 
     The values hold for any plan out of the units that are `wanted`, not only for those that are `left` to buy for.
     """
-    start = first_values(market)
-    no_rooms = [0.0] * len(rooms)
-    values, _ = _valid(market, wanted, start, no_rooms)
-    best = Relaxed(values.bound(left, rooms), values, tuple(start))
+    best = max((_simple(market, left, wanted, rooms, start) for start in _starts(market, left)), key=_bound)
     if len(left) > KINDS:
         return best
     master = Master(left, rooms, market.unplaced(left))
@@ -59,6 +56,22 @@ def relax(
         columns += new
     amounts = [(Purchase(*columns[number]), much) for number, much in master.solution()]
     return msgspec.structs.replace(best, worth=tuple(units), amounts=tuple(amounts))
+
+
+def _starts(market: Market, left: Sequence[int]) -> list[list[float]]:
+    return [first_values(market), share_values(market, left)]
+
+
+def _simple(
+    market: Market, left: Sequence[int], wanted: Sequence[int], rooms: Sequence[int], start: Sequence[float]
+) -> Relaxed:
+    """The bound that plain values give."""
+    values, _ = _valid(market, wanted, start, [0.0] * len(rooms))
+    return Relaxed(values.bound(left, rooms), values, tuple(start))
+
+
+def _bound(one: Relaxed) -> float:
+    return one.bound
 
 
 def _valid(

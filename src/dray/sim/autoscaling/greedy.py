@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.sim.autoscaling.market import Counts, Market, Purchase, without
+from dray.sim.autoscaling.fillings import Fillings
+from dray.sim.autoscaling.market import Counts, Market, Purchase, within, without
+from dray.sim.autoscaling.pricing import Offer
 
 
 def greedy(market: Market, left: Sequence[int], rooms: Sequence[int], values: Sequence[float]) -> list[Purchase]:
     """Purchases for the units that are left, as far as there is room."""
     bought: list[Purchase] = []
     counts, spare = tuple(left), [*rooms]
+    offers: dict[int, Offer] = {}  # of each group; good for as long as there are units for it
     while any(counts):
-        best = _best(market, counts, spare, values)
+        best = _best(market, counts, spare, values, offers)
         if best is None:
             break
         times = min(spare[best.group], *(counts[kind] // count for kind, count in best.filling))
@@ -36,12 +39,42 @@ def first_values(market: Market) -> list[float]:
     return [min(found, default=0.0) for found in each]
 
 
-def _best(market: Market, left: Counts, rooms: Sequence[int], values: Sequence[float]) -> Purchase | None:
+def share_values(market: Market, left: Sequence[int]) -> list[float]:
+    """What a unit of each kind is worth by the one thing that a node of each group runs out of first.
+
+    A unit is worth its share of that thing on the node where this is cheapest, so no node can hold more than it costs.
+    """
+    scarce = [_scarcest(own, left) for own in market.fillings]
+    return [
+        min(
+            (
+                cost * (own.needs[kind][row] if own.needs[kind] else 0.0)
+                for own, cost, row in zip(market.fillings, market.costs.nodes, scarce, strict=True)
+                if own.most[kind]
+            ),
+            default=0.0,
+        )
+        for kind in range(len(market.sizes))
+    ]
+
+
+def _scarcest(own: Fillings, left: Sequence[int]) -> int:
+    """The row of needs of which the units that a node could take need most, all together."""
+    rows = range(len(own.needs[0]) if own.needs else 0)
+    able = [kind for kind, most in enumerate(own.most) if most]
+    return max(rows, key=lambda row: sum(own.needs[kind][row] * left[kind] for kind in able), default=0)
+
+
+def _best(
+    market: Market, left: Counts, rooms: Sequence[int], values: Sequence[float], offers: dict[int, Offer]
+) -> Purchase | None:
     best, rate = None, 0.0
     for group, room in enumerate(rooms):
         if not room:
             continue
-        offer = market.offer(group, values, left)
+        if group not in offers or within(offers[group].filling, left) != offers[group].filling:
+            offers[group] = market.offer(group, values, left)
+        offer = offers[group]
         own = offer.value / market.cost(group, offer.filling) if offer.filling else 0.0
         if own > rate * (1 + 1e-9):
             best, rate = Purchase(group, offer.filling), own

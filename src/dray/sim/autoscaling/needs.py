@@ -27,6 +27,7 @@ from dray.verdicts.demand import Amounts, amounts, demand_of
 
 Needs = tuple[float, ...]
 _PODS = "pods"
+_IMPOSSIBLE = 2.0  # more than a node has: some request has no alternative that an empty node could serve
 
 
 def needs_of(trial: Trial, kinds: Sequence[Kind]) -> list[Needs]:
@@ -60,6 +61,8 @@ def _devices(trial: Trial, kinds: Sequence[Kind]) -> Iterable[list[float]]:
     slices = [*trial.cluster.all(ResourceSlice)]
     layout = view(trial.node, by_pool(slices), content_of, partial(Layout, features=features), features).layout
     items = [_items(trial, kind.first, layout, features) for kind in kinds]
+    yield [_IMPOSSIBLE * any(not item.choices for item in own) for own in items]
+    items = [tuple(item for item in own if item.choices) for own in items]
     yield from _whole_devices(layout, items)
     yield from _counters(layout, items)
     yield from _shares(layout, items)
@@ -76,9 +79,8 @@ def _items(trial: Trial, unit: Unit, layout: Layout, features: Features) -> tupl
 
 
 def _servable(item: Item) -> Item:
-    """A request with those alternatives that an empty node can serve; with all of them where it can serve none."""
-    able = tuple(one for one in item.choices if one.admin or one.devices.bit_count() >= one.wanted)
-    return item._replace(choices=able or item.choices)
+    """A request with those alternatives that an empty node can serve."""
+    return item._replace(choices=tuple(one for one in item.choices if one.devices.bit_count() >= one.wanted))
 
 
 def _whole_devices(layout: Layout, items: Sequence[tuple[Item, ...]]) -> Iterable[list[float]]:

@@ -155,7 +155,8 @@ def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Rel
     left = left_after(wanted, best)
     kept = tuple(all_ - out for all_, out in zip(wanted, left, strict=True))
     relaxed = relax(market, kept, wanted, rooms, best)
-    best = _better(market, best, _rounded(market, kept, rooms, relaxed), kept)
+    if relaxed.amounts:
+        best = _better(market, best, _rounded(market, kept, rooms, relaxed), kept)
     if sum(wanted) > _EXACT_UNITS:
         return best, relaxed, False
     unplaced = sum(cost * out for cost, out in zip(market.unplaced(wanted), left, strict=True))

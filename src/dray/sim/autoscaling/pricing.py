@@ -40,7 +40,7 @@ class _Search:
         self._needs = [fillings.needs[kind] for kind in self._kinds]
         self._rates = self._suffix_rates()
         self._rest = self._suffix_values()
-        self._counts: list[int] = [0] * len(self._kinds)
+        self._chosen: list[tuple[int, int]] = []
         self._best: tuple[Filling, float] = ((), 0.0)
         self._refused = 0.0
         self._effort = 0
@@ -74,23 +74,27 @@ class _Search:
         return min(self._rest[at], *bounds) if bounds else self._rest[at]
 
     def _extend(self, at: int, value: float, room: list[float]) -> None:
-        self._effort += 1
-        if self._effort > _EFFORT or value + self._bound(at, room) <= self._best[1] * (1 + 1e-9) + _TINY:
-            return
-        if at == len(self._kinds):
+        """Try what is chosen so far with every choice of the kinds from a position on, and last by itself."""
+        for place in range(at, len(self._kinds)):
+            self._effort += 1
+            if self._effort > _EFFORT or value + self._bound(place, room) <= self._enough():
+                break
+            needs, own = self._needs[place], self._values[self._kinds[place]]
+            limits = [int((free + 1e-9) / need) for free, need in zip(room, needs, strict=True) if need > _TINY]
+            for count in range(min([self._most[place], *limits]), 0, -1):
+                left = [free - need * count for free, need in zip(room, needs, strict=True)]
+                self._chosen.append((self._kinds[place], count))
+                self._extend(place + 1, value + own * count, left)
+                self._chosen.pop()
+        if value > self._enough():
             self._try(value)
-            return
-        needs, own = self._needs[at], self._values[self._kinds[at]]
-        limits = [int((free + 1e-9) / need) for free, need in zip(room, needs, strict=True) if need > _TINY]
-        for count in range(min([self._most[at], *limits]), -1, -1):
-            self._counts[at] = count
-            left = [free - need * count for free, need in zip(room, needs, strict=True)]
-            self._extend(at + 1, value + own * count, left)
-        self._counts[at] = 0
+
+    def _enough(self) -> float:
+        """What a filling must be worth more than."""
+        return self._best[1] * (1 + 1e-9) + _TINY
 
     def _try(self, value: float) -> None:
-        pairs = zip(self._kinds, self._counts, strict=True)
-        filling = tuple(sorted((kind, count) for kind, count in pairs if count))
+        filling = tuple(sorted(self._chosen))
         if self._fillings.filled(filling) is not None:
             self._best = filling, value
         else:
