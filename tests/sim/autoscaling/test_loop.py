@@ -198,3 +198,18 @@ async def test_the_provider_keeps_its_limits_and_knows_its_nodes() -> None:
         found = await again.groups()
         assert found == [GroupStatus("a", 0, 5, 1, found[0].instances)]
         assert [instance.id for instance in found[0].instances] == ["dray://a-0"]
+
+
+async def test_a_decision_is_kept_while_nothing_changes() -> None:
+    async with setting(group("a", 1, min=1)) as one:
+        await one.scaler.step()
+
+        async def settled() -> bool:
+            decision = await one.scaler.step()
+            return decision is await one.scaler.step()
+
+        await one.cluster.eventually(settled)
+        kept = await one.scaler.step()
+        await one.cluster.create(Pod, objects.pod("p", templates=["gpu"]))
+        await one.seen(Pod, 1)
+        assert await one.scaler.step() is not kept

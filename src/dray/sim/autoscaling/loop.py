@@ -8,6 +8,7 @@ node goes in three steps: it is closed, its pods are evicted under their budgets
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api.errors import ApiError
+from dray.api.errors import ApiError, NotFound
 from dray.api.gates import FeatureGates
 from dray.api.reasons import wording
 from dray.api.types.apps import DaemonSet
@@ -54,10 +55,11 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What to add, and what is not needed."""
+    """What to add, and what is not needed. One that `is_waiting` has nodes on their way, and may be different later."""
 
     plan: Plan
     down: ScaleDown = ScaleDown()
+    is_waiting: bool = False
 
 
 def decide(view: View) -> Decision:
@@ -71,7 +73,7 @@ def decide(view: View) -> Decision:
     cluster.settle()
     found = plan(cluster, view.groups, sizes=sizes, closed=view.closed, daemon_sets=daemons)
     if found.nodes or coming or any(view.ordered.values()):
-        return Decision(found)
+        return Decision(found, is_waiting=True)
     return Decision(found, scale_down(cluster, view.groups, untouched=view.leaving))
 
 
@@ -102,7 +104,9 @@ class Autoscaler:
         self._orders = Orders(groups.settings.provisionSeconds)
         self._unneeded: dict[str, float] = {}  # node → since when it is not needed
         self._leaving: dict[str, str] = {}  # node that is being emptied → its group
+        self._removed: set[str] = set()  # nodes that the provider took, and that informers may still show
         self._told: set[str] = set()  # pods that were told that no node helps them
+        self._last: tuple[object, Decision] | None = None  # what was seen last, and what was decided on it
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -121,14 +125,24 @@ class Autoscaler:
         statuses = {status.name: status for status in await self._provider.groups()}
         groups = self._known(statuses)
         ordered = await self._look_after_orders(groups, statuses, now)
-        objects = tuple(one for informer in self._informers.values() for one in informer.list())
+        objects = tuple([one for informer in self._informers.values() for one in informer.list()])
         closed = tuple(self._backoff.closed(now))
         view = View(objects, groups, ordered, closed, frozenset(self._leaving), now, self._gates)
-        decision = await asyncio.to_thread(decide, view)
+        decision = await self._decided(view)
         self._tell(decision.plan, statuses)
         await self._grow(decision.plan, now)
         await self._shrink(decision, groups, now)
         return decision
+
+    async def _decided(self, view: View) -> Decision:
+        """What to do; the last decision where nothing has changed since, and nothing is on its way."""
+        versions = tuple(informer.resource_version for informer in self._informers.values())
+        seen = versions, view.groups, view.ordered, view.closed, view.leaving
+        if self._last is None or self._last[0] != seen or self._last[1].is_waiting:
+            self._last = None
+            decision = await asyncio.to_thread(decide, view)
+            self._last = seen, decision
+        return self._last[1]
 
     # -- nodes that come
 
@@ -185,7 +199,8 @@ class Autoscaler:
     # -- nodes that go
 
     async def _shrink(self, decision: Decision, groups: NodeGroups, now: float) -> None:
-        removals = {one.node: one.group for one in decision.down.removals}
+        self._removed &= {node.metadata.name for node in self._nodes()}
+        removals = {one.node: one.group for one in decision.down.removals if one.node not in self._removed}
         self._unneeded = {node: self._unneeded.get(node, now) for node in removals}
         for node, since in self._unneeded.items():
             if now - since >= groups.settings.unneededSeconds:
@@ -196,7 +211,8 @@ class Autoscaler:
             except (ApiError, ProviderError) as error:
                 log.warning("node %s stays: %s", name, error)
                 self._leaving.pop(name, None)
-                await self._close(name, closed=False)
+                with contextlib.suppress(NotFound):
+                    await self._close(name, closed=False)
 
     async def _release(self, name: str, group: str) -> None:
         """The next step of a node that goes."""
@@ -213,6 +229,7 @@ class Autoscaler:
         if not pods:
             await self._provider.delete(group, [NodeName(name, node.spec.providerID)])
             self._leaving.pop(name, None)
+            self._removed.add(name)
             log.info("node %s of group %s is removed", name, group)
 
     async def _close(self, name: str, *, closed: bool) -> None:
