@@ -10,10 +10,11 @@ RESULTS_LIMIT = 32  # devices that one claim's allocation may list (AllocationRe
 ALTERNATIVES_LIMIT = 8  # alternatives of one request; the best of them scores this much
 
 
-class Features(msgspec.Struct, frozen=True):
+class Features(msgspec.Struct, frozen=True, rename="camel"):
     """What a cluster has switched on; devices and requests that need more are passed over or refused.
 
-    Each is a feature gate of Kubernetes and has the default that it has there (`GATE_OF`).
+    Each is a feature gate of Kubernetes and has the default that it has there (`GATE_OF`). In JSON they are written as
+    adminAccess, derivedAttributes and so on.
     """
 
     admin_access: bool = True

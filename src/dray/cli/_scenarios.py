@@ -17,28 +17,8 @@ class ScenarioError(ValueError):
     """A line that is no scenario; says where and why."""
 
 
-class Switches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Features by the names that scenarios give them."""
-
-    adminAccess: bool = True
-    prioritizedList: bool = True
-    deviceTaints: bool = True
-    partitionableDevices: bool = True
-    consumableCapacity: bool = True
-    bindingConditions: bool = True
-    fractionalCapacityRange: bool = True
-
-    def features(self) -> Features:
-        """The features under the names that the allocator has for them."""
-        return Features(
-            admin_access=self.adminAccess,
-            prioritized_list=self.prioritizedList,
-            device_taints=self.deviceTaints,
-            partitionable_devices=self.partitionableDevices,
-            consumable_capacity=self.consumableCapacity,
-            fractional_capacity_range=self.fractionalCapacityRange,
-            binding_conditions=self.bindingConditions,
-        )
+class Switches(Features, frozen=True, forbid_unknown_fields=True):
+    """Features by the names that scenarios give them: adminAccess, derivedAttributes, …"""
 
 
 class HeldShare(msgspec.Struct, frozen=True):
@@ -70,9 +50,8 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def ask(self, deadline: float | None = None) -> Outcome:
         """The allocator's answer."""
-        features = self.features.features()
         return allocate(
-            self.node, self.claims, self.classes, self.slices, self.allocated, features, deadline, self.held
+            self.node, self.claims, self.classes, self.slices, self.allocated, self.features, deadline, self.held
         )
 
 
