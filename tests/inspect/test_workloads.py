@@ -79,6 +79,18 @@ def test_the_pod_that_waits_is_named(capsys: pytest.CaptureFixture[str]) -> None
         assert {change["kind"] for change in found["help"][0]["changes"]} == {"ResourceClaimTemplate", "Pod"}
 
 
+def test_what_helps_a_pod_is_changed_in_its_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1", "--devices", "2") as cluster:
+        cluster.apply(deployment(nodeSelector={"kubernetes.io/hostname": "mars"}))
+        found = explained(cluster, capsys, "PodWaits")
+        [helps] = found["help"]
+        assert (helps["code"], helps["subject"]) == ("help-no-node-selector", "deployment web")
+        [change] = helps["changes"]
+        assert (change["verb"], change["kind"], change["name"]) == ("patch", "Deployment", "web")
+        make(cluster, change)
+        wait_until(lambda: running(cluster) == 2)
+
+
 def test_a_workload_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with Cluster("--nodes", "1") as cluster:
         cluster.apply(claim())

@@ -107,7 +107,7 @@ async def _explained(client: Http, args: argparse.Namespace, kind: str, name: st
     from dray.inspect.snapshot import NAMESPACES, REQUESTS, WORKLOADS, fetch
 
     workload = next((one for one in WORKLOADS if one.__name__.lower() == kind), None)
-    more = REQUESTS if kind == "request" else (*NAMESPACES, *WORKLOADS) if workload is not None else NAMESPACES
+    more = REQUESTS if kind == "request" else (*NAMESPACES, *WORKLOADS)
     namespace = args.namespace or client.config.namespace
     snapshot = await fetch(client, namespace, more)
     if kind == "request":

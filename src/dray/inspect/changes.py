@@ -18,7 +18,8 @@ from dray.api import podclaims
 from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
 from dray.api.reasons.suggestions import Change, ChangeVerb
-from dray.api.types.core import Pod, PodResourceClaimStatus, PodStatus
+from dray.api.types.apps import ReplicaSet
+from dray.api.types.core import Pod, PodResourceClaimStatus, PodStatus, PodTemplateSpec
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree
@@ -105,11 +106,26 @@ class _Trial:
                 self._drop(old)
                 self._put(None, _made(change.body))
             case ChangeVerb.PATCH if old is not None:
-                self._put(old, msgspec.convert(merge_patch(tree_of(old), change.body), type(old)))
+                new = msgspec.convert(merge_patch(tree_of(old), change.body), type(old))
+                self._put(old, new)
+                self._roll_out(new)
             case ChangeVerb.DELETE if old is not None:
                 self._drop(old)
                 if isinstance(old, Pod) and is_controlled(old):
                     self._put(None, _pristine(old))
+
+    def _roll_out(self, changed: Any) -> None:
+        """A workload makes the pods again that wait, from its new template."""
+        template = getattr(changed.spec, "template", None) if hasattr(changed, "spec") else None
+        if not isinstance(template, PodTemplateSpec):
+            return
+        sets = {
+            one.metadata.uid for one in self._objects.get(ReplicaSet, ()) if _owner_uid(one) == changed.metadata.uid
+        }
+        for pod in [*self._objects.get(Pod, ())]:
+            if _owner_uid(pod) in {changed.metadata.uid, *sets} and not pod.spec.nodeName:
+                self._drop(pod)
+                self._put(None, replace(_pristine(pod), spec=template.spec))
 
     def outcome(self) -> Snapshot:
         after = self._seen()
@@ -189,6 +205,10 @@ class _Trial:
     def _generated(self, owner: Pod | PodGroup, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
         claim = claim_for(owner, entry, template, claim_name(owner, entry))
         return replace(claim, metadata=replace(claim.metadata, uid=f"trial-{claim.metadata.name}"))
+
+
+def _owner_uid(object_: Object) -> str:
+    return next((owner.uid for owner in object_.metadata.ownerReferences if owner.controller), "")
 
 
 def _made(body: Tree) -> Any:

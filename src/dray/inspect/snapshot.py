@@ -95,8 +95,8 @@ class Snapshot:
         return replace(self, objects={**self.objects, ResourceSlice: tuple(kept)}, rules=None)
 
     def blind_spots(self) -> list[str]:
-        """What could not be looked at, by the names that kubectl knows."""
-        return sorted(BY_TYPE[type_].plural for type_ in self.unreadable)
+        """What could not be looked at, by the names that kubectl knows; workloads decide nothing."""
+        return sorted(BY_TYPE[type_].plural for type_ in self.unreadable - frozenset(WORKLOADS))
 
 
 async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) -> Snapshot:

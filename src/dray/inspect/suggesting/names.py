@@ -46,14 +46,14 @@ def claim_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """A claim that is alike, or the claim of that name in another namespace."""
     if cause.meant:
         changes = subject.again(lambda spec: _rename(spec, "resourceClaimName", cause.claim, cause.meant))
-        yield Suggestion(SuggestionCode.USE_CLAIM, subject.name, cause.claim, cause.meant, changes=changes)
+        yield Suggestion(SuggestionCode.USE_CLAIM, subject.label, cause.claim, cause.meant, changes=changes)
     yield from _copied(subject, ResourceClaim, cause.claim, SuggestionCode.COPY_CLAIM)
 
 
 def template_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     if cause.meant:
         changes = subject.again(lambda spec: _rename(spec, "resourceClaimTemplateName", cause.subject, cause.meant))
-        yield Suggestion(SuggestionCode.USE_TEMPLATE, subject.name, cause.subject, cause.meant, changes=changes)
+        yield Suggestion(SuggestionCode.USE_TEMPLATE, subject.label, cause.subject, cause.meant, changes=changes)
     yield from _copied(subject, ResourceClaimTemplate, cause.subject, SuggestionCode.COPY_TEMPLATE)
 
 
@@ -85,7 +85,7 @@ def resource_unknown(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
                     amounts[cause.meant] = amounts.pop(cause.subject)
 
     changes = subject.again(rename)
-    yield Suggestion(SuggestionCode.USE_RESOURCE, subject.name, cause.subject, cause.meant, changes=changes)
+    yield Suggestion(SuggestionCode.USE_RESOURCE, subject.label, cause.subject, cause.meant, changes=changes)
 
 
 # Groups
@@ -115,7 +115,7 @@ def group_claim_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
                 entry["podGroupResourceClaim"] = meant
 
     changes = subject.again(rename)
-    yield Suggestion(SuggestionCode.GROUP_CLAIM, subject.name, cause.claim, meant, changes=changes)
+    yield Suggestion(SuggestionCode.GROUP_CLAIM, subject.label, cause.claim, meant, changes=changes)
 
 
 def gang_incomplete(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
@@ -171,7 +171,7 @@ def own_claim(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     tree["metadata"] = {"name": name, "namespace": subject.namespace}
     pod = subject.again(lambda spec: _rename(spec, "resourceClaimName", cause.claim, name))
     changes = (created(tree), *pod) if pod else ()
-    yield Suggestion(SuggestionCode.OWN_CLAIM, subject.name, cause.claim, name, changes=changes)
+    yield Suggestion(SuggestionCode.OWN_CLAIM, subject.label, cause.claim, name, changes=changes)
 
 
 def account(namespace: str, name: str) -> Suggestion:

@@ -58,7 +58,7 @@ def _for_reason(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> I
         case NodeCode.POD_AFFINITY | NodeCode.POD_ANTI_AFFINITY:
             kind = "podAffinity" if reason.code is NodeCode.POD_AFFINITY else "podAntiAffinity"
             changes = subject.again(lambda spec: _without_required(spec, kind))
-            yield Suggestion(SuggestionCode.NO_POD_AFFINITY, subject.name, kind, changes=changes)
+            yield Suggestion(SuggestionCode.NO_POD_AFFINITY, subject.label, kind, changes=changes)
         case NodeCode.EXISTING_ANTI_AFFINITY:
             yield from _room(subject, node, 1)
         case NodeCode.SPREAD | NodeCode.SPREAD_LABEL:
@@ -78,7 +78,7 @@ def _taint(subject: Subject, node: Node, reason: NodeReason) -> Iterator[Suggest
     tolerations = [*tree_of(subject.pod)["spec"].get("tolerations", ()), added]
     change = patched(subject.pod, {"spec": {"tolerations": tolerations}})
     name = node.metadata.name
-    yield Suggestion(SuggestionCode.TOLERATE_NODE, subject.name, names=(text,), node=name, changes=(change,))
+    yield Suggestion(SuggestionCode.TOLERATE_NODE, f"pod {subject.name}", names=(text,), node=name, changes=(change,))
     left = [t for t in tree_of(node)["spec"].get("taints", ()) if (t["key"], t["effect"]) != (taint.key, taint.effect)]
     change = patched(node, {"spec": {"taints": left or None}})
     yield Suggestion(SuggestionCode.REMOVE_NODE_TAINT, names=(text,), node=name, changes=(change,))
@@ -96,9 +96,9 @@ def _affinity(subject: Subject, node: Node) -> Iterator[Suggestion]:
     if lacking:
         changes = subject.again(lambda spec: _without_labels(spec, lacking))
         text = ", ".join(f"nodeSelector {key}={value}" for key, value in lacking.items())
-        yield Suggestion(SuggestionCode.NO_NODE_SELECTOR, subject.name, text, changes=changes)
+        yield Suggestion(SuggestionCode.NO_NODE_SELECTOR, subject.label, text, changes=changes)
     changes = subject.again(lambda spec: _without_required(spec, "nodeAffinity"))
-    yield Suggestion(SuggestionCode.NO_NODE_SELECTOR, subject.name, "the required nodeAffinity", changes=changes)
+    yield Suggestion(SuggestionCode.NO_NODE_SELECTOR, subject.label, "the required nodeAffinity", changes=changes)
 
 
 def _without_labels(spec: Tree, lacking: dict[str, str]) -> None:
@@ -118,7 +118,7 @@ def _ports(subject: Subject) -> Iterator[Suggestion]:
                 port.pop("hostPort", None)
 
     text = ", ".join(map(str, ports))
-    yield Suggestion(SuggestionCode.NO_HOST_PORT, subject.name, text, changes=subject.again(change))
+    yield Suggestion(SuggestionCode.NO_HOST_PORT, subject.label, text, changes=subject.again(change))
 
 
 def _less(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> Iterator[Suggestion]:
@@ -135,7 +135,7 @@ def _less(subject: Subject, verdict: NodeVerdict, reason: NodeReason) -> Iterato
                 amounts[name] = text
 
     code = SuggestionCode.ASK_LESS
-    yield Suggestion(code, subject.name, name, text, node=verdict.node, changes=subject.again(change))
+    yield Suggestion(code, subject.label, name, text, node=verdict.node, changes=subject.again(change))
 
 
 def _room(subject: Subject, node: Node, most: int) -> Iterator[Suggestion]:
@@ -160,7 +160,7 @@ def _spread(subject: Subject) -> Iterator[Suggestion]:
                 if constraint["topologyKey"] == key:
                     constraint["whenUnsatisfiable"] = "ScheduleAnyway"
 
-        yield Suggestion(SuggestionCode.SPREAD_LOOSELY, subject.name, key, changes=subject.again(change))
+        yield Suggestion(SuggestionCode.SPREAD_LOOSELY, subject.label, key, changes=subject.again(change))
 
 
 # What holds the pod itself
@@ -168,7 +168,7 @@ def _spread(subject: Subject) -> Iterator[Suggestion]:
 
 def gated(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     change = patched(subject.pod, {"spec": {"schedulingGates": None}})
-    yield Suggestion(SuggestionCode.REMOVE_GATES, subject.name, names=cause.names, changes=(change,))
+    yield Suggestion(SuggestionCode.REMOVE_GATES, f"pod {subject.name}", names=cause.names, changes=(change,))
 
 
 def no_scheduler(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
@@ -178,7 +178,7 @@ def no_scheduler(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     running = {pod.spec.schedulerName for pod in subject.snapshot.all(Pod) if _was_tried(pod)}
     for name in sorted(running - {cause.subject}, key=lambda name: (name != DEFAULT_SCHEDULER, name)):
         changes = subject.again(partial(_with_scheduler, name=name))
-        yield Suggestion(SuggestionCode.USE_SCHEDULER, subject.name, cause.subject, name, changes=changes)
+        yield Suggestion(SuggestionCode.USE_SCHEDULER, subject.label, cause.subject, name, changes=changes)
 
 
 def _with_scheduler(spec: Tree, name: str) -> None:
@@ -191,10 +191,10 @@ def _was_tried(pod: Pod) -> bool:
 
 def by_scheduler(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """The pod without a node that somebody wrote into it."""
-    yield Suggestion(SuggestionCode.NO_NODE_NAME, subject.name, changes=subject.again(lambda spec: None))
+    yield Suggestion(SuggestionCode.NO_NODE_NAME, subject.label, changes=subject.again(lambda spec: None))
 
 
 def pod_again(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """The pod made again, away from a node that is gone."""
     changes = tuple(replace(change, force=True) for change in subject.again(lambda spec: None))
-    yield Suggestion(SuggestionCode.POD_AGAIN, subject.name, changes=changes)
+    yield Suggestion(SuggestionCode.POD_AGAIN, subject.label, changes=changes)

@@ -244,4 +244,4 @@ def other_pod(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
             if used:
                 container["resources"]["claims"] = [one for one in used if one["name"] not in names]
 
-    yield Suggestion(SuggestionCode.SPLIT, subject.name, cause.claim, changes=subject.again(leave_out))
+    yield Suggestion(SuggestionCode.SPLIT, subject.label, cause.claim, changes=subject.again(leave_out))

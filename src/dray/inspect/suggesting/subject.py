@@ -1,7 +1,8 @@
 """A pod that waits and how it, its claims and its templates can be changed.
 
-Most of a pod and all of a claim's spec is immutable, so a change is a new object of the same name. A pod that a controller
-owns is not changed here: its owner would make it again as it was. Pure.
+Most of a pod and all of a claim's spec is immutable, so a change is a new object of the same name. A pod that a workload
+makes is changed there (`dray.inspect.makers`); one that another controller owns is not changed at all, since its owner
+would make it again as it was. Pure.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dray.api.wire import Tree
 from dray.inspect.asking import Ask, asks_of
 from dray.inspect.changes import deleted, is_controlled, replaced
 from dray.inspect.hardware import Hardware
+from dray.inspect.makers import maker_of, with_template
 from dray.inspect.snapshot import Snapshot
 from dray.verdicts.demand import demand_of
 
@@ -39,14 +41,24 @@ class Subject:
         name = podclaims.group_name(pod)
         self.group = snapshot.get(PodGroup, name, self.namespace) if name else None
 
+        self._maker = maker_of(self.pod, snapshot)
+
     @property
     def name(self) -> str:
         return self.pod.metadata.name
 
+    @property
+    def label(self) -> str:
+        """Where the spec of the pod is written: in itself, or in a workload."""
+        maker = self._maker
+        return f"{maker.kind.lower()} {maker.metadata.name}" if maker is not None else f"pod {self.name}"
+
     # The pod
 
     def again(self, edit: SpecEdit) -> tuple[Change, ...]:
-        """The pod made again with another spec, free of its node; nothing where a controller owns it."""
+        """The pod made again with another spec, free of its node: by itself, or by the workload that makes it."""
+        if self._maker is not None:
+            return with_template(self._maker, self.pod, edit)
         if is_controlled(self.pod):
             return ()
 
