@@ -56,7 +56,6 @@ class CausePhrase(StrEnum):
     OTHER_CLAIMS = "explain-other-claims"
     ALTERNATIVE = "explain-alternative"
     EXIT = "explain-exit"
-    POD = "explain-pod"
     NOT_FOUND = "explain-not-found"
     IN_NAMESPACES = "explain-in-namespaces"
     MAY_NOT_LIST = "explain-may-not-list"
@@ -121,7 +120,6 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.OTHER_CLAIMS: "its other claims cannot be served there",
     CausePhrase.ALTERNATIVE: "{name}: {why}",
     CausePhrase.EXIT: "exit code {code}",
-    CausePhrase.POD: "pod {name}",
     CausePhrase.NOT_FOUND: '{kind} "{name}" not found',
     CausePhrase.IN_NAMESPACES: '{kind} "{name}" is not in namespace {namespace}, but in {names}',
     CausePhrase.MAY_NOT_LIST: "you may not list {names}",
@@ -286,9 +284,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     SuggestionCode.CREATE_GROUP: "create PodGroup {subject}",
     SuggestionCode.GROUP_CLAIM: "name claim {new} of the group instead of {old} in {subject}",
     SuggestionCode.MORE_MEMBERS: "{number} more pods of podgroup {subject}",
-    SuggestionCode.SMALLER_GANG: "let podgroup {subject} begin with {new} pods instead of {old}",
     SuggestionCode.POD_AGAIN: "create {subject} again",
     SuggestionCode.POOL_AGAIN: "publish pool {subject} as it is, in {number} slices with each device once",
-    SuggestionCode.USE_FILE: "name {new} instead of {old} in {subject}",
     SuggestionCode.CREATE_ACCOUNT: "create ServiceAccount {subject}",
 }

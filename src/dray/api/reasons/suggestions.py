@@ -80,10 +80,8 @@ class SuggestionCode(StrEnum):
     CREATE_GROUP = "help-create-group"
     GROUP_CLAIM = "help-group-claim"
     MORE_MEMBERS = "help-more-members"
-    SMALLER_GANG = "help-smaller-gang"
     POD_AGAIN = "help-pod-again"
     POOL_AGAIN = "help-pool-again"
-    USE_FILE = "help-use-file"
     CREATE_ACCOUNT = "help-create-account"
 
 
