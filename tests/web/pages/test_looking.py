@@ -181,6 +181,7 @@ def test_everything_can_be_reached_with_keys_alone(visit: Visit) -> None:
     expect(said).to_contain_text("gpu-0 on node-0")
     page.keyboard.press("ArrowRight")
     expect(said).to_contain_text("gpu-1 on node-0")
+    expect(said).to_contain_text("model a100, index 1")
     page.keyboard.press("Enter")
     details = page.get_by_role("complementary", name="Details")
     expect(details.get_by_role("heading", level=2)).to_have_text("gpu-1")

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 from dray.testing import Cluster
 from tests.web.pages.browsing import address, run, visiting
 
+GATE = "DRAResourcePoolStatus=true"
 READER = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -19,6 +20,9 @@ rules:
 - apiGroups: ["", resource.k8s.io]
   resources: [nodes, resourceslices, deviceclasses]
   verbs: [get, list, watch]
+- apiGroups: [resource.k8s.io]
+  resources: [resourcepoolstatusrequests]
+  verbs: [create, get, list, watch, delete]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -33,7 +37,7 @@ subjects:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     users: Path = tmp_path_factory.mktemp("users") / "users.csv"
     users.write_text("jane-token,jane,1\nnobody-token,nobody,2\n")
-    with Cluster("--nodes", "2", "--devices", "2", "--token-auth-file", str(users)) as running:
+    with Cluster("--feature-gates", GATE, "--nodes", "2", "--devices", "2", "--token-auth-file", str(users)) as running:
         running.apply(READER)
         run(running, "secret", 2)
         yield running
@@ -47,6 +51,18 @@ def test_devices_are_shown_without_their_holders(browser: Browser, cluster: Clus
         expect(page.locator(".view-map tbody tr")).to_have_count(4)
         expect(page.locator("tbody tr", has_text="Not known to you")).to_have_count(4)
         assert "secret" not in page.content()
+
+
+def test_counts_of_the_cluster_stand_in_for_what_is_hidden(browser: Browser, cluster: Cluster) -> None:
+    with visiting(browser, address(cluster), "jane-token") as visit:
+        page = visit.open()
+        expect(page.locator(".stat", has_text="Allocated").locator(".value")).to_have_text("2")
+        expect(page.locator(".stat", has_text="Free").locator(".value")).to_have_text("2")
+        expect(page.locator(".stat", has_text="Free")).to_contain_text("as the cluster counts")
+        visit.turn_to("#/drivers")
+        expect(page.get_by_role("region", name="Pools, as the cluster counts them").locator("tbody tr")).to_have_count(
+            2
+        )
 
 
 def test_each_view_says_what_is_hidden(browser: Browser, cluster: Cluster) -> None:

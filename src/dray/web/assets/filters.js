@@ -5,7 +5,7 @@
  * the address. The result is a mask over devices (null where nothing is filtered) with a key that says when it changed.
  */
 
-import { h, name, refill, setAttribute, setText } from "./dom.js";
+import { h, name, refill, setAttribute } from "./dom.js";
 import { STATES } from "./marks.js";
 import { change, read } from "./route.js";
 import { ask, latest } from "./server.js";

@@ -10,7 +10,7 @@ import { h, name, refill } from "./dom.js";
 import { isHeld, STATES, swatch } from "./marks.js";
 import { address, change, select, selection } from "./route.js";
 import { ask } from "./server.js";
-import { atMoment, CLAIM_STATES, lasting, plural, POD_STATES, POOL_PROBLEMS } from "./words.js";
+import { atMoment, CLAIM_STATES, countsText, lasting, plural, POD_STATES, POOL_PROBLEMS } from "./words.js";
 
 const SOME = 12;
 
@@ -19,7 +19,6 @@ export class Inspector {
     this.app = app;
     this.element = element;
     this.shown = "";
-    this.object = null;
     element.addEventListener("keydown", (event) => { if (event.key === "Escape") this.close(); });
   }
 
@@ -54,10 +53,9 @@ export class Inspector {
   }
 
   #body(subject) {
-    const { store } = this.app;
     const path = this.#path(subject);
     const make = { device: deviceBody, claim: claimBody, pod: podBody, group: groupBody, node: nodeBody, driver: driverBody, slice: sliceBody };
-    return [path, make[subject.kind](this.app, subject, () => this.#again()), subject.kind === "device" ? null : this.#objectPart(store, subject)].flat();
+    return [path, make[subject.kind](this.app, subject, () => this.#again()), subject.kind === "device" ? null : this.#objectPart(subject)].flat();
   }
 
   #again() {
@@ -74,7 +72,7 @@ export class Inspector {
         entries.length > 3 ? h("span", { class: "faint" }, `and ${entries.length - 3} more`) : null)))));
   }
 
-  #objectPart(store, subject) {
+  #objectPart(subject) {
     const question = objectQuestion(subject);
     if (!question) return null;
     const text = h("pre", { tabindex: "0", "aria-label": "The object as the API has it" });
@@ -129,7 +127,7 @@ function signature(store, subject, dark) {
 // Links.
 
 const at = (kind, label) => ({ text: label, href: select(kind, label) });
-export const claimLabel = (claim) => `${claim.namespace}/${claim.name}`;
+const claimLabel = (claim) => `${claim.namespace}/${claim.name}`;
 const link = (kind, label) => h("a", { href: select(kind, label), "data-key": `${kind} ${label}` }, name(label));
 
 function pathOf(store, subject, again) {
@@ -179,6 +177,7 @@ function deviceBody(app, { id }, again) {
       ["used", used === null || used === undefined ? "" : `${Math.round(100 * used)} %`],
       ["node", node ? link("node", node.name) : ""],
       ["pool", pool ? `${pool.name} (generation ${pool.generation})` : ""],
+      ["in the pool", pool?.counts ? countsText(pool.counts) : ""],
       ["pool problem", pool?.problem ? POOL_PROBLEMS[pool.problem] ?? pool.problem : ""],
     ]),
     holders(store, id),

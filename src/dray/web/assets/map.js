@@ -6,12 +6,12 @@
  * words about a device (`tooltip`).
  */
 
-import { h, say, setAttribute } from "./dom.js";
+import { h, setAttribute } from "./dom.js";
 import { arrange, Flow, SIZES, sizeFor, SPACE } from "./map-layout.js";
 import { EDGE, Painter } from "./map-paint.js";
 import { isHeld, STATES } from "./marks.js";
 import { change, read } from "./route.js";
-import { Tooltip, describe } from "./tooltip.js";
+import { Tooltip } from "./tooltip.js";
 
 const SMALLEST = 220;
 const KEYS = {
@@ -28,7 +28,7 @@ const KEYS = {
 };
 
 /** The ordinary lens: each device by its state. */
-export function byState(store) {
+function byState(store) {
   const { devices } = store;
   return {
     looks: { key: "states", all: STATES },
@@ -235,11 +235,10 @@ export class DeviceMap {
 
   #tell() {
     const { line, column, index, id } = this.cursor;
-    say(describe(this.app.store, id, this.lens));
     const { x, y, side } = this.flow.placeOf(line, column, index);
     const box = this.canvas.getBoundingClientRect();
     const top = Math.min(Math.max(y - this.element.scrollTop + 6, 0), this.element.clientHeight - side);
-    this.tooltip.show(id, box.left + EDGE + x + side, box.top + top + side, this.lens);
+    this.tooltip.show(id, box.left + EDGE + x + side, box.top + top + side, this.lens, true);
   }
 }
 

@@ -24,7 +24,6 @@ export const STATES = [
   { code: "unpublished", label: "Held, unpublished", mark: "ring", fill: ["#f4d9e8", "#4d2a40"], ink: ["#a33b79", "#e596c4"] },
   { code: "unknown", label: "Not known to you", mark: "query", fill: ["#eceef1", "#262b32"], ink: LINE },
 ];
-export const UNKNOWN = 9;
 export const isHeld = (state) => (state >= 1 && state <= 3) || state === 8;
 
 /** Looks of the steps at which devices drop out: dark to light, each with its number; the last are those that are left. */

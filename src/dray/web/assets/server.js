@@ -5,7 +5,11 @@
  * one with the code `Unreachable`. Whoever gets `Unauthorized` is told once through `onSignedOut`.
  */
 
-export class Refusal extends Error {
+const LATER = new Set(["TooManyRequests", "NotReady"]);
+const MOST_TRIES = 10;
+const BETWEEN = 500; // milliseconds
+
+class Refusal extends Error {
   constructor(code, text, field = "") {
     super(text);
     this.code = code;
@@ -46,7 +50,18 @@ export const signIn = (offer) => request("POST", "api/session", offer);
 export const getSession = () => request("GET", "api/session");
 export const signOut = () => request("DELETE", "api/session");
 export const getSeries = () => withSession("GET", "api/series");
-export const ask = (kind, question, signal) => withSession("POST", `api/ask/${kind}`, question, signal);
+
+/** Ask a question. One that comes too early, or while others wait, is asked again. */
+export async function ask(kind, question, signal) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await withSession("POST", `api/ask/${kind}`, question, signal);
+    } catch (error) {
+      if (!LATER.has(error.code) || tries === MOST_TRIES || signal?.aborted) throw error;
+      await new Promise((done) => setTimeout(done, BETWEEN));
+    }
+  }
+}
 
 /** Questions that are typed: only the newest counts, and none is asked before the typing rests. */
 export function latest(delay, work, done, failed) {

@@ -184,6 +184,18 @@ export class Store {
     return this.counts;
   }
 
+  /** What the cluster itself has counted, for who may not read all claims: total, allocated, available, unavailable; or null. */
+  poolCounts() {
+    const sums = [0, 0, 0, 0];
+    let known = false;
+    for (const { counts } of this.pools.values()) {
+      if (!counts) continue;
+      known = true;
+      counts.forEach((count, i) => { sums[i] += count; });
+    }
+    return known ? sums : null;
+  }
+
   /** How many nodes publish devices. */
   publishingNodes() {
     if (this.noded !== this.version.pools) {

@@ -1,7 +1,7 @@
 /** What the map says about the device under the pointer or the cursor, without opening it. */
 
 import { details, remembered } from "./details.js";
-import { h, name, refill } from "./dom.js";
+import { h, name, refill, say } from "./dom.js";
 import { STATES } from "./marks.js";
 import { lasting } from "./words.js";
 
@@ -32,12 +32,14 @@ export class Tooltip {
     document.body.append(this.element);
   }
 
-  show(id, x, y, lens) {
+  /** `aloud`: for who hears the page, too. */
+  show(id, x, y, lens, aloud = false) {
     if (this.id !== id) {
       this.id = id;
       this.#fill(id, lens);
+      if (aloud) say(describe(this.app.store, id, lens));
       clearTimeout(this.timer);
-      if (!remembered(this.app.store, id)) this.timer = setTimeout(() => this.#more(id, lens), REST);
+      this.timer = setTimeout(() => this.#more(id, lens, aloud), REST);
     }
     this.element.hidden = false;
     const { offsetWidth, offsetHeight } = this.element;
@@ -52,9 +54,11 @@ export class Tooltip {
     this.element.hidden = true;
   }
 
-  async #more(id, lens) {
+  async #more(id, lens, aloud) {
     const found = await details(this.app.store, id).catch(() => null);
-    if (found && this.id === id) this.#fill(id, lens);
+    if (!found || this.id !== id) return;
+    this.#fill(id, lens);
+    if (aloud) say([describe(this.app.store, id, lens), ...facts(found).map(([key, value]) => `${key} ${value}`)].join(", "));
   }
 
   #fill(id, lens) {

@@ -1,6 +1,6 @@
 /** Drivers: where they publish, what, whether it is whole and healthy, and how long their work takes where somebody measures. */
 
-import { h, name, refill } from "./dom.js";
+import { h, name, refill, setAttribute } from "./dom.js";
 import { address, select, selection } from "./route.js";
 import { PagedTable } from "./table.js";
 import { milliseconds, number, POOL_PROBLEMS } from "./words.js";
@@ -13,9 +13,11 @@ export class DriversView {
     this.table = driverTable();
     this.problems = problemTable(app);
     this.work = h("div");
+    this.counted = countTable();
+    this.countPanel = h("section", { class: "panel", hidden: true }, h("h2", {}, "Pools, as the cluster counts them"), this.counted.element);
     this.problemPanel = h("section", { class: "panel" }, h("h2", {}, "Pools with problems"), this.problems.element);
     this.element = h("div", { class: "view view-drivers" }, h("section", { class: "panel" }, h("h2", {}, "Drivers"), this.table.element),
-      h("section", { class: "panel" }, h("h2", {}, "Their work on nodes"), this.work), this.problemPanel);
+      h("section", { class: "panel" }, h("h2", {}, "Their work on nodes"), this.work), this.countPanel, this.problemPanel);
   }
 
   show() {}
@@ -25,6 +27,9 @@ export class DriversView {
     const drivers = [...store.drivers.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
     this.table.fill(drivers);
     this.problems.fill([...store.pools.values()].filter((pool) => pool.problem));
+    const counted = [...store.pools.values()].filter((pool) => pool.counts);
+    setAttribute(this.countPanel, "hidden", !counted.length);
+    this.counted.fill(counted);
     const key = `${store.hello.epoch} ${store.version.drivers}`;
     if (key === this.worked) return;
     this.worked = key;
@@ -48,6 +53,12 @@ function driverTable() {
       { title: "Versions", cell: (row) => row.versions.join(", ") },
     ],
   });
+}
+
+/** For who may not read all claims: what a ResourcePoolStatusRequest tells. */
+function countTable() {
+  const columns = ["Devices", "Allocated", "Available", "Unavailable"].map((title, i) => ({ title, right: true, cell: (row) => number(row.counts[i]) }));
+  return new PagedTable({ caption: "Pools, as the cluster counts them", columns: [{ title: "Pool", cell: (row) => row.name }, { title: "Driver", cell: (row) => row.driver }, ...columns] });
 }
 
 function problemTable(app) {

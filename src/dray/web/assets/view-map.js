@@ -63,8 +63,7 @@ export class MapView {
   }
 }
 
-/** Also used where a past map is shown. */
-export function deviceTable(app, lens = () => null) {
+function deviceTable(app) {
   const row = (make) => ({ cell: (id) => make(app.store, id) });
   return new PagedTable({
     caption: "Devices",
@@ -72,7 +71,7 @@ export function deviceTable(app, lens = () => null) {
     selected: (id) => id === app.selectedDevice,
     columns: [
       { title: "Device", ...row((store, id) => ({ text: store.deviceName(id), href: select("device", store.deviceKey(id)) })) },
-      { title: "State", ...row((store, id) => ({ text: lens()?.labelOf?.(id) ?? STATES[store.devices.state[id]].label, look: STATES[store.devices.state[id]].code })) },
+      { title: "State", ...row((store, id) => ({ text: STATES[store.devices.state[id]].label, look: STATES[store.devices.state[id]].code })) },
       { title: "Node", ...row((store, id) => nodeCell(store.nodeOf(id))) },
       { title: "Driver", ...row((store, id) => store.poolOf(id)?.driver ?? "") },
       { title: "Pool", ...row((store, id) => store.poolOf(id)?.name ?? "") },
@@ -105,13 +104,15 @@ function statStrip() {
     element,
     update({ store, series }) {
       const counts = store.tally();
-      const held = counts[1] + counts[2] + counts[3];
+      const counted = store.poolCounts();
+      const held = counted ? counted[1] : counts[1] + counts[2] + counts[3];
+      const free = counted ? counted[2] : counts[0];
       const published = store.devices.count - counts[8];
       const last = series.last;
       put(parts.devices, number(published), `on ${plural(store.publishingNodes(), "node")}`);
-      put(parts.held, number(held + counts[8]), percent(held, published));
-      put(parts.free, number(counts[0]), counts[9] ? `${number(counts[9])} not known to you` : percent(counts[0], published));
-      put(parts.unusable, number(counts[4] + counts[5] + counts[6] + counts[7]), "tainted, broken or blocked");
+      put(parts.held, number(counted ? held : held + counts[8]), counted ? "as the cluster counts" : percent(held, published));
+      put(parts.free, number(free), counted ? "as the cluster counts" : counts[9] ? `${number(counts[9])} not known to you` : percent(free, published));
+      put(parts.unusable, number(counted ? counted[3] : counts[4] + counts[5] + counts[6] + counts[7]), "tainted, broken or blocked");
       const waiting = [...store.causes.values()].reduce((sum, cause) => sum + cause.pods, 0);
       const readable = store.resources.pods !== "hidden";
       put(parts.waiting, readable ? number(last?.waiting ?? waiting) : "?", readable ? (last?.allocations != null ? `${number(last.allocations)} allocations/s` : "") : "you may not read pods");

@@ -29,6 +29,10 @@ export function milliseconds(seconds) {
   return seconds < 1 ? `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms` : `${seconds.toFixed(1)} s`;
 }
 
+/** What the cluster counted of a pool: total, allocated, available, unavailable. */
+export const countsText = ([total, allocated, available, unavailable]) =>
+  `${number(allocated)} of ${number(total)} allocated, ${number(available)} available${unavailable ? `, ${number(unavailable)} unavailable` : ""}`;
+
 export const POD_STATES = ["waits", "gated", "starting", "running", "ending", "done"];
 
 export const POOL_PROBLEMS = {
