@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,29 +18,28 @@ from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
 from dray.api.pools import PoolName
-from dray.api.reasons import cause_wording, wording
-from dray.api.reasons.nodes import NodeReason
-from dray.api.reasons.suggestions import Change, Suggestion
+from dray.api.reasons import cause_wording
+from dray.api.reasons.suggestions import Change
 from dray.api.types.core import Pod
 from dray.api.types.resource import Device
 from dray.api.wire import Tree, Wire
 from dray.cel import DeviceView, Interrupted
+from dray.cli._answer_trees import change_tree, failure_tree, nodes_tree, room_tree, step_tree, suggested
 from dray.cli.what_if import asked, outcome_tree
 from dray.inspect.asking import expressions
 from dray.inspect.changes import applied
 from dray.inspect.explain import NotThere, explain_pod
 from dray.inspect.explanation import Explanation
 from dray.inspect.layout import notes_of
-from dray.inspect.matching import Failure, select
+from dray.inspect.matching import select
 from dray.inspect.placement import Deadlines
 from dray.inspect.room import room_of
 from dray.inspect.snapshot import Snapshot
-from dray.inspect.steps import RequestSteps, Step, pending_claims, steps_of
+from dray.inspect.steps import RequestSteps, pending_claims, steps_of
 from dray.sim.changes import ChangeError
 from dray.sim.cluster import Cluster
 from dray.sim.demands import DemandError, demand_of
 from dray.sim.what_if import outcomes
-from dray.verdicts.devices import progress
 from dray.web.access import Cause, Refused
 from dray.web.tables import ranges
 
@@ -49,15 +47,6 @@ Told = tuple[type[Any], tuple[str, str], bytes | None]
 """An object by type, namespace and name, as JSON; None where it is gone."""
 _FOR_CAUSE = 0.7  # of the time goes into the cause, the rest into the steps of devices
 _NAMED = 50  # devices of a holder and holders that are listed
-_STEP_WORDS = {
-    "published": "in a pool that can be used",
-    "class": "of class {subject}",
-    "selector": "with {text}",
-    "tolerated": "without a taint that keeps it away",
-    "free": "free",
-    "counters": "with enough left of its counters",
-    "constraint": "with enough others of the same {subject}",
-}
 
 
 class Pool:
@@ -137,8 +126,8 @@ class Answers:
             "matched": ranges(found.matched),
             "count": len(found.matched),
             "of": len(devices),
-            "failed": [_failure(one) for one in found.failures if not one.error],
-            "errors": [_failure(one) | {"text": one.error} for one in found.failures if one.error],
+            "failed": [failure_tree(one) for one in found.failures if not one.error],
+            "errors": [failure_tree(one) | {"text": one.error} for one in found.failures if one.error],
             "maxCost": found.max_cost,
             "complete": found.is_complete,
         }
@@ -169,12 +158,12 @@ class Answers:
             "cause": {
                 "code": found.cause.code.value,
                 "text": cause_wording.cause(found.cause),
-                "help": _suggested(found),
+                "help": suggested(found),
             },
             "requests": [self._request(one) for one in steps],
-            "nodes": _nodes(found),
+            "nodes": nodes_tree(found),
             "holders": [msgspec.to_builtins(one) for one in found.holders[:_NAMED]],
-            "change": _change(found.help[0]) if found.help else None,
+            "change": change_tree(found.help[0]) if found.help else None,
             "notes": notes_of(found),
         }
 
@@ -185,15 +174,8 @@ class Answers:
             "alternative": one.alternative,
             "needed": one.needed,
             "all": one.every,
-            "steps": [self._step(step) for step in one.steps],
+            "steps": [step_tree(step, self._numbers(step.dropped)) for step in one.steps],
         }
-
-    def _step(self, step: Step) -> Tree:
-        text = _STEP_WORDS[step.code].format(subject=step.subject or "attribute", text=step.text)
-        tree: Tree = {"code": step.code, "text": text, "left": step.left, "dropped": self._numbers(step.dropped)}
-        if step.subject:
-            tree["subject"] = step.subject
-        return tree if step.number is None else tree | {"number": step.number}
 
     def causes(self, seconds: float, pods: Sequence[tuple[str, str]]) -> list[Cause | None]:
         deadline = time.monotonic() + seconds
@@ -208,7 +190,7 @@ class Answers:
         except Refused:
             return None
         return (
-            Cause(found.cause.code.value, cause_wording.cause(found.cause), _suggested(found)) if found.waits else None
+            Cause(found.cause.code.value, cause_wording.cause(found.cause), suggested(found)) if found.waits else None
         )
 
     def attempt(self, seconds: float, question: Tree) -> Tree:
@@ -240,8 +222,8 @@ class Answers:
         try:
             changes = msgspec.convert(change.get("changes", ()), tuple[Change, ...])
             after = applied(self._snapshot, changes)
-        except (msgspec.ValidationError, ManifestError, LookupError) as error:
-            raise Refused(str(error), "change") from error
+        except (ValueError, LookupError, TypeError, AttributeError) as error:  # it may have any shape
+            raise Refused(f"expected the change of an answer to why: {error}", "change") from error
         cluster = self._cluster(after)
         found = cluster.get(Pod, pod["name"], pod["namespace"])
         if found is None:
@@ -255,20 +237,7 @@ class Answers:
             rooms = room_of(self._snapshot, time.monotonic() + seconds)
         except Interrupted as error:
             raise Refused("there was not enough time to look at all classes", code="TimedOut", status=504) from error
-        return {
-            "classes": [
-                {
-                    "class": room.name,
-                    "total": room.total,
-                    "free": room.free,
-                    "node": {"name": room.node, "count": room.best},
-                    "cluster": room.free,
-                    "spread": room.spread,
-                    "exact": room.exact,
-                }
-                for room in rooms
-            ]
-        }
+        return {"classes": [room_tree(room) for room in rooms]}
 
     # Parts of answers
 
@@ -293,55 +262,8 @@ class Answers:
 
 
 def _listed(document: Any) -> list[Tree]:
-    if not isinstance(document, dict):
+    items = document.get("items") if isinstance(document, dict) else None
+    found = items if isinstance(items, list) else [document]
+    if not all(isinstance(one, dict) for one in found):
         raise ManifestError("expected objects with apiVersion and kind")
-    items = document.get("items")
-    return items if isinstance(items, list) else [document]
-
-
-def _failure(one: Failure) -> Tree:
-    part = one.part
-    return {
-        "part": part.text,
-        "from": part.start,
-        "to": part.end,
-        "count": len(one.devices),
-        "devices": ranges(one.devices),
-    }
-
-
-def _suggested(found: Explanation) -> str:
-    return cause_wording.suggestion(found.help[0]) if found.help else ""
-
-
-def _change(one: Suggestion) -> Tree:
-    """A change that was tried and helps, in words and as it would be written to the API."""
-    tree: Tree = msgspec.to_builtins(one)
-    return {"subject": "", "node": "", "changes": []} | tree | {"text": cause_wording.suggestion(one)}
-
-
-def _nodes(found: Explanation) -> Tree:
-    counted: Counter[NodeReason] = Counter()
-    for verdict in found.nodes:
-        counted.update(_plain(reason) for reason in verdict.reasons)
-    reasons = [
-        {
-            "code": reason.code.value,
-            "rule": reason.rule.value,
-            "subject": reason.subject,
-            "nodes": count,
-            "text": wording.node_reason(reason),
-        }
-        for reason, count in counted.most_common()
-    ]
-    short = [verdict for verdict in found.nodes if verdict.devices is not None]
-    closest = max(short, key=lambda verdict: progress(verdict.devices), default=None)  # type: ignore[arg-type]
-    nearest = None
-    if closest is not None and closest.devices is not None:
-        nearest = {"node": closest.node, "text": wording.line(closest.devices)}
-    return {"total": len(found.nodes), "reasons": reasons, "nearest": nearest}
-
-
-def _plain(reason: NodeReason) -> NodeReason:
-    """The reason without what differs from node to node, so that it can be counted."""
-    return NodeReason(reason.code, reason.subject, reason.value, problem=reason.problem)
+    return found

@@ -14,6 +14,7 @@ from dray.api.allocations import DeviceId
 from dray.api.claim_access import Knowledge, PodClaims, claims_of
 from dray.api.podclaims import Sharing
 from dray.api.pools import CountersLeft, PoolName
+from dray.api.reasons.devices import StepCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
@@ -21,6 +22,8 @@ from dray.inspect.asking import Ask, Census, asks_of
 from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Hardware, Published
 from dray.inspect.snapshot import Snapshot
+
+CONSTRAINT = "constraint"  # the last step; the others have the codes of `StepCode`
 
 
 class Step(NamedTuple):
@@ -76,20 +79,20 @@ class _Steps:
     def found(self, attribute: str) -> list[Step]:
         ask, census = self._ask, self._census
         usable = self._hardware.usable
-        steps = [_step("published", self._hardware.devices, usable)]
-        steps.append(_step("class", usable, census.of_class, subject=ask.class_name))
+        steps = [_step(StepCode.PUBLISHED, self._hardware.devices, usable)]
+        steps.append(_step(StepCode.CLASS, usable, census.of_class, subject=ask.class_name))
         before = census.of_class
         for number, expression in enumerate(ask.selectors):
             after = census.after(number + 1)
-            steps.append(_step("selector", before, after, number=number, text=_words(expression)))
+            steps.append(_step(StepCode.SELECTOR, before, after, number=number, text=_words(expression)))
             before = after
-        steps.append(_step("tolerated", census.selected, census.tolerated))
+        steps.append(_step(StepCode.TOLERATED, census.selected, census.tolerated))
         free = census.tolerated if getattr(ask.spec, "adminAccess", None) else census.free  # it takes nothing
-        steps.append(_step("free", census.tolerated, free))
+        steps.append(_step(StepCode.FREE, census.tolerated, free))
         drawable = self._drawable(free)
-        steps.append(_step("counters", free, drawable))
+        steps.append(_step(StepCode.COUNTERS, free, drawable))
         agreeing = _agreeing(drawable, attribute, max(ask.spec.count, 1))
-        steps.append(_step("constraint", drawable, agreeing, subject=attribute))
+        steps.append(_step(CONSTRAINT, drawable, agreeing, subject=attribute))
         return steps
 
     def _drawable(self, devices: Sequence[Published]) -> list[Published]:

@@ -25,7 +25,7 @@ from dray.api.wire import Tree
 from dray.client import Deltas, Key
 from dray.web.access import Access, Analyst, Identity, Refused
 from dray.web.causes import LOOK_SECONDS, Causes
-from dray.web.consumers import WAITS, Consumers
+from dray.web.consumers import Consumers
 from dray.web.following import Following
 from dray.web.history import SERIES, History
 from dray.web.inventory import Inventory
@@ -33,8 +33,9 @@ from dray.web.poolcounts import pool_counts
 from dray.web.questions import Desk
 from dray.web.rights import Scope, Scopes, as_tree, is_less, scopes
 from dray.web.rows.claims import PodState
-from dray.web.rows.devices import HELD, DeviceState
+from dray.web.rows.devices import DeviceState
 from dray.web.rows.nodes import class_row, node_row
+from dray.web.sampling import sample_of
 from dray.web.streaming import Page, event
 from dray.web.tables import COLUMNS, Row, Strings, Table
 
@@ -45,7 +46,6 @@ _TURN_SECONDS = 0.005  # of the event loop for making rows, then others have a t
 _RIGHTS_SECONDS = 10.0
 _COUNTS_SECONDS = 30.0  # between requests for pool status, of which a user may make ten a minute
 ROWS = 4096  # of a message; more take a browser too long to read at once
-_PLACED = (PodState.STARTING, PodState.RUNNING, PodState.ENDING)
 
 
 class Picture:
@@ -225,27 +225,12 @@ class Picture:
             self.inventory.measure(self.access.operations())
             self.inventory.refresh_drivers()
             self._changed.set()
-            values = self._sample()
+            values = sample_of(self.inventory, self.consumers, self.scopes, self._sampled)
+            self._sampled = self.consumers.allocations
             self.history.sample(values)
             message = event("sample", dict(zip(SERIES, values, strict=True)))
             for page in [*self.pages]:
                 page.put(message)
-
-    def _sample(self) -> tuple[float | None, ...]:
-        devices, pods = self.inventory.tally, self.consumers.tally
-        published = sum(devices.values()) - devices[DeviceState.UNPUBLISHED]
-        held, free = sum(devices[state] for state in HELD), devices[DeviceState.FREE]
-        new, self._sampled = self.consumers.allocations - self._sampled, self.consumers.allocations
-        knows_claims, knows_pods = self.inventory.claims_known, self.scopes[Pod] is Scope.ALL
-        return (
-            round(time.time()),
-            published if self.scopes[ResourceSlice] is Scope.ALL else None,
-            held if knows_claims else None,
-            published - held - free if knows_claims else None,
-            sum(pods[state] for state in WAITS) if knows_pods else None,
-            sum(pods[state] for state in _PLACED) if knows_pods else None,
-            new if knows_claims else None,
-        )
 
     # Rights
 

@@ -1,0 +1,32 @@
+"""One point of the series: how many devices and pods are what. What the identity may not know is None."""
+
+from __future__ import annotations
+
+import time
+
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceSlice
+from dray.web.consumers import WAITS, Consumers
+from dray.web.inventory import Inventory
+from dray.web.rights import Scope, Scopes
+from dray.web.rows.claims import PodState
+from dray.web.rows.devices import HELD, DeviceState
+
+_PLACED = (PodState.STARTING, PodState.RUNNING, PodState.ENDING)
+
+
+def sample_of(inventory: Inventory, consumers: Consumers, scopes: Scopes, before: int) -> tuple[float | None, ...]:
+    """The values of `history.SERIES`; `before` are the allocations that were counted already."""
+    devices, pods = inventory.tally, consumers.tally
+    published = sum(devices.values()) - devices[DeviceState.UNPUBLISHED]
+    held, free = sum(devices[state] for state in HELD), devices[DeviceState.FREE]
+    knows_claims, knows_pods = inventory.claims_known, scopes[Pod] is Scope.ALL
+    return (
+        round(time.time()),
+        published if scopes[ResourceSlice] is Scope.ALL else None,
+        held if knows_claims else None,
+        published - held - free if knows_claims else None,
+        sum(pods[state] for state in WAITS) if knows_pods else None,
+        sum(pods[state] for state in _PLACED) if knows_pods else None,
+        consumers.allocations - before if knows_claims else None,
+    )
