@@ -14,6 +14,7 @@ import pytest
 
 from dray.cli import main
 from dray.sim.history import history_from_bytes
+from dray.sim.replay import Replay
 from dray.testing import Cluster
 from tests.sim.test_cluster import pod, template
 from tests.sim.test_replay import comes
@@ -161,6 +162,19 @@ def test_a_change_is_compared_with_how_it_was(tmp_path: Path, capsys: pytest.Cap
     assert (before["nodes"], after["nodes"], before["placed"], after["placed"]) == (2, 3, 5, 5)
     assert after["waiting"]["mean"] < before["waiting"]["mean"]
     assert before["cost"]["total"] == pytest.approx(2 * 2.5 * before["seconds"] / 3600)
+
+
+def test_ctrl_c_gives_the_report_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(replay: Replay) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Replay, "_run_out", interrupted)
+    assert main(["replay", str(written(tmp_path))]) == 0
+    said = capsys.readouterr()
+    assert "broken off; these are the figures so far" in said.err
+    assert "broken off" in said.out
 
 
 def test_files_that_cannot_be_replayed_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,6 +148,22 @@ def test_a_recording_without_names_gives_its_own_placements(live: Cluster, tmp_p
     assert (found.same, found.differences) == (14, ())
 
 
+def test_where_the_scheduler_began_to_look_among_many_nodes_is_found_out(tmp_path: Path) -> None:
+    with Cluster("--nodes", "120", "--devices", "2") as many:
+        many.apply(template(1))
+        wait_until(lambda: len(many.list("resourceslices")) == 120)
+        for number in range(30):  # before the recording
+            many.apply(pod(f"before-{number}", 1))
+        wait_until(lambda: all(one["spec"].get("nodeName") for one in many.list("pods")))
+        with recorded(many, tmp_path / "many.json") as recording:
+            for number in range(60):
+                many.apply(pod(f"p{number}", 1))
+            wait_until(lambda: sum(bool(one.spec.nodeName) for one in recording.pods().values()) == 90)
+            timeline = timeline_of(recording.history())
+    found = compare(recorded_placements(timeline), Replay(timeline, is_free=False).run().placements)
+    assert (found.same, found.differences) == (60, ())
+
+
 def hidden(history: History) -> History:
     """The same without names, as it would have been followed."""
     objects = history.recording.typed()
@@ -222,6 +238,17 @@ def test_another_configuration_gives_other_placements() -> None:
     after = Replay(timeline, Setup(configuration=read), is_free=True).run()
     assert len({one.node for one in before.placements.values()}) == 4
     assert {one.node for one in after.placements.values()} == {"node-0"}
+
+
+def test_another_gate_gives_other_placements() -> None:
+    """Without alternatives, a claim that has some is not served."""
+    tree = pod("a", 1)
+    tree["metadata"]["uid"] = "a"
+    tree["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "either"}]
+    timeline = story(Event(0, 1, put=msgspec.to_builtins(object_of(tree, GATES)), runs=5), devices=4)
+    assert [*Replay(timeline, is_free=True).run().placements] == ["a"]
+    without = Setup(gates=FeatureGates.parse("DRAPrioritizedList=false"))
+    assert not Replay(timeline, without, is_free=True).run().placements
 
 
 def test_other_hardware_replaces_the_recorded_one() -> None:

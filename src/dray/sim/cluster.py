@@ -55,6 +55,7 @@ from dray.verdicts.rules import Judgement
 
 W = TypeVar("W", bound=Wire)
 _DEVICE_KINDS = (ResourceSlice, DeviceTaintRule)
+_OWN = ("_queue", "now", "_last", "observers", "among", "preferred", "is_terse", "_made")  # what a trial may replace
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -250,16 +251,8 @@ class Cluster:
 
         The trial is this same cluster, so it costs what it changes, however large the cluster is.
         """
-        kept = (
-            self._queue,
-            [*self._events],
-            self.now,
-            self._last,
-            dict(self._why),
-            self.observers,
-            self.among,
-            self._made,
-        )
+        kept = {name: vars(self)[name] for name in _OWN}
+        copied = {"_events": [*self._events], "_why": dict(self._why), "_held": set(self._held)}
         start = self.picture.placement.start
         self._queue = self._queue.copy()
         self.observers = []
@@ -268,7 +261,7 @@ class Cluster:
             yield self
         finally:
             self.picture.journal.roll_back()
-            self._queue, self._events, self.now, self._last, self._why, self.observers, self.among, self._made = kept
+            vars(self).update(kept | copied)
             self.picture.placement.start = start
 
     # -- pods

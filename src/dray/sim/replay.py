@@ -8,6 +8,7 @@ placements differ for a reason only. Left out: what controllers would have done 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -16,12 +17,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from dray.allocator.bits import positions
 from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import is_controlled_by, is_finished
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Node, Pod, PodStatus
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceSlice
+from dray.scheduler.attempt import COMPARED
 from dray.scheduler.configuration import Configuration
 from dray.sim.cluster import Cluster
 from dray.sim.measures import SAMPLES, Figures, Meter, Placement, Prices
@@ -134,7 +137,7 @@ class Replay:
             return
         while any(map(partial(_frees_for, self._pods[uid]), self._unheard)):
             self._do(self._unheard.popleft())
-        while self._unheard and not self._is_as_recorded(uid):
+        while not self._is_as_recorded(uid) and not self._begins_elsewhere(uid) and self._unheard:
             self._do(self._unheard.popleft())
         self.cluster.release(uid)
 
@@ -144,6 +147,26 @@ class Replay:
             return False
         taken = promise.outcome.taken if promise.outcome is not None else ()
         return all(story.held.issuperset(one.touched) for one in taken)
+
+    def _begins_elsewhere(self, uid: str) -> bool:
+        """Find where the scheduler began to look, where it compared some of many nodes: that is not recorded.
+
+        It compared a hundred nodes with the recorded one among them, of which that was the best.
+        """
+        picture, pod = self.cluster.picture, self._pods[uid]
+        info = picture.table.get(self._timeline.stories[uid].node)
+        known = self.cluster.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        judged = self.cluster.judge(known) if known is not None else None
+        if info is None or judged is None or judged.nodes.bit_count() <= COMPARED:
+            return False
+        fitting, start = [*positions(judged.nodes)], picture.placement.start
+        here = bisect_left(fitting, info.position)
+        for before in range(COMPARED):
+            picture.placement.start = fitting[(here - before) % len(fitting)]
+            if self._is_as_recorded(uid):
+                return True
+        picture.placement.start = start
+        return False
 
     def _do(self, step: Step) -> None:
         match step:
