@@ -163,3 +163,60 @@ def is_gone(cluster: Cluster) -> bool:
     node = cluster.directory / "nodes/agent-0"
     files_ = [*(node / "plugins_registry").iterdir(), *(node / "cdi").iterdir(), *(node / "pods").iterdir()]
     return not left and not files_ and not [*(node / "plugins").rglob("*.sock")]
+
+
+MONITOR = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: monitoring, labels: {resource.kubernetes.io/admin-access: "true"}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: all, namespace: monitoring}
+spec:
+  spec:
+    devices:
+      requests:
+        - {name: gpus, exactly: {deviceClassName: gpu.example.com, allocationMode: All, adminAccess: true}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: monitor, namespace: monitoring}
+spec:
+  selector: {matchLabels: {app: monitor}}
+  template:
+    metadata: {labels: {app: monitor}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      resourceClaims: [{name: gpus, resourceClaimTemplateName: all}]
+      initContainers: [{name: look, image: x, command: [/bin/sh, -c, "env | grep GPU_DEVICE_3"],
+                        resources: {claims: [{name: gpus}]}}]
+      containers: [{name: main, image: x, command: [sleep, infinity], resources: {claims: [{name: gpus}]}}]
+"""
+
+
+@pytest.mark.slow
+def test_a_deployment_of_drivers_serves_users_and_a_monitor_with_admin_access() -> None:
+    trees = [*yaml.safe_load_all(manifests("none", 4))]
+    deployment = trees[-1]
+    deployment["kind"] = "Deployment"
+    del deployment["spec"]["updateStrategy"]
+    with running([]) as cluster:
+        kubectl = kubectl_of("recent", cluster.kubeconfig)
+        kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(trees))
+        kubectl("-n", "gpu-driver", "rollout", "status", "deployment/gpu-driver", WITHIN)
+        wait_until(lambda: published(kubectl) == 4)
+        kubectl("apply", "-f", "-", stdin=user("none"))
+        kubectl("wait", "--for=condition=Ready", "pod/training", WITHIN)
+        kubectl("apply", "-f", "-", stdin=MONITOR)
+        kubectl("-n", "monitoring", "rollout", "status", "daemonset/monitor", WITHIN)
+        seen = kubectl("-n", "monitoring", "exec", "daemonset/monitor", "-c", "main", "--", "env").splitlines()
+        assert len([line for line in seen if line.startswith("GPU_DEVICE_")]) == 4
+
+        # One that is killed at once leaves nothing prepared, and another takes its place.
+        kubectl("-n", "monitoring", "delete", "pod", "--all", "--force", "--grace-period=0")
+        kubectl("-n", "monitoring", "rollout", "status", "daemonset/monitor", WITHIN)
+        kubectl("delete", "namespace", "monitoring", WITHIN)
+        kubectl("delete", "pod", "training")
+        wait_until(lambda: not cluster.list("resourceclaims"))
+        assert published(kubectl) == 4
