@@ -26,6 +26,7 @@ CLIENTS = 8
 REQUESTS = 500  # of each client
 PODS = 5000
 WATCHERS = 50
+TURNS = 3  # of custom and built-in objects
 WRITES = 300
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -265,32 +266,34 @@ async def _custom(server: Server) -> None:
     await connection.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", _definition())
     await asyncio.sleep(0.5)  # until it is established
     copies = "/apis/bench.example.com/v1/namespaces/default/claimcopies"
-    rates: dict[str, list[float]] = {}
-    for kind, path in (("built-in", CLAIMS), ("custom", copies)):
-        head = {} if path == CLAIMS else {"apiVersion": "bench.example.com/v1", "kind": "ClaimCopy"}
-        created = await _rate(server, server.port, partial(_creation, path, head))
-        begun = time.perf_counter()
-        count = len(json.loads(await connection.ask("GET", path))["items"])
-        listed = count / (time.perf_counter() - begun)
-        rates[kind] = [created, listed, await _told(server, path, partial(_more, head))]
-    for name, plain, custom in zip(("created", "listed", "told to watchers"), *rates.values(), strict=True):
+    best: dict[str, list[float]] = {CLAIMS: [0.0] * 3, copies: [0.0] * 3}
+    for turn in range(TURNS):  # in turns, and the best of each, since others use the machine too
+        for path in best:
+            head = {} if path == CLAIMS else {"apiVersion": "bench.example.com/v1", "kind": "ClaimCopy"}
+            created = await _rate(server, server.port, partial(_creation, path, head, turn))
+            begun = time.perf_counter()
+            count = (await connection.ask("GET", path)).count(b'"uid":')
+            listed = count / (time.perf_counter() - begun)
+            told = await _told(server, path, partial(_more, head, turn))
+            best[path] = list(map(max, best[path], (created, listed, told)))
+    for name, plain, custom in zip(("created", "listed", "told to watchers"), *best.values(), strict=True):
         print(f"{name}: {custom:,.0f} custom objects/s, {custom / plain:.0%} of built-in ones (target 67%)")
     connection.close()
 
 
-def _creation(path: str, head: dict[str, Any], client: int, count: int) -> tuple[Any, ...]:
-    return "POST", path, _numbered(head, client * REQUESTS + count)
+def _creation(path: str, head: dict[str, Any], turn: int, client: int, count: int) -> tuple[Any, ...]:
+    return "POST", path, _numbered(head, f"{turn}-{client}-{count}")
 
 
-def _numbered(head: dict[str, Any], number: int) -> dict[str, Any]:
+def _numbered(head: dict[str, Any], number: str) -> dict[str, Any]:
     """An object like no other: what the server remembers of the one before does not help."""
     tree = {**head, **_claim(f"x{number}")}
-    tree["metadata"]["labels"] = {"number": str(number)}
+    tree["metadata"]["labels"] = {"number": number}
     return tree
 
 
-def _more(head: dict[str, Any], number: int) -> dict[str, Any]:
-    return _numbered(head, CLIENTS * REQUESTS + number)
+def _more(head: dict[str, Any], turn: int, number: int) -> dict[str, Any]:
+    return _numbered(head, f"{turn}-{number}")
 
 
 def _definition() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from dray.api.pace import Pace
 from dray.api.resources import BY_TYPE, METRICS
 from dray.api.types.resource import ResourceSlice
 from dray.apiserver.admission import Chain
+from dray.apiserver.custom.conversion_review import ConversionFailed
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.outages import unavailable
 from dray.apiserver.priority import RequestPriority
@@ -39,6 +40,7 @@ from dray.store import StoreError
 Review = Callable[[Request], dict[str, Any]]
 
 SLICES = BY_TYPE[ResourceSlice]
+_DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 UPDATES_A_SECOND = 50.0  # of the slices that one driver has on one node; it may make as many at once
 
 
@@ -97,7 +99,12 @@ class ApiServer:
         assert resource.custom is not None
         seen = resource.custom.seen_in(resource, request.version or resource.stored)
         answer = await self._do(msgspec.structs.replace(request, resource=seen))
-        return await self._conversions.answer(request, answer)
+        try:
+            return await self._conversions.answer(request, answer)
+        except ConversionFailed:
+            if request.verb not in ("delete", "deletecollection"):
+                raise
+            return Answer(code=answer.code, tree=dict(_DONE), warnings=answer.warnings)  # what is done needs no webhook
 
     async def _do(self, request: Request) -> Answer:
         try:

@@ -320,6 +320,21 @@ async def test_a_webhook_that_hangs_costs_those_who_need_it_their_time(admin: Ht
     await eventually(gone)  # its objects go with it, whatever the webhook does
 
 
+async def test_an_object_is_deleted_whatever_its_webhook_does(admin: HttpAsker, hook: Converter) -> None:
+    held = screen("held", "v1", size="1x1")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await created(admin, V1, held)
+    await created(admin, V1, screen("s", "v1", size="3x4"))
+    hook.reply = lambda review: "{"
+    code, body = await admin("DELETE", f"{V2}/held")
+    assert (code, body["status"]) == (200, "Success")
+    assert "deletionTimestamp" in stored(admin, "held")["metadata"]
+    code, body = await admin("DELETE", V2)
+    assert (code, body["status"]) == (200, "Success")
+    _, left = await admin("GET", V1)
+    assert [item["metadata"]["name"] for item in left["items"]] == ["held"]
+
+
 async def test_a_webhook_behind_a_service_is_called(keys: Keys, hook: Converter) -> None:
     async with serving(keys) as admin:
         service = {"namespace": "default", "name": "convert", "path": "/check", "port": 443}

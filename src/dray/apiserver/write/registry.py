@@ -76,7 +76,8 @@ class Registry:
     async def create(self, request: Request) -> Answer:
         kind = request.resource.custom
         if kind is not None and kind.definition.metadata.deletionTimestamp is not None:
-            raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
+            text = "create not allowed while custom resource definition is terminating"
+            raise MethodNotAllowed(text, group=request.resource.group, kind=request.resource.plural)
         reads = self._admission.reads(request.resource.type, "CREATE")
         question = None if reads is None else question_of(request, tuple(map(self._storage.revision, reads)))
         for _ in range(_ATTEMPTS):
