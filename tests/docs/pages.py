@@ -64,7 +64,7 @@ class Reader:
         self._bin = bin_
         home = directory / "home"
         home.mkdir()
-        path = f"{bin_}:{os.environ['PATH']}"
+        path = f"{bin_}:{ROOT / '.venv' / 'programs'}:{os.environ['PATH']}"
         env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "COLUMNS": "100", "TERM": "dumb"}
         self._shell = subprocess.Popen(
             ["bash", "--norc"],

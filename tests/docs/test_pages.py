@@ -19,8 +19,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(tmp_path_factory.mktemp("wheel"))
+def commands() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="dray-", dir="/var/tmp") as name:
+        yield installed(Path(name))  # not below /tmp, which containers have for themselves
 
 
 @pytest.fixture
