@@ -63,7 +63,7 @@ def run(
 ) -> tuple[int, list[dict[str, Any]], str]:
     path = tmp_path / "manifests.yaml"
     path.write_text(text)
-    status = main(["allocate", "-f", str(path), *arguments])
+    status = main(["allocate", "-f", str(path), "-o", "json", *arguments])
     printed = capsys.readouterr()
     return status, [json.loads(line) for line in printed.out.splitlines()], printed.err
 
@@ -107,6 +107,17 @@ def test_pods_compete_and_the_loser_is_told_why(capsys: pytest.CaptureFixture[st
     assert lines[1]["message"] == f"claim default/q-gpu: request r needs 1 device: {reason}"
     assert "default/q cannot be allocated" in errors
     assert "0 free  <- here" in errors
+
+
+@pytest.mark.wording
+def test_people_read_which_devices_each_request_gets(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "manifests.yaml"
+    path.write_text(CLUSTER + POD % ("p", TEMPLATE) + POD % ("q", TEMPLATE))
+    assert main(["allocate", "-f", str(path)]) == 1
+    said, errors = capsys.readouterr()
+    assert said.startswith("default/p gets on n1\n  claim p-gpu, request r: gpu.example.com/n1/gpu-0\n")
+    assert "default/q cannot be allocated: " in said
+    assert errors == ""
 
 
 def test_claims_without_pods_are_served_together(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "allocate": (
         "dray allocate -f hardware.yaml -f claims.yaml --node node-1",
+        "dray allocate -f hardware.yaml -f claims.yaml --node node-1 -o json",
         "dray allocate --scenarios scenarios.jsonl",
     ),
     "apiserver": (

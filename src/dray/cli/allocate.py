@@ -1,7 +1,8 @@
 """`dray allocate`: ask the allocator without a cluster, for recorded scenarios or for Kubernetes manifests.
 
-Prints one JSON line for each question: {"id", "outcome", "result", "message", "ms"}. With manifests, a failure is also
-explained on standard error, request by request. Left out: writing allocations anywhere.
+For manifests it prints which devices each request gets, or request by request why it gets none. `-o json`, and scenarios
+always, give one JSON line for each question: {"id", "outcome", "result", "message", "ms"}; a failure of manifests is then
+explained on standard error. Left out: writing allocations anywhere.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
-    from dray.allocator import Outcome
+    from dray.allocator import Allocated, Outcome
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
     from dray.cli._manifests import Manifests
@@ -44,6 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "-f", "--filename", action="append", metavar="PATH", help="Kubernetes YAML or JSON; - for stdin"
     )
     parser.add_argument("--node", metavar="NAME", help="the node to allocate on (with -f; the only one if left out)")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="with -f (%(default)s)")
     parser.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="for each question (default 10)")
     parser.add_argument("--feature-gates", default="", metavar="A=true,...", help="with -f: features on and off")
     parser.set_defaults(run=run)
@@ -125,15 +127,29 @@ def _manifests(args: argparse.Namespace) -> int:
         start = time.monotonic()
         outcome = allocate(node, claims, classes, slices, taken.devices, features, start + args.timeout, taken.shares)
         answered = answer(id_, outcome, (time.monotonic() - start) * 1000)
-        _print(answered)
+        if args.output == "json":
+            _print(answered)
         if isinstance(outcome, Allocated):
             taken = together([taken, *outcome.taken])
+            if args.output == "text":
+                print(f"{id_} gets on {node.metadata.name}", *_lines(claims, outcome), sep="\n")
             continue
         left_over = True
-        print(f"{id_} cannot be allocated: {answered['message']}", file=sys.stderr)
+        to = sys.stderr if args.output == "json" else sys.stdout
+        print(f"{id_} cannot be allocated: {answered['message']}", file=to)
         if isinstance(outcome, Unallocatable):
-            print(tree(outcome.explain()), file=sys.stderr)
+            print(tree(outcome.explain()), file=to)
     return int(left_over)
+
+
+def _lines(claims: Sequence[ResourceClaim], outcome: Allocated) -> Iterator[str]:
+    """The devices of every request."""
+    if not claims:
+        yield "  nothing: it asks for no devices"
+    for claim, result in zip(claims, outcome.results, strict=True):
+        for one in result["devices"]["results"]:
+            device = "/".join((one["driver"], one["pool"], one["device"]))
+            yield f"  claim {claim.metadata.name}, request {one['request']}: {device}"
 
 
 def _node(name: str | None, manifests: Manifests) -> Node:

@@ -267,7 +267,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     SuggestionCode.REMOVE_TAINT: "remove the taint {names} from pool {subject}",
     SuggestionCode.REMOVE_RULE: "delete DeviceTaintRule {names}",
     SuggestionCode.MORE_DEVICES: "{number} more {subject} on {node}",
-    SuggestionCode.END_PODS: "end {names}{node}",
+    SuggestionCode.END_PODS: "end {names} on {node}",
     SuggestionCode.RAISE_QUOTA: "raise {old} of quota {subject} to {new}",
     SuggestionCode.UNCORDON: "let pods onto {node} again: kubectl uncordon {node}",
     SuggestionCode.LABEL_NODE: "label {node} with {new}",

@@ -90,15 +90,17 @@ def end_pods(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     for number in range(1, _TOGETHER + 1):
         for node, pods in by_node.items():
             for some in combinations(pods[:_PODS], number):
-                yield ending(some, node)
+                yield ending(some, node, subject.namespace)
 
 
-def ending(pods: Iterable[Pod], node: str) -> Suggestion:
-    """The end of some pods of a node."""
+def ending(pods: Iterable[Pod], node: str, home: str) -> Suggestion:
+    """The end of some pods of a node; those of other namespaces than `home` are named with theirs."""
     ended = [*pods]
-    names = tuple(f"pod {pod.metadata.name}" for pod in ended)
-    where = f" on {node}" if node else ""
-    return Suggestion(SuggestionCode.END_PODS, names=names, node=where, changes=tuple(map(deleted, ended)))
+    names = tuple(
+        f"pod {meta.name}" if meta.namespace == home else f"pod {meta.namespace}/{meta.name}"
+        for meta in (pod.metadata for pod in ended)
+    )
+    return Suggestion(SuggestionCode.END_PODS, names=names, node=node, changes=tuple(map(deleted, ended)))
 
 
 def _holders(subject: Subject) -> dict[str, list[Pod]]:
@@ -107,7 +109,11 @@ def _holders(subject: Subject) -> dict[str, list[Pod]]:
     known = {pod.metadata.uid: pod for pod in subject.snapshot.all(Pod)}
     for claim in subject.snapshot.all(ResourceClaim):
         held = len(taken_by_claim(claim).touched)
-        users = [known[one.uid] for one in claim.status.reservedFor if one.uid in known] if held else []
+        users = (
+            [known[one.uid] for one in claim.status.reservedFor if one.uid in known and known[one.uid].spec.nodeName]
+            if held
+            else []
+        )
         if len(users) == 1 and not is_controlled(users[0]) and users[0].metadata.uid != subject.pod.metadata.uid:
             pods = found.setdefault(users[0].spec.nodeName, {})
             before = pods.get(users[0].metadata.uid, (0, users[0]))[0]

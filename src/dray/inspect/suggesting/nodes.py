@@ -148,7 +148,7 @@ def _room(subject: Subject, node: Node, most: int) -> Iterator[Suggestion]:
     ordered = sorted(there, key=lambda pod: (sorted(demand_of(pod).amounts.items()), pod.metadata.name))
     for number in range(1, most + 1):
         for some in combinations(ordered[:_PODS], number):
-            yield ending(some, node.metadata.name)
+            yield ending(some, node.metadata.name, subject.namespace)
 
 
 def _spread(subject: Subject) -> Iterator[Suggestion]:
