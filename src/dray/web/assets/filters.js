@@ -14,6 +14,7 @@ import { number, plural } from "./words.js";
 
 const TYPING = 150; // milliseconds without a key before an expression is sent
 const FIELDS = ["driver", "class", "label", "state", "cel"];
+const ALL = [...FIELDS, "part"];
 
 export class Filters {
   constructor(app, changed) {
@@ -21,7 +22,6 @@ export class Filters {
     this.changed = changed;
     this.answer = null;
     this.asked = "";
-    this.part = null;
     this.runs = 0;
     this.matching = latest(TYPING, (question, key, signal) => ask("match", question, signal), (answer, question, key) => this.#take(answer, key), (error) => this.#fail(error));
     this.#make();
@@ -38,10 +38,10 @@ export class Filters {
     this.cel = h("textarea", {
       id: "filter-cel", rows: "1", spellcheck: "false", autocomplete: "off", "aria-describedby": "cel-result",
       placeholder: 'device.attributes["gpu.example.com"].model == "h100"',
-      on: { input: (event) => change({ cel: event.target.value }, { replace: true }) },
+      on: { input: (event) => change({ cel: event.target.value, part: null }, { replace: true }) },
     });
     this.result = h("div", { id: "cel-result", class: "cel-result", role: "status" });
-    this.clear = h("button", { type: "button", on: { click: () => change(Object.fromEntries(FIELDS.map((field) => [field, null]))) } }, "Clear filters");
+    this.clear = h("button", { type: "button", on: { click: () => change(Object.fromEntries(ALL.map((field) => [field, null]))) } }, "Clear filters");
     const field = (label, control) => h("label", { for: control.id }, h("span", {}, label), control);
     this.element = h("form", { class: "filters", role: "search", "aria-label": "Filter devices", on: { submit: (event) => event.preventDefault() } },
       field("Driver", this.driver), field("Class", this.class), field("State", this.state), field("Node label", this.label), this.labels,
@@ -56,6 +56,7 @@ export class Filters {
     for (const key of FIELDS) if (this[key].value !== (params.get(key) ?? "")) this[key].value = params.get(key) ?? "";
     setAttribute(this.clear, "hidden", !FIELDS.some((key) => params.get(key)));
     this.#match(store, params);
+    if (this.told !== this.part) this.#tell();
     this.#mask(store, params);
   }
 
@@ -81,17 +82,14 @@ export class Filters {
     this.asked = wanted;
     if (wanted) return this.matching.ask(question, wanted);
     this.matching.stop();
-    this.answer = this.part = null;
+    this.answer = null;
     this.runs++;
     this.#tell();
   }
 
   #take(answer, key) {
     this.problem = answer.problem || "";
-    if (!answer.problem) {
-      this.answer = answer;
-      this.part = null;
-    }
+    if (!answer.problem) this.answer = answer;
     this.runs++;
     this.#tell();
     this.changed();
@@ -104,6 +102,7 @@ export class Filters {
 
   #tell() {
     const { answer, problem } = this;
+    this.told = this.part;
     setAttribute(this.cel, "aria-invalid", problem && this.cel.value ? "true" : null);
     if (!this.asked) return refill(this.result);
     if (problem) return refill(this.result, h("p", { class: "problem" }, name(problem)));
@@ -116,12 +115,7 @@ export class Filters {
 
   #failedPart(entry, index) {
     const chosen = this.part === index;
-    const light = () => {
-      this.part = chosen ? null : index;
-      this.runs++;
-      this.#tell();
-      this.changed();
-    };
+    const light = () => change({ part: chosen ? null : String(index + 1) });
     const text = entry.part || (entry.text ? "" : "left out by the class");
     return h("li", {}, h("button", { type: "button", "aria-pressed": String(chosen), "data-key": `part ${index}`, on: { click: light } },
       h("strong", {}, number(entry.count)), entry.text ? " fail at " : entry.part ? " do not meet " : " are ", entry.part ? this.#marked(entry) : text,
@@ -133,7 +127,7 @@ export class Filters {
   }
 
   #mask(store, params) {
-    const key = JSON.stringify([FIELDS.slice(0, 4).map((field) => params.get(field) ?? ""), this.runs, store.hello.epoch, store.shape, params.get("state") ? store.version.devices : 0]);
+    const key = JSON.stringify([FIELDS.slice(0, 4).map((field) => params.get(field) ?? ""), this.runs, this.part, store.hello.epoch, store.shape, params.get("state") ? store.version.devices : 0]);
     if (key === this.key) return;
     this.key = key;
     const tests = [driverTest(store, params.get("driver")), labelTest(store, params.get("label")), stateTest(store, params.get("state")), this.#answerTest(store)].filter(Boolean);
@@ -141,6 +135,12 @@ export class Filters {
     if (!tests.length) return;
     this.mask = new Uint8Array(store.devices.present.length);
     store.devices.each((id) => { if (tests.every((test) => test(id))) this.mask[id] = 1; });
+  }
+
+  /** Which part of the answer is lit instead of what matches: the one that the address names. */
+  get part() {
+    const wanted = Number(read().params.get("part")) - 1;
+    return this.answer && wanted in [...this.answer.failed, ...this.answer.errors] ? wanted : null;
   }
 
   #answerTest(store) {

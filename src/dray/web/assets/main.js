@@ -32,7 +32,7 @@ class App {
     this.selectedDevice = undefined;
     this.timer = 0;
     this.main = document.getElementById("main");
-    this.theme = new Theme(() => this.redraw());
+    this.theme = new Theme(() => this.redraw(), () => { this.#update(); this.map.drawNow(); });
     this.map = new DeviceMap(this);
     this.views = { map: new MapView(this), why: new WhyView(this), fits: new FitsView(this), time: new TimeView(this), claims: new ClaimsView(this), drivers: new DriversView(this) };
     this.topBar = new TopBar(this, Object.fromEntries(Object.entries(this.views).map(([name, { title }]) => [name, title])));

@@ -116,10 +116,11 @@ export class DeviceMap {
   }
 
   draw() {
-    if (!this.drawing) this.drawing = requestAnimationFrame(() => this.#drawNow());
+    if (!this.drawing) this.drawing = requestAnimationFrame(() => this.drawNow());
   }
 
-  #drawNow() {
+  drawNow() {
+    cancelAnimationFrame(this.drawing);
     this.drawing = 0;
     const { store } = this.app;
     if (!store || !this.flow || !this.element.isConnected) return;

@@ -7,12 +7,13 @@ const CHOICES = { "": "Theme: system", light: "Theme: light", dark: "Theme: dark
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 export class Theme {
-  constructor(changed) {
+  /** `printing` draws at once, since paper does not wait for the next frame. */
+  constructor(changed, printing) {
     this.changed = changed;
     this.printing = false;
     this.button = h("button", { type: "button", class: "quiet", on: { click: () => this.next() } });
     system.addEventListener("change", () => this.apply());
-    addEventListener("beforeprint", () => { this.printing = true; this.changed(); });
+    addEventListener("beforeprint", () => { this.printing = true; printing(); });
     addEventListener("afterprint", () => { this.printing = false; this.changed(); });
     this.choose(kept());
   }

@@ -6,7 +6,7 @@
 
 import { h, name, refill, say, setAttribute } from "./dom.js";
 import { stepLooks, swatch } from "./marks.js";
-import { address, read, select } from "./route.js";
+import { address, change, read, select } from "./route.js";
 import { ask, latest } from "./server.js";
 import { spread } from "./store.js";
 import { placed } from "./trial.js";
@@ -21,7 +21,7 @@ export class WhyView {
     this.app = app;
     this.answer = null;
     this.asked = "";
-    this.request = 0;
+    this.opened = new Map(); // causes that somebody opened or closed
     this.asking = latest(30, (question, signal) => ask("why", question, signal), (answer) => this.#take(answer), (error) => this.#fail(error));
     this.list = h("div", { class: "causes" });
     this.story = h("div", { class: "story", "aria-live": "polite" });
@@ -40,10 +40,12 @@ export class WhyView {
   update() {
     const { store } = this.app;
     this.#fillList(store);
-    const pod = read().params.get("pod") ?? "";
+    const { params } = read();
+    const pod = params.get("pod") ?? "";
     const row = pod ? store.find("pods", ...pod.split(/\/(.*)/s).slice(0, 2)) : null;
     const key = pod ? JSON.stringify([pod, store.hello.epoch, row?.state, row?.cause, row?.node]) : "";
     if (key !== this.asked && store.ready) this.#ask(key, pod);
+    if (this.answer && this.told !== this.request) this.#tell();
     this.#fillLegend();
     this.app.map.show({ lens: this.answer ? this.#lens(store) : null });
   }
@@ -60,7 +62,6 @@ export class WhyView {
 
   #take(answer) {
     this.answer = answer;
-    this.request = Math.min(this.request, Math.max(0, answer.requests.length - 1));
     this.#tell();
     if (answer.cause) say(`It waits: ${answer.cause.text}`);
     this.app.redraw();
@@ -91,15 +92,9 @@ export class WhyView {
   #cause(store, cause, pods, chosen) {
     pods.sort((a, b) => a.created - b.created);
     const open = pods.some((pod) => `${pod.namespace}/${pod.name}` === chosen);
-    return h("details", { open: open || this.opened?.has(cause.code) || pods.length <= 5, on: { toggle: (event) => this.#remember(cause.code, event.target.open) } },
+    return h("details", { open: open || (this.opened.get(cause.code) ?? pods.length <= 5), on: { toggle: (event) => this.opened.set(cause.code, event.target.open) } },
       h("summary", { "data-key": `cause ${cause.code}` }, h("span", { class: "count" }, number(cause.pods)), h("span", { class: "cause" }, h("strong", {}, name(cause.code || "…")), h("span", { class: "faint" }, ` oldest ${lasting(store.now() - cause.oldest)}`), h("br"), name(cause.text))),
       h("ul", {}, pods.slice(0, LISTED).map((pod) => this.#pod(store, pod, chosen)), pods.length > LISTED ? h("li", { class: "faint" }, `${number(pods.length - LISTED)} more`) : null));
-  }
-
-  #remember(code, open) {
-    this.opened ??= new Set();
-    if (open) this.opened.add(code);
-    else this.opened.delete(code);
   }
 
   #pod(store, pod, chosen) {
@@ -109,8 +104,15 @@ export class WhyView {
 
   // One pod.
 
+  /** Which request is shown: the one that the address names. */
+  get request() {
+    const wanted = Number(read().params.get("request")) || 0;
+    return Math.max(0, Math.min(wanted, (this.answer?.requests.length ?? 1) - 1));
+  }
+
   #tell() {
     const { answer } = this;
+    this.told = this.request;
     const pod = read().params.get("pod");
     if (!answer) return refill(this.story, pod ? null : h("p", { class: "empty" }, "Choose a pod to see which devices were considered for it, and where they dropped out."));
     const { cause } = answer;
@@ -123,19 +125,19 @@ export class WhyView {
   }
 
   #change() {
-    const { change } = this.answer;
+    const help = this.answer.change;
     if (!this.answer.waits) return null;
-    if (!change) return h("p", { class: "faint" }, "No single change was found that gives it a node.");
+    if (!help) return h("p", { class: "faint" }, "No single change was found that gives it a node.");
     const result = h("div", { role: "status" }, this.trial ?? null);
     const attempt = async (event) => {
       event.target.disabled = true;
       refill(result, h("p", { class: "faint" }, "Simulating …"));
       const [namespace, short] = read().params.get("pod").split(/\/(.*)/s);
-      this.trial = await ask("try", { pod: { namespace, name: short }, change }).then(placed, (error) => h("p", { class: "problem" }, name(error.message)));
+      this.trial = await ask("try", { pod: { namespace, name: short }, change: help }).then(placed, (error) => h("p", { class: "problem" }, name(error.message)));
       refill(result, this.trial);
       event.target.disabled = false;
     };
-    return h("div", { class: "change" }, h("p", {}, h("strong", {}, "What would help: "), name(change.text)),
+    return h("div", { class: "change" }, h("p", {}, h("strong", {}, "What would help: "), name(help.text)),
       h("button", { type: "button", "data-key": "try", on: { click: attempt } }, "Try it in a simulation"), result);
   }
 
@@ -143,7 +145,7 @@ export class WhyView {
     const { requests } = this.answer;
     if (!requests.length) return null;
     const tabs = requests.length < 2 ? null : h("div", { class: "choices", role: "group", "aria-label": "Request" }, requests.map((request, index) =>
-      h("button", { type: "button", "aria-pressed": String(index === this.request), "data-key": `request ${index}`, on: { click: () => { this.request = index; this.#tell(); this.app.redraw(); } } }, name(requestLabel(request)))));
+      h("button", { type: "button", "aria-pressed": String(index === this.request), "data-key": `request ${index}`, on: { click: () => change({ request: index ? String(index) : null }) } }, name(requestLabel(request)))));
     return [tabs, this.#funnel(requests[this.request])];
   }
 
