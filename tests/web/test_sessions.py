@@ -90,8 +90,10 @@ async def test_signing_out_ends_the_session_everywhere(server: Served) -> None:
     async with browser(server.origin) as window:
         await window.sign_in(token="admin-token")
         [stolen] = [one.value for one in window.session.cookie_jar]
-        async with window.session.delete(f"{window.base}api/session", headers={"Origin": server.origin}) as answer:
-            assert answer.status == 204
+        async with window.page() as page:
+            async with window.session.delete(f"{window.base}api/session", headers={"Origin": server.origin}) as answer:
+                assert answer.status == 204
+            await page.wait(lambda: page.bye == "session-ended")
         assert (await window.get("api/session"))[0] == 401
         name = f"dray-dashboard-{server.port}"
         thief = aiohttp.ClientSession(cookies={name: stolen})

@@ -106,6 +106,8 @@ class Dashboard:
         known = self._pictures.get(identity.key)
         if known is not None:
             return known[0]
+        if self._closed:
+            raise Refused("the server ends", code="NotReady", status=503)
         picture = Picture(identity, self.access, self._analyst, self._desk, self._version)
         task = asyncio.create_task(self._keep(picture), name=f"dashboard of {identity.name}")
         self._pictures[identity.key] = picture, task
@@ -214,7 +216,11 @@ class Dashboard:
         await call.reply_json(200, self._session(identity, expires))
 
     async def _sign_out(self, call: Call) -> None:
-        self.sessions.revoke(call.cookie(_cookie_name(call)))
+        cookie = call.cookie(_cookie_name(call))
+        self.sessions.revoke(cookie)
+        for page in [page for picture, _ in self._pictures.values() for page in picture.pages]:
+            if page.session == cookie:
+                page.end("session-ended")
         await call.reply(204, b"", b"application/json", [self._cookie(call, "")])
 
     def _session(self, identity: Identity, expires: int) -> Tree:
@@ -254,18 +260,18 @@ class Dashboard:
 
     async def _stream(self, call: Call) -> None:
         identity, expires = await self._identity(call)
-        if self._closed:
-            raise Refused("the server ends", code="NotReady", status=503)
         picture = self.open(identity)
         if len(picture.pages) >= _PAGES:
             raise Refused(f"there are {_PAGES} pages already", code="TooManyRequests", status=429)
-        page = Page()
+        page = Page(call.cookie(_cookie_name(call)))
         picture.pages.add(page)
         ending = asyncio.get_running_loop().call_later(max(0.0, expires - time.time()), page.end, "session-ended")
         sending = asyncio.ensure_future(self._send(call, picture, page))
         leaving = asyncio.ensure_future(call.gone())
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
         finally:
             ending.cancel()
             picture.pages.discard(page)

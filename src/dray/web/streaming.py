@@ -26,9 +26,10 @@ def event(name: str, data: Any) -> bytes:
 
 
 class Page:
-    """What waits to be sent to a page."""
+    """What waits to be sent to a page of a session."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: str = "") -> None:
+        self.session = session
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._some = asyncio.Event()
