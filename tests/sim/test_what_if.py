@@ -125,7 +125,7 @@ def test_counting_by_kinds_of_nodes_is_counting_one_by_one(
         room["status"]["allocatable"] = {"cpu": "3", "memory": "8Gi", "pods": "110"}
         made.add(room, *hardware.slice_trees(number, devices, "uid"))
         for own in range(busy):
-            made.add(pod(f"busy-{number}-{own}", 1, nodeSelector={"kubernetes.io/hostname": f"node-{number}"}))
+            made.add(pod(f"busy-{number}-{own}", own % 2, nodeSelector={"kubernetes.io/hostname": f"node-{number}"}))
     made.settle()
     with made.fork() as trial:
         if taint and nodes:

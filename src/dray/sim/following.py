@@ -94,7 +94,7 @@ class Follower:
     def _heard(self, informer: Informer[Any], deltas: Deltas[Any]) -> None:
         if self._begun is None:
             return
-        at, version = round(self._now() - self._begun, 4), int(informer.resource_version or 0)
+        at, version = round(self._now() - self._begun, 4), _number(informer.resource_version)
         self._write(
             [event for delta in deltas if (event := self._event(at, version, delta.object, delta.new)) is not None]
         )
@@ -117,7 +117,12 @@ class Follower:
 
 def _by_age(objects: Sequence[Any]) -> list[Any]:
     """What changed last comes last, so that nodes stand in the order in which a scheduler met them, mostly."""
-    return sorted(objects, key=lambda one: int(one.metadata.resourceVersion or 0))
+    return sorted(objects, key=lambda one: _number(one.metadata.resourceVersion))
+
+
+def _number(version: str) -> int:
+    """A version as a number to order by; Kubernetes promises that it is one."""
+    return int(version) if version.isdecimal() else 0
 
 
 def _key(one: Any) -> tuple[type[Any], str, str]:
