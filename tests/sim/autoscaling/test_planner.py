@@ -287,3 +287,12 @@ def test_the_claim_of_a_pod_group_keeps_its_pods_together() -> None:
     )
     nodes = plan(cluster, found).nodes
     assert [[one.pod for one in node.pods] for node in nodes] == [["default/a", "default/b"]]
+
+
+def test_where_there_is_not_room_for_all_the_important_come_first() -> None:
+    important = pod("important", 2, priority=5)
+    found = planned(groups(group("a", 2, max=1)), pod("a", 1), pod("b", 1), important)
+    assert [one.pod for node in found.nodes for one in node.pods] == ["default/important"]
+    many = [pod(f"p{number}", 1) for number in range(150)]  # too many for the exact search
+    found = planned(groups(group("a", 2, max=2)), *many, important)
+    assert "default/important" in [one.pod for node in found.nodes for one in node.pods]

@@ -11,6 +11,8 @@ from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.market import Counts, Market, Purchase, within, without
 from dray.sim.autoscaling.pricing import Offer
 
+_IMPORTANT = 1e4  # times as much as a unit of the next lower rank is worth where there is not room for all
+
 
 def greedy(market: Market, left: Sequence[int], rooms: Sequence[int], values: Sequence[float]) -> list[Purchase]:
     """Purchases for the units that are left, as far as there is room."""
@@ -37,6 +39,12 @@ def first_values(market: Market) -> list[float]:
         for kind in range(kinds)
     ]
     return [min(found, default=0.0) for found in each]
+
+
+def important_values(market: Market) -> list[float]:
+    """The first values, with important units worth more than any number of others: for when there is not room for all."""
+    pairs = zip(first_values(market), market.ranks, strict=True)
+    return [value * _IMPORTANT**rank for value, rank in pairs]
 
 
 def share_values(market: Market, left: Sequence[int]) -> list[float]:

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from dray.sim.autoscaling.demand import Kind
 from dray.sim.autoscaling.expanders import Costs
 from dray.sim.autoscaling.fillings import Filling, Fillings
 from dray.sim.autoscaling.pricing import Offer, best_filling
 
 Counts = tuple[int, ...]
+RANKS = 3  # priorities that are told apart: the two highest, and all others
 
 
 class Purchase(msgspec.Struct, frozen=True):
@@ -44,10 +46,11 @@ class Values(msgspec.Struct, frozen=True):
 class Market:
     """All groups with their costs, the wanted units, and the time that planning may take."""
 
-    def __init__(self, fillings: Sequence[Fillings], costs: Costs, sizes: Sequence[int], deadline: float) -> None:
+    def __init__(self, fillings: Sequence[Fillings], costs: Costs, kinds: Sequence[Kind], deadline: float) -> None:
         self.fillings = fillings
         self.costs = costs
-        self.sizes = sizes  # pods in a unit of each kind
+        self.sizes = [len(kind.first.pods) for kind in kinds]
+        self.ranks = ranks(kinds)
         self._deadline = deadline
 
     @property
@@ -56,9 +59,13 @@ class Market:
         return time.monotonic() > self._deadline
 
     def unplaced(self, left: Sequence[int]) -> list[float]:
-        """What it costs to leave out a unit of each kind: more than all nodes that could be bought for all of them."""
-        most = max(self.costs.nodes, default=0.0) + self.costs.step
-        return [most * (1 + sum(left)) * size for size in self.sizes]
+        """What it costs to leave out a unit of each kind: more than all nodes that could be bought for all of them.
+
+        A unit of a higher rank costs more than all units of lower ranks.
+        """
+        most, units = max(self.costs.nodes, default=0.0) + self.costs.step, 1 + sum(left)
+        pods = units * max(self.sizes, default=1)
+        return [most * units * size * pods**rank for size, rank in zip(self.sizes, self.ranks, strict=True)]
 
     def cost(self, group: int, filling: Filling) -> float:
         """What a node costs with its filling: the node, and the steps down lists of alternatives."""
@@ -77,6 +84,13 @@ class Market:
 
     def total(self, purchases: Iterable[Purchase]) -> float:
         return sum(self.cost(one.group, one.filling) * one.times for one in purchases)
+
+
+def ranks(kinds: Sequence[Kind]) -> list[int]:
+    """How important kinds are, by the priority of their pods: 0, 1 or 2, the highest two priorities being told apart."""
+    priorities = [max(pod.spec.priority or 0 for pod in kind.first.pods) for kind in kinds]
+    order = sorted({*priorities})[-RANKS:]
+    return [order.index(max(priority, order[0])) for priority in priorities]
 
 
 def without(left: Sequence[int], filling: Filling, times: int = 1) -> Counts:

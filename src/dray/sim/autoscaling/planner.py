@@ -22,7 +22,7 @@ from dray.sim.autoscaling.demand import Demand, demand_of, name_of
 from dray.sim.autoscaling.exact import cheapest
 from dray.sim.autoscaling.expanders import costs_of, measure
 from dray.sim.autoscaling.fillings import Fillings
-from dray.sim.autoscaling.greedy import first_values, greedy
+from dray.sim.autoscaling.greedy import first_values, greedy, important_values
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.market import (
     Counts,
@@ -118,7 +118,7 @@ def _planned(
         return Plan(blocked=blocked)
     shopping = _shopping(demand, groups, sizes, closed, world)
     costs = costs_of(groups.groups, groups.settings)
-    market = Market(shopping.fillings, costs, [len(kind.first.pods) for kind in demand.kinds], deadline)
+    market = Market(shopping.fillings, costs, demand.kinds, deadline)
     purchases, relaxed, proven = _bought(market, shopping)
     left = left_after(shopping.wanted, purchases)
     served = sum(shopping.wanted) - sum(left)
@@ -152,6 +152,8 @@ def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Rel
     """The best purchases, the bound for the units that they serve, and whether they are proven to be the cheapest."""
     wanted, rooms = shopping.wanted, shopping.rooms
     best = greedy(market, wanted, rooms, first_values(market))
+    if any(left_after(wanted, best)) and any(market.ranks):
+        best = greedy(market, wanted, rooms, important_values(market))
     left = left_after(wanted, best)
     kept = tuple(all_ - out for all_, out in zip(wanted, left, strict=True))
     relaxed = relax(market, kept, wanted, rooms, best)
