@@ -101,6 +101,16 @@ def test_all_devices_are_those_of_the_new_node() -> None:
     assert [len(node.pods) for node in found.nodes] == [1, 1]
 
 
+def test_pods_may_be_served_by_different_alternatives_on_one_node() -> None:
+    written = group("a", 3)
+    models = ("small", "small", "big")
+    for chip, model in zip(written["template"]["pools"][0]["devices"], models, strict=True):
+        chip["attributes"] = {"model": {"string": model}}
+    claims = [claim(name, alternatives(asked(2, "small"), asked(1, "big"))) for name in ("one", "two")]
+    found = planned(groups(written), *claims, pod("a", claim="one"), pod("b", claim="two"))
+    assert (len(found.nodes), found.nodes[0].steps) == (1, 1)
+
+
 def test_price_decides_among_alternatives_unless_a_step_down_costs_more() -> None:
     claims = claim("either", alternatives(asked(1, "fast"), asked(1, "slow")))
     written = group("fast", 1, 5.0), group("slow", 1, 2.0)

@@ -57,7 +57,7 @@ def test_a_node_whose_drivers_have_all_published_is_left_alone() -> None:
 
 
 def test_nodes_on_order_take_pods_that_wait() -> None:
-    found = groups(group("a", 1, max=3))
+    found = groups(group("a", 1, max=9))
     made = cluster(found, *(pod(f"p{number}") for number in range(3)))
     add_ordered(made, found, {"a": 2})
     made.settle()
