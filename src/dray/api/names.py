@@ -224,3 +224,11 @@ def prefixed(check: Check, text: str) -> Complaints:
     """Check the beginning of a name: a last dash is fine, since more follows."""
     masked = f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text
     return check(masked)
+
+
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+
+
+def is_owned_finalizer(finalizer: str) -> bool:
+    """Whether a finalizer is one that everybody knows, or says whose it is."""
+    return "/" in finalizer or finalizer in _STANDARD_FINALIZERS

@@ -131,3 +131,26 @@ async def test_metadata_of_embedded_objects_is_that_of_objects(admin: HttpAsker)
     assert body["spec"]["a"] == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "free": 1}
     code, _ = await admin("POST", WIDGETS, widget("x", a={**inner, "metadata": {"labels": {"a": 1}}}))
     assert code == 400
+
+
+async def test_finalizers_of_custom_objects_may_be_called_anything_and_that_is_told(admin: HttpAsker) -> None:
+    await define(admin, SIZE)
+    held = widget(size=1)
+    held["metadata"]["finalizers"] = ["resources-finalizer.example.io"]
+    async with admin.send("POST", WIDGETS, held) as response:
+        told = response.headers.getall("warning", [])
+    assert (response.status, len(told), "prefer a domain-qualified finalizer name" in told[0]) == (201, 1, True)
+    async with admin.send("PATCH", f"{WIDGETS}/w", {"spec": {"size": 2}}, content_type=MERGE) as response:
+        assert response.headers.getall("warning", []) == []
+    code, body = await admin("POST", WIDGETS, {**held, "metadata": {"name": "x", "finalizers": ["a b"]}})
+    assert (code, body["details"]["causes"][0]["field"]) == (422, "metadata.finalizers")
+
+
+async def test_an_object_without_replicas_has_no_scale(admin: HttpAsker) -> None:
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    await define(admin, SIZE, subresources={"scale": paths})
+    await created(admin, WIDGETS, widget(tag="x"))
+    code, body = await admin("GET", f"{WIDGETS}/w/scale")
+    assert (code, 'the spec replicas field ".spec.size" does not exist' in body["message"]) == (500, True)
+    assert (await admin("PATCH", f"{WIDGETS}/w/scale", {"spec": {"replicas": 2}}, content_type=MERGE))[0] == 200
+    assert (await admin("GET", f"{WIDGETS}/w/scale"))[1]["spec"] == {"replicas": 2}

@@ -124,6 +124,12 @@ class CustomKind:
         selector = jsonpath.first(paths.labelSelectorPath, tree) if paths.labelSelectorPath else ""
         return wanted, there, selector if isinstance(selector, str) else ""
 
+    def unscaled(self, version: str, obj: CustomObject) -> str:
+        """The path of the replicas that are wanted, where it leads nowhere."""
+        paths = self.versions[version].scale
+        assert paths is not None
+        return "" if jsonpath.first(paths.specReplicasPath, members(obj)) is not None else paths.specReplicasPath
+
     def rescale(self, version: str, tree: Tree, replicas: int) -> None:
         """Write the number of replicas into a tree."""
         paths = self.versions[version].scale

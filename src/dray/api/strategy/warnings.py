@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from dray.api.names import is_owned_finalizer
 from dray.api.quoting import quote
 from dray.api.resources import DRA, Resource
 from dray.api.types import resource as types
@@ -15,6 +16,18 @@ def _slice(slice_: types.ResourceSlice) -> Iterator[str]:
     driver = slice_.spec.driver
     if driver != driver.lower():
         yield f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"
+
+
+def _finalizers(object_: Any, old: Any) -> list[str]:
+    """Finalizers of custom objects may be called anything, and two of a name would be taken for one."""
+    before = old.metadata.finalizers if old is not None else ()
+    added = sorted(set(object_.metadata.finalizers) - set(before))
+    text = "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts"
+    return [
+        f"metadata.finalizers: {quote(finalizer)}: {text} with other finalizer writers"
+        for finalizer in added
+        if not is_owned_finalizer(finalizer)
+    ]
 
 
 _WARNINGS: Mapping[tuple[str, str], Callable[[Any], Iterator[str]]] = {
@@ -29,7 +42,9 @@ def unused(resource: Resource) -> list[str]:
     return [f"{resource.api_version()} {resource.kind} is stored, but no part of dray acts on it"]
 
 
-def warnings(resource: Resource, object_: Wire) -> list[str]:
-    """The warnings about a written object."""
+def warnings(resource: Resource, object_: Wire, old: Wire | None = None) -> list[str]:
+    """The warnings about a written object; `old` is the one that it replaces."""
+    if resource.custom is not None:
+        return _finalizers(object_, old)
     found = _WARNINGS.get((resource.group, resource.kind))
     return [] if found is None else list(found(object_))

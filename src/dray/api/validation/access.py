@@ -126,11 +126,11 @@ def update_webhooks(configuration: WebhookConfiguration, old: WebhookConfigurati
     if [webhook.matchConditions for webhook in configuration.webhooks] != [w.matchConditions for w in old.webhooks]:
         stored = texts(condition for webhook in old.webhooks for condition in webhook.matchConditions)
         yield from _conditions(configuration.webhooks, context, stored)
-    yield from metadata_update(configuration.metadata, old.metadata)
+    yield from metadata_update(configuration.metadata, old.metadata, any_finalizer=True)
 
 
 def _webhooks(configuration: WebhookConfiguration) -> Errors:
-    yield from metadata(configuration.metadata, namespaced=False)
+    yield from metadata(configuration.metadata, namespaced=False, any_finalizer=True)
     seen: set[str] = set()
     webhooks: Sequence[Webhook] = configuration.webhooks
     for index, webhook in enumerate(webhooks):

@@ -15,13 +15,13 @@ from dray.api.wire import Wire
 
 def create(resource: Resource, object_: Wire, context: Context) -> Errors:
     obj = cast(CustomObject, object_)
-    yield from metadata(obj.metadata, resource.namespaced)
+    yield from metadata(obj.metadata, resource.namespaced, any_finalizer=True)
     yield from _judged(_node(resource, context), obj, None, context)
 
 
 def update(resource: Resource, object_: Wire, old: Wire, context: Context) -> Errors:
     obj, before = cast(CustomObject, object_), cast(CustomObject, old)
-    yield from metadata_update(obj.metadata, before.metadata)
+    yield from metadata_update(obj.metadata, before.metadata, any_finalizer=True)
     yield from _judged(_node(resource, context), obj, before, context)
 
 

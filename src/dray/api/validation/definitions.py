@@ -49,7 +49,7 @@ def create_definition(definition: Definition, context: Context) -> Errors:
             found.append('must be spec.names.plural+"."+spec.group')
         return found
 
-    yield from metadata(definition.metadata, namespaced=False, name_check=name_check)
+    yield from metadata(definition.metadata, namespaced=False, name_check=name_check, any_finalizer=True)
     yield from _spec(definition.spec, context)
     yield from _stored_versions(definition)
     yield from _approval(definition)
@@ -71,7 +71,7 @@ def _approval(definition: Definition) -> Errors:
 
 
 def update_definition(definition: Definition, old: Definition, context: Context) -> Errors:
-    yield from metadata_update(definition.metadata, old.metadata)
+    yield from metadata_update(definition.metadata, old.metadata, any_finalizer=True)
     if definition.spec != old.spec:  # what is there already is not judged again, however long that takes
         yield from _spec(definition.spec, context)
     spec, before = definition.spec, old.spec
@@ -84,7 +84,7 @@ def update_definition(definition: Definition, old: Definition, context: Context)
 
 
 def update_definition_status(definition: Definition, old: Definition, context: Context) -> Errors:
-    yield from metadata_update(definition.metadata, old.metadata)
+    yield from metadata_update(definition.metadata, old.metadata, any_finalizer=True)
 
 
 def _preserving(spec: apiextensions.CustomResourceDefinitionSpec) -> Errors:

@@ -16,11 +16,12 @@ ANNOTATIONS_MAX = 256 * 1024
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _fixed = attrgetter(*_FIXED)
 _checked = attrgetter("labels", "annotations", "ownerReferences", "finalizers")
-_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
-def metadata(value: meta.ObjectMeta, namespaced: bool, name_check: Check = names.subdomain) -> Errors:
-    """The metadata of a new object."""
+def metadata(
+    value: meta.ObjectMeta, namespaced: bool, name_check: Check = names.subdomain, any_finalizer: bool = False
+) -> Errors:
+    """The metadata of a new object. Of some kinds finalizers need not say whose they are (`any_finalizer`)."""
     if value.generateName:
         for text in names.prefixed(name_check, value.generateName):
             yield invalid(METADATA / "generateName", value.generateName, text)
@@ -37,10 +38,10 @@ def metadata(value: meta.ObjectMeta, namespaced: bool, name_check: Check = names
     if value.ownerReferences:
         yield from _owners(value.ownerReferences, METADATA / "ownerReferences")
     if value.finalizers:
-        yield from _finalizers(value.finalizers, METADATA / "finalizers")
+        yield from _finalizers(value.finalizers, METADATA / "finalizers", any_finalizer)
 
 
-def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
+def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool = False) -> Errors:
     """The metadata of an object that exists: what may not change, and whether what changed is right."""
     if old.deletionTimestamp:
         added = sorted(set(value.finalizers) - set(old.finalizers))
@@ -55,10 +56,10 @@ def metadata_update(value: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
     if value.generation < old.generation:
         yield invalid(METADATA / "generation", value.generation, "must not be decremented")
     if _checked(value) != _checked(old):
-        yield from _changes(value, old)
+        yield from _changes(value, old, any_finalizer)
 
 
-def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
+def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta, any_finalizer: bool) -> Errors:
     """What was right before still is, so only what is new is looked at."""
     if value.labels != old.labels:
         yield from check_labels(value.labels, METADATA / "labels")
@@ -67,7 +68,7 @@ def _changes(value: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
     if value.ownerReferences != old.ownerReferences:
         yield from _owners(value.ownerReferences, METADATA / "ownerReferences")
     if value.finalizers != old.finalizers:
-        yield from _finalizers(value.finalizers, METADATA / "finalizers")
+        yield from _finalizers(value.finalizers, METADATA / "finalizers", any_finalizer)
 
 
 def template_metadata(value: meta.ObjectMeta, path: Path) -> Errors:
@@ -144,16 +145,21 @@ def _owners(owners: tuple[meta.OwnerReference, ...], path: Path) -> Errors:
             controller = controller or owner
 
 
-def _finalizers(finalizers: tuple[str, ...], path: Path) -> Errors:
-    for index, finalizer in enumerate(finalizers):
-        yield from finalizer_name(finalizer, path / index)
+def _finalizers(finalizers: tuple[str, ...], path: Path, any_finalizer: bool) -> Errors:
+    for finalizer in finalizers:
+        yield from (invalid(path, finalizer, text) for text in names.qualified_name(finalizer))
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         yield invalid(path, list(finalizers), text)
+    for index, finalizer in enumerate(() if any_finalizer else finalizers):
+        yield from _owned(finalizer, path / index)
 
 
 def finalizer_name(finalizer: str, path: Path) -> Errors:
-    for text in names.qualified_name(finalizer):
-        yield invalid(path, finalizer, text)
-    if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+    yield from (invalid(path, finalizer, text) for text in names.qualified_name(finalizer))
+    yield from _owned(finalizer, path)
+
+
+def _owned(finalizer: str, path: Path) -> Errors:
+    if not names.is_owned_finalizer(finalizer):
         yield invalid(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")

@@ -45,29 +45,29 @@ _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
 def create_policy(policy: ValidatingAdmissionPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=False)
+    yield from metadata(policy.metadata, namespaced=False, any_finalizer=True)
     yield from _spec(policy, _expressions(policy.spec, context, {}))
 
 
 def update_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=False)
+    yield from metadata(policy.metadata, namespaced=False, any_finalizer=True)
     yield from _spec(policy, _expressions(policy.spec, context, _stored(old.spec)))
-    yield from metadata_update(policy.metadata, old.metadata)
+    yield from metadata_update(policy.metadata, old.metadata, any_finalizer=True)
 
 
 def create_mutating_policy(policy: MutatingAdmissionPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=False)
+    yield from metadata(policy.metadata, namespaced=False, any_finalizer=True)
     yield from _mutating_spec(policy.spec, _expressions(policy.spec, context, {}))
 
 
 def update_mutating_policy(policy: MutatingAdmissionPolicy, old: MutatingAdmissionPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=False)
+    yield from metadata(policy.metadata, namespaced=False, any_finalizer=True)
     yield from _mutating_spec(policy.spec, _expressions(policy.spec, context, _stored_mutations(old.spec)))
-    yield from metadata_update(policy.metadata, old.metadata)
+    yield from metadata_update(policy.metadata, old.metadata, any_finalizer=True)
 
 
 def create_policy_binding(binding: Binding, context: Context) -> Errors:
-    yield from metadata(binding.metadata, namespaced=False)
+    yield from metadata(binding.metadata, namespaced=False, any_finalizer=True)
     spec = binding.spec
     yield from required_name(spec.policyName, SPEC / "policyName", names.subdomain)
     yield from _param_ref(spec.paramRef, SPEC / "paramRef")
@@ -78,7 +78,7 @@ def create_policy_binding(binding: Binding, context: Context) -> Errors:
 
 def update_policy_binding(binding: Binding, old: Binding, context: Context) -> Errors:
     yield from create_policy_binding(binding, context)
-    yield from metadata_update(binding.metadata, old.metadata)
+    yield from metadata_update(binding.metadata, old.metadata, any_finalizer=True)
 
 
 # Policies

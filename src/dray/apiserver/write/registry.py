@@ -249,7 +249,7 @@ class Registry:
             errors = await self._validators.waited_for(validate)
         if errors:
             raise Invalid(resource, request.name, errors)
-        admission.warnings += strategy.warnings(resource, obj)
+        admission.warnings += strategy.warnings(resource, obj, old)
         admission.object, admission.old = obj, old
         if subresource == "scale":  # whoever judges it sees no more than who writes it
             admission.object = scale_of(resource, request.version, obj)

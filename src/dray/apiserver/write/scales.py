@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api.errors import BadRequest, Invalid, invalid
+from dray.api.errors import BadRequest, InternalError, Invalid, invalid
 from dray.api.resources import Resource
 from dray.api.selectors import spelled_out
 from dray.api.types.autoscaling import Scale, ScaleSpec, ScaleStatus
@@ -36,6 +36,12 @@ def scale_of(resource: Resource, version: str, obj: Any) -> Scale:
         spec=ScaleSpec(replicas=wanted),
         status=ScaleStatus(replicas=there, selector=selector),
     )
+
+
+def check_replicas(resource: Resource, version: str, obj: Any) -> None:
+    """Refuse to show the Scale of a custom object that says nothing of replicas."""
+    if resource.custom is not None and (path := resource.custom.unscaled(version or resource.stored, obj)):
+        raise InternalError(f'Internal error occurred: the spec replicas field "{path}" does not exist')
 
 
 def scale_patch(resource: Resource, version: str, replicas: int) -> dict[str, Any]:

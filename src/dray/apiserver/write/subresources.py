@@ -26,7 +26,7 @@ from dray.apiserver.write.evictions import Budgets
 from dray.apiserver.write.identity import now
 from dray.apiserver.write.patches import json_patch, merge_patch
 from dray.apiserver.write.registry import Registry
-from dray.apiserver.write.scales import read_scale, scale_of, scale_patch
+from dray.apiserver.write.scales import check_replicas, read_scale, scale_of, scale_patch
 from dray.store import Conflict as StoreConflict
 from dray.store import Version
 
@@ -157,6 +157,7 @@ class Subresources:
         current = scale_of(request.resource, request.version, state.object)
         tree = msgspec.to_builtins(current)
         if request.verb == "get":
+            check_replicas(request.resource, request.version, state.object)
             return Answer(tree=tree)
         body = request.body
         if request.verb == "patch":
