@@ -55,7 +55,18 @@ def test_a_node_made_by_hand_lives_and_runs_pods_once_its_labels_match() -> None
         wait_until(lambda: phase(cluster, "theirs") == "Running")
 
 
-def test_a_real_node_is_not_adopted() -> None:
+def test_a_node_that_answers_somewhere_is_real_and_not_adopted() -> None:
+    real = node("real", rack="7")
+    real["status"] |= {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
+    with Cluster("--adopt-nodes", "rack=7") as cluster:
+        cluster.apply(real)
+        cluster.apply(node("own", rack="7", **{"kubernetes.io/hostname": "own"}))
+        cluster.apply(pod("p", "own"))
+        wait_until(lambda: phase(cluster, "p") == "Running")
+        assert ready(cluster, "real") == ""
+
+
+def test_an_agent_runs_its_own_pods() -> None:
     with Cluster("--adopt-nodes", "kubernetes.io/os=linux", "--agents", "1", "--runtime", "fake") as cluster:
         cluster.apply(pod("p", "agent-0"))
         wait_until(lambda: phase(cluster, "p") == "Running")

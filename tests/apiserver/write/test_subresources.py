@@ -160,13 +160,13 @@ async def test_a_server_without_keys_issues_no_tokens(ask: Asker) -> None:
 async def test_an_ephemeral_container_is_added_and_nothing_else_changes(ask: Asker) -> None:
     await ask.create(PODS, pod("p", labels={"a": "b"}))
     patch = {
-        "metadata": {"labels": {"a": "other"}},
+        "metadata": {"labels": {"a": "other"}, "annotations": {"added": "yes"}},
         "spec": {"nodeName": "elsewhere", "ephemeralContainers": [{"name": "debug", "image": "tools", "stdin": True}]},
     }
     changed = await ask.patch(PODS, "p", patch, subresource="ephemeralcontainers")
     [container] = changed.spec.ephemeralContainers
     assert (container.name, container.stdin, container.terminationMessagePolicy) == ("debug", True, "File")
-    assert (changed.metadata.labels, changed.spec.nodeName) == ({"a": "b"}, "")
+    assert (changed.metadata.labels, changed.metadata.annotations, changed.spec.nodeName) == ({"a": "b"}, {}, "")
 
 
 async def test_ephemeral_containers_neither_change_nor_go(ask: Asker) -> None:
