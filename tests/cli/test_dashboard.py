@@ -77,6 +77,9 @@ async def test_a_demonstration_moves_by_itself() -> None:
             assert page.hello["mode"] == "demo"
             await page.wait(lambda: any(row["claims"] for row in page.tables["devices"].values()))
             await page.wait(lambda: any(sample["allocations"] for sample in page.samples))
+            await page.wait(
+                lambda: {page.strings[row["zone"]] for row in page.tables["nodes"].values()} == {"zone-a", "zone-b"}
+            )
         assert command.stop() == 0
 
 

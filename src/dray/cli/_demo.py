@@ -11,11 +11,13 @@ import random
 from contextlib import suppress
 
 from dray.api.errors import AlreadyExists, ApiError, NotFound
-from dray.api.types.core import Namespace, Pod
+from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaimTemplate
 from dray.api.wire import Tree
 from dray.client import Client
 
+PROFILE, NODES = "dgx-h100*12,mig-a100*4,cpu*4", 20
+_ZONE, _RACK = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
 _GPU, _MIG = "gpu.nvidia.com", "mig.nvidia.com"
 _TEAMS = ("research", "serving", "batch")
 _KINDS = {  # claim template → class, count, selector; and how often pods ask for it
@@ -34,6 +36,7 @@ _FIRST_PODS = 45
 async def keep_busy(client: Client, seed: int = 7) -> None:
     """Let pods come and go until cancelled."""
     chance = random.Random(seed)
+    await _furnish(client)
     for team in _TEAMS:
         await _create(client, Namespace, {"metadata": {"name": team}})
         for name, (class_, count, selector, _) in _KINDS.items():
@@ -48,6 +51,17 @@ async def keep_busy(client: Client, seed: int = 7) -> None:
             if number % _TAINT_EVERY == _TAINT_EVERY - 1:
                 await _taint(client, chance)
         await asyncio.sleep(0.01 if number < _FIRST_PODS else _STEP_SECONDS)
+
+
+async def _furnish(client: Client) -> None:
+    """Give the nodes zones and racks, so that the map has some."""
+    nodes: tuple[Node, ...] = ()
+    while len(nodes) < NODES:
+        nodes = (await client.list(Node)).items
+        await asyncio.sleep(0.1)
+    for number, node in enumerate(sorted(nodes, key=lambda node: node.metadata.name)):
+        labels = {_ZONE: f"zone-{'ab'[number % 2]}", _RACK: f"rack-{number % 2 * 3 + number // 2 % 3 + 1}"}
+        await client.patch(Node, node.metadata.name, {"metadata": {"labels": labels}})
 
 
 async def _come(client: Client, chance: random.Random, number: int) -> tuple[str, str]:

@@ -13,9 +13,10 @@ from typing import Any
 
 from dray.api.gates import FeatureGates
 from dray.cli._access import ClientAccess
+from dray.cli._demo import PROFILE, keep_busy
 from dray.web.access import Identity
 
-_DEMO = ("--store", "memory", "--port", "0", "--profile", "dgx-h100*12,mig-a100*4,cpu*4")
+_DEMO = ("--store", "memory", "--port", "0", "--profile", PROFILE)
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,6 @@ async def _demo(stopping: asyncio.Event) -> AsyncIterator[Shown]:
     from dray.apiserver.security.certificates import Keys
     from dray.apiserver.security.user import ADMIN
     from dray.cli import _parts, parser_of
-    from dray.cli._demo import keep_busy
     from dray.cli._serve import serve_until
     from dray.client import InProcess
 
