@@ -62,7 +62,7 @@ export class Filters {
 
   #options(store) {
     const key = `${store.hello.epoch} ${store.version.drivers} ${store.version.classes} ${store.version.nodes}`;
-    if (key === this.optioned) return;
+    if (key === this.optioned || !store.ready) return;
     this.optioned = key;
     fillOptions(this.driver, [...store.drivers.values()].map((row) => row.name));
     fillOptions(this.class, [...store.classes.values()].map((row) => row.name));

@@ -23,6 +23,7 @@ import { TimeView } from "./view-time.js";
 import { WhyView } from "./view-why.js";
 
 const PACE = 200; // milliseconds between updates that only the cluster causes
+const GROWING = 100; // the same while the first picture grows
 
 class App {
   constructor() {
@@ -40,7 +41,7 @@ class App {
     this.login = new Login(() => this.#entered());
     this.stream = new Stream({
       onStore: (store) => this.#takeStore(store),
-      onRows: () => this.later(PACE),
+      onRows: () => this.later(this.store.ready ? PACE : GROWING),
       onReady: () => this.#ready(),
       onSample: (sample) => { this.series.add(sample); this.later(PACE); },
       onRights: () => this.redraw(),
@@ -121,8 +122,7 @@ class App {
   /** Bring the page up to date soon, once for all that comes until then. */
   later(delay) {
     if (this.timer) return;
-    const wait = this.store?.ready ? delay : 30;
-    this.timer = setTimeout(() => { this.timer = 0; this.redraw(); }, wait);
+    this.timer = setTimeout(() => { this.timer = 0; this.redraw(); }, delay);
   }
 
   #update() {

@@ -72,11 +72,24 @@ function collectTiles(store, mask) {
   return tiles;
 }
 
+/** Whether cells are of one pool and in order already, as they mostly are. */
+function isInTurn(store, cells) {
+  const { pool } = store.devices;
+  let last = "";
+  for (const id of cells) {
+    const key = sortKey(store.deviceName(id));
+    if (pool[id] !== pool[cells[0]] || key < last) return false;
+    last = key;
+  }
+  return true;
+}
+
 /** Cells by driver and name. `SPACE` keeps drivers apart, so that GPUs and network cards can be told from each other. */
 function inTurn(store, cells) {
+  if (isInTurn(store, cells)) return cells;
   const all = cells.map((id) => ({ id, driver: store.poolOf(id)?.driver ?? "", key: "" }));
   for (const one of all) one.key = `${one.driver} ${sortKey(store.deviceName(one.id))}`;
-  if (all.some((one, i) => i && one.key < all[i - 1].key)) all.sort(inOrder);
+  all.sort(inOrder);
   return all.flatMap(({ id, driver }, i) => (i && all[i - 1].driver !== driver ? [SPACE, id] : [id]));
 }
 
