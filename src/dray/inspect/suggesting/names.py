@@ -68,7 +68,7 @@ def _copied(
 
 
 def _rename(spec: Tree, field: str, old: str, new: str) -> None:
-    for entry in spec["resourceClaims"]:
+    for entry in spec.get("resourceClaims", ()):
         if entry.get(field) == old:
             entry[field] = new
 
@@ -110,7 +110,7 @@ def group_claim_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         return
 
     def rename(spec: Tree) -> None:
-        for entry in spec["resourceClaims"]:
+        for entry in spec.get("resourceClaims", ()):
             if entry["name"] == cause.subject:
                 entry["podGroupResourceClaim"] = meant
 

@@ -13,20 +13,19 @@ from itertools import islice
 from dray.api.reasons.causes import Cause, CauseCode
 from dray.api.reasons.nodes import NodeVerdict
 from dray.api.reasons.suggestions import Suggestion, SuggestionCode
-from dray.api.types.core import Node, Pod
-from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.types.core import Pod
 from dray.cel import Interrupted
 from dray.inspect.changes import applied
 from dray.inspect.placement import Deadlines
 from dray.inspect.pods import PodCase
-from dray.inspect.snapshot import Snapshot
+from dray.inspect.snapshot import CLUSTER_WIDE, Snapshot
 from dray.inspect.suggesting import devices, names, nodes, requests
 from dray.inspect.suggesting.subject import Subject, causes_in
 
 MOST = 3  # suggestions that are told
 _TRIALS = 12  # changes that are tried of what one module offers
 _LOOKED_AT = 100  # changes that it may offer
-_NEEDED = frozenset({Node, Pod, ResourceClaim, ResourceSlice, DeviceClass})  # without them a trial knows too little
+_NEEDED = frozenset(CLUSTER_WIDE)  # who may not read all of it knows too little for a trial
 
 Offer = Callable[[Subject, Cause], Iterator[Suggestion]]
 

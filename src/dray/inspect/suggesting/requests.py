@@ -236,9 +236,9 @@ def other_pod(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         return
 
     def leave_out(spec: Tree) -> None:
-        left = [entry for entry in spec["resourceClaims"] if entry.get("resourceClaimName") == cause.claim]
+        left = [entry for entry in spec.get("resourceClaims", ()) if entry.get("resourceClaimName") == cause.claim]
         names = {entry["name"] for entry in left}
-        spec["resourceClaims"] = [entry for entry in spec["resourceClaims"] if entry["name"] not in names]
+        spec["resourceClaims"] = [entry for entry in spec.get("resourceClaims", ()) if entry["name"] not in names]
         for container in spec["containers"]:
             used = container.get("resources", {}).get("claims", ())
             if used:
