@@ -3,10 +3,13 @@
 import msgspec
 import pytest
 
+from dray.api.custom import custom_resource
 from dray.api.errors import BadRequest, Expired, InternalError
 from dray.api.resources import BY_NAME
 from dray.api.types import authentication, core, meta, resource
+from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.client.codec import Codec
+from tests.apiserver.custom.converting import definition, screen
 
 PODS = BY_NAME["", "pods"]
 CLAIMS = BY_NAME["resource.k8s.io", "resourceclaims"]
@@ -116,3 +119,14 @@ def test_a_patch_of_an_older_version_may_touch_metadata_and_status_only() -> Non
 
 def test_kind_and_version_are_added_to_what_is_sent(codec: Codec) -> None:
     assert msgspec.json.decode(codec.encode({"metadata": {}})) == {"apiVersion": "v1", "kind": "Pod", "metadata": {}}
+
+
+def test_objects_that_only_a_webhook_could_translate_are_read_in_the_version_that_is_served() -> None:
+    tree = definition({"url": "https://convert.example.com"}, "v1")
+    tree["spec"]["versions"][0]["served"] = False
+    tree["status"] = {"acceptedNames": {"plural": "screens", "kind": "Screen"}}
+    screens = custom_resource(msgspec.convert(tree, CustomResourceDefinition))
+    codec = Codec(screens, "v2")
+    found = codec.object(json(screen(width=1, height=2)))
+    assert (found.apiVersion, found.spec) == ("example.com/v2", {"width": 1, "height": 2})
+    assert msgspec.json.decode(codec.encode_patch({"spec": {"width": 3}})) == {"spec": {"width": 3}}
