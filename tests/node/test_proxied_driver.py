@@ -209,7 +209,7 @@ def copy(source: socket.socket, target: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("name", ["recent", "recent, SPDY"])
-async def test_a_driver_serves_from_elsewhere_through_a_pod(name: str, tmp_path: Path) -> None:
+async def test_a_driver_serves_from_elsewhere_through_a_pod(name: str, root: Path) -> None:
     if why := unavailable("bwrap"):
         pytest.skip(why)
     with Cluster("--agents", "1", "--runtime", "bwrap") as cluster:
@@ -219,7 +219,7 @@ async def test_a_driver_serves_from_elsewhere_through_a_pod(name: str, tmp_path:
             kubectl, "wait", "--for=jsonpath={.status.availableReplicas}=1", "rs/proxy", f"--timeout={SECONDS:g}s"
         )
         [pod] = [one["metadata"]["name"] for one in cluster.list("pods")]
-        driver = ProxiedDriver(tmp_path)
+        driver = ProxiedDriver(root)
         driver.kubectl, driver.pod = kubectl, pod
         await driver.start()
         own = driver.endpoint, driver.registration
