@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Amounts = tuple[tuple[int, int], ...]
 """Pairs of a resource's number and how much of it."""
 
+_SETS_KEPT = 4096  # of devices, of which the least that they draw is known
 _WEIGHT = 1 << 40  # what a whole counter weighs: devices that draw on different counters are compared by their shares
 
 
@@ -58,6 +60,7 @@ class Packing:
         self._thresholds = [self._threshold(number) for number in range(len(self.counters))]
         self.measures = self._measures()
         self._room: tuple[Usage, Room] | None = None
+        self._least: dict[int, tuple[int, ...]] = {}
 
     def room(self, usage: Usage) -> Room:
         """The room that a usage leaves; one that was just asked for is at hand."""
@@ -129,6 +132,27 @@ class Packing:
             }
             found.append((scale, devices))
         return found
+
+    @cached_property
+    def by_name(self) -> list[list[int]]:
+        """The counters of each name, in all sets."""
+        found: dict[str, list[int]] = {}
+        for (_, _, name), number in self.counters.items():
+            found.setdefault(name, []).append(number)
+        return [*found.values()]
+
+    def least_drawn(self, devices: int) -> tuple[int, ...]:
+        """For each name of counters, the least that one of these devices draws from a single one."""
+        known = self._least.get(devices)
+        if known is None:
+            if len(self._least) >= _SETS_KEPT:
+                self._least.clear()
+            draws = [dict(self.draws[bit]) for bit in members(devices)]
+            known = self._least[devices] = tuple(
+                min(max(drawn.get(number, 0) for number in numbers) for drawn in draws) if draws else 0
+                for numbers in self.by_name
+            )
+        return known
 
     def name_of(self, resource: int) -> tuple[str, str]:
         """The counter set and the counter of a resource, or no set and the capacity."""
@@ -291,12 +315,24 @@ class Room:
         if not counted:
             return False
         reach = self._reach(devices for _, devices in counted)
+        if self._crowded(counted, gone):
+            return True
         for scale, weights in self.packing.measures:
             left = sum(
                 max(0, self.left[number] - gone.get(number, 0)) * scale[number] for number in scale if number in reach
             )
             if sum(_least(wanted, devices, weights) for wanted, devices in counted) > left:
                 return True
+        return False
+
+    def _crowded(self, wishes: Sequence[tuple[int, int]], gone: Mapping[int, int]) -> bool:
+        """Whether more devices are wanted that draw so much or more than sets have places for: 7 has one place for 4s."""
+        drawn = [(wanted, self.packing.least_drawn(devices)) for wanted, devices in wishes]
+        for place, numbers in enumerate(self.packing.by_name):
+            for size in {least[place] for _, least in drawn} - {0}:
+                places = sum(max(0, self.left[number] - gone.get(number, 0)) // size for number in numbers)
+                if sum(wanted for wanted, least in drawn if least[place] >= size) > places:
+                    return True
         return False
 
     def _reach(self, sets: Iterable[int]) -> set[int]:
