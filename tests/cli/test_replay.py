@@ -110,7 +110,7 @@ def test_other_commands_read_a_followed_recording_as_it_was_last(
     request = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}
     manifest.write_text(json.dumps({**claim, "spec": {"devices": {"requests": [request]}}}))
     capsys.readouterr()
-    assert main(["allocate", "-f", str(path), "-f", str(manifest), "--node", "node-1"]) == 0
+    assert main(["allocate", "-f", str(path), "-f", str(manifest), "--node", "node-1", "-o", "json"]) == 0
     assert '"allocated"' in capsys.readouterr().out
 
 
