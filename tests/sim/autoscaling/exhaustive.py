@@ -13,65 +13,84 @@ from tests.sim.autoscaling.cases import Case, Group, Option, Want
 Used = frozenset[tuple[str, int]]  # chips by name, with how much of them is used
 
 
-def cheapest(case: Case) -> tuple[int, int]:
-    """How many pods can be placed at the most, and the lowest price of nodes that place so many."""
+def cheapest(case: Case, step: int = 0) -> tuple[int, int]:
+    """How many pods can be placed at the most, and the lowest cost of nodes that place so many.
+
+    A node costs its price, and each step down a list of alternatives costs `step`.
+    """
     ranges = [range(group.most + 1) for group in case.groups]
     vectors = sorted(itertools.product(*ranges), key=lambda vector: price(case, vector))
-    most = placed(case, tuple(group.most for group in case.groups))
-    return most, next(price(case, vector) for vector in vectors if placed(case, vector, most) == most)
+    most, _ = placed(case, tuple(group.most for group in case.groups), bool(step))
+    best: int | None = None
+    for vector in vectors:
+        if best is not None and price(case, vector) >= best:
+            break
+        pods, steps = placed(case, vector, bool(step))
+        if pods == most:
+            best = min(price(case, vector) + step * steps, best if best is not None else 10**9)
+    assert best is not None
+    return most, best
 
 
 def price(case: Case, vector: tuple[int, ...]) -> int:
     return sum(count * group.price for count, group in zip(vector, case.groups, strict=True))
 
 
-def placed(case: Case, vector: tuple[int, ...], enough: int | None = None) -> int:
-    """How many pods fit on so many nodes of each group at the most."""
+def placed(case: Case, vector: tuple[int, ...], counts_steps: bool) -> tuple[int, int]:
+    """How many pods fit on so many nodes of each group at the most, and in how few steps down lists of alternatives."""
     wants = tuple(sorted(case.wants, key=repr))
-    everything = sum(want.pods for want in wants) if enough is None else enough
 
     @cache
-    def best(at: int, nodes: tuple[tuple[int, tuple[Want, ...]], ...]) -> int:
+    def best(at: int, nodes: tuple[tuple[int, tuple[Want, ...]], ...]) -> tuple[int, int]:
+        """The most pods, and the steps of all nodes in the end, below zero."""
         if at == len(wants):
-            return 0
-        want, most = wants[at], 0
+            return 0, -sum(steps_on(case.groups[group], there) or 0 for group, there in nodes)
+        want, most = wants[at], (0, -(10**9))
         rest = sum(one.pods for one in wants[at:])
         for place, (group, there) in enumerate(nodes):
             if nodes[place] in nodes[:place]:
                 continue
             together = tuple(sorted((*there, want), key=repr))
-            if fits(case.groups[group], together):
+            if steps_on(case.groups[group], together) is not None:
                 after = tuple(sorted((*nodes[:place], (group, together), *nodes[place + 1 :]), key=repr))
-                most = max(most, want.pods + best(at + 1, after))
-                if most == rest:
+                pods, steps = best(at + 1, after)
+                most = max(most, (want.pods + pods, steps))
+                if most[0] == rest and not counts_steps:
                     return most
         return max(most, best(at + 1, nodes))
 
     empty = tuple((group, ()) for group, count in enumerate(vector) for _ in range(count))
-    return min(everything, best(0, empty))
+    pods, steps = best(0, empty)
+    return pods, -steps
 
 
 @cache
-def fits(group: Group, wants: tuple[Want, ...]) -> bool:
-    """Whether one node takes all these pods."""
+def steps_on(group: Group, wants: tuple[Want, ...]) -> int | None:
+    """In how few steps down their lists one node serves all these pods; None where it cannot."""
     if sum(want.cpu * want.pods for want in wants) > group.cpu:
-        return False
+        return None
     return _served(group, wants, frozenset())
 
 
 @cache
-def _served(group: Group, wants: tuple[Want, ...], used: Used) -> bool:
-    """Whether the pods fit in some order."""
+def _served(group: Group, wants: tuple[Want, ...], used: Used) -> int | None:
+    """The fewest steps in any order of the pods."""
     if not wants:
-        return True
+        return 0
+    found: list[int] = []
     for at, want in enumerate(wants):
         if want in wants[:at]:
             continue
-        ways = (after for option in want.options for after in _ways(group, option, want.one_root, used))
+        ways = (
+            (steps, after)
+            for steps, option in enumerate(want.options)
+            for after in _ways(group, option, want.one_root, used)
+        )
         first = next(ways, None)
-        if first is not None and _served(group, (*wants[:at], *wants[at + 1 :]), first):
-            return True
-    return False
+        rest = _served(group, (*wants[:at], *wants[at + 1 :]), first[1]) if first is not None else None
+        if first is not None and rest is not None:
+            found.append(first[0] + rest)
+    return min(found, default=None)
 
 
 def _ways(group: Group, option: Option, one_root: bool, used: Used) -> Iterator[Used]:

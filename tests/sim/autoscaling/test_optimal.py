@@ -16,8 +16,8 @@ PARTS = 6
 INTERLEAVED = 1191  # where the best plan needs pods of two kinds to come in turns
 
 
-def planned(case: Case, seconds: float = 60) -> Plan:
-    groups = read(groups_file(case))
+def planned(case: Case, seconds: float = 60, **settings: float) -> Plan:
+    groups = read(groups_file(case, **settings))
     cluster = Cluster([*groups.classes(()), *objects(case)])
     return plan(cluster, groups, seconds=seconds)
 
@@ -33,15 +33,23 @@ def test_the_plan_costs_what_the_best_plan_costs(part: int) -> None:
         assert found.lower_bound == pytest.approx(found.cost)
 
 
+def test_steps_down_alternatives_are_weighed_against_price() -> None:
+    for seed in range(20):
+        one = case(seed)
+        found = planned(one, alternativePrice=2)
+        served = sum(len(node.pods) for node in found.nodes)
+        assert (served, pytest.approx(found.cost)) == exhaustive.cheapest(one, step=2), f"seed {seed}"
+
+
 def test_the_lower_bound_of_a_hasty_plan_is_below_the_best_plan() -> None:
     compared = 0
-    for seed in range(60):
+    for seed in range(30):
         one = case(seed)
         hasty = planned(one, seconds=0)
         if not hasty.unhelped:
             compared += 1
             assert hasty.lower_bound <= exhaustive.cheapest(one)[1] <= hasty.price, f"seed {seed}"
-    assert compared > 20
+    assert compared > 10
 
 
 def test_the_cases_have_what_they_are_to_have() -> None:
