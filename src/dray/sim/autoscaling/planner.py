@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from dray.api.types.apps import DaemonSet
@@ -28,6 +29,7 @@ from dray.sim.autoscaling.market import (
     Counts,
     Market,
     Purchase,
+    Values,
     left_after,
     rooms_after,
     within,
@@ -75,8 +77,8 @@ def plan(
         for node in minimum:
             add_node(trial, groups, node, world)
         trial.settle()
-        named = Counter(node.group for node in minimum)
-        found = _planned(trial, groups, counted, named, {*closed}, world, begun + seconds)
+        question = _Question(groups, counted, Counter(node.group for node in minimum), frozenset(closed), world)
+        found = _planned(trial, question, begun + seconds)
         found = replace(found, nodes=(*minimum, *found.nodes))
         check = _checked(trial, groups, found, world)
     price = sum({group.name: group.price for group in groups.groups}[node.group] for node in found.nodes)
@@ -103,30 +105,28 @@ def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> lis
     return found
 
 
-def _planned(
-    trial: Cluster,
-    groups: NodeGroups,
-    sizes: Mapping[str, int],
-    named: Mapping[str, int],
-    closed: set[str],
-    world: World,
-    deadline: float,
-) -> Plan:
+class _Question(msgspec.Struct, frozen=True):
+    """What a plan is asked of: groups with their sizes, and how many new nodes of each have names already."""
+
+    groups: NodeGroups
+    sizes: Mapping[str, int]
+    named: Mapping[str, int]
+    closed: frozenset[str]
+    world: World
+
+
+def _planned(trial: Cluster, question: _Question, deadline: float) -> Plan:
     demand = demand_of(trial)
     blocked = tuple(name_of(pod) for pod in demand.blocked)
     if not demand.kinds:
         return Plan(blocked=blocked)
-    shopping = _shopping(demand, groups, sizes, closed, world)
-    costs = costs_of(groups.groups, groups.settings)
-    market = Market(shopping.fillings, costs, demand.kinds, deadline)
-    purchases, relaxed, proven = _bought(market, shopping)
-    left = left_after(shopping.wanted, purchases)
-    served = sum(shopping.wanted) - sum(left)
-    plain = measure(groups.groups, groups.settings.expander)
-    steps = sum(market.steps(one.group, one.filling) * one.times for one in purchases)
-    cost = sum(plain[one.group] * one.times for one in purchases) + steps * groups.settings.alternativePrice
-    bound = cost if proven else max(0.0, relaxed.bound - costs.slack(served, shopping.most_steps))
-    given = assign(shopping, purchases, groups, named)
+    groups = question.groups
+    shopping = _shopping(demand, question)
+    market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), demand.kinds, deadline)
+    purchases, values, proven = _bought(market, shopping)
+    cost = _cost(market, purchases, groups)
+    bound = cost if proven else min(cost, _bound(market, shopping, purchases, values))
+    given = assign(shopping, purchases, groups, question.named)
     return Plan(
         given.nodes,
         given.served,
@@ -134,22 +134,38 @@ def _planned(
         blocked,
         given.useless,
         cost=cost,
-        lower_bound=min(bound, cost),
-        proven=proven or bound >= cost,
+        lower_bound=bound,
+        proven=bound >= cost,
     )
 
 
-def _shopping(demand: Demand, groups: NodeGroups, sizes: Mapping[str, int], closed: set[str], world: World) -> Shopping:
+def _cost(market: Market, purchases: Sequence[Purchase], groups: NodeGroups) -> float:
+    """What purchases cost in the measure of the expander, ties not broken."""
+    plain = measure(groups.groups, groups.settings.expander)
+    steps = sum(market.steps(one.group, one.filling) * one.times for one in purchases)
+    return sum(plain[one.group] * one.times for one in purchases) + steps * groups.settings.alternativePrice
+
+
+def _bound(market: Market, shopping: Shopping, purchases: Sequence[Purchase], values: Values) -> float:
+    """What nodes for the units that purchases serve cost at the least."""
+    left = left_after(shopping.wanted, purchases)
+    served = tuple(every - out for every, out in zip(shopping.wanted, left, strict=True))
+    slack = market.costs.slack(sum(served), shopping.most_steps)
+    return max(0.0, values.bound(served, shopping.rooms) - slack)
+
+
+def _shopping(demand: Demand, question: _Question) -> Shopping:
+    groups, closed = question.groups.groups, question.closed
     thorough = sum(len(kind.units) for kind in demand.kinds) <= _EXACT_UNITS
-    fillings = [Fillings(group, demand.kinds, world, thorough=thorough) for group in groups.groups]
-    rooms = [0 if group.name in closed else group.room(sizes[group.name]) for group in groups.groups]
-    reachable = servable(demand.kinds, fillings, world)
+    fillings = [Fillings(group, demand.kinds, question.world, thorough=thorough) for group in groups]
+    rooms = [0 if group.name in closed else group.room(question.sizes[group.name]) for group in groups]
+    reachable = servable(demand.kinds, fillings, question.world)
     wanted = tuple(count if any(own.most[kind] for own in fillings) else 0 for kind, count in enumerate(reachable))
-    return Shopping(demand.kinds, fillings, tuple(rooms), tuple(reachable), wanted, frozenset(closed))
+    return Shopping(demand.kinds, fillings, tuple(rooms), tuple(reachable), wanted, closed)
 
 
-def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Relaxed, bool]:
-    """The best purchases, the bound for the units that they serve, and whether they are proven to be the cheapest."""
+def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Values, bool]:
+    """The best purchases, values that bound their cost, and whether they are proven to be the cheapest."""
     wanted, rooms = shopping.wanted, shopping.rooms
     best = greedy(market, wanted, rooms, first_values(market))
     if any(left_after(wanted, best)) and any(market.ranks):
@@ -160,10 +176,10 @@ def _bought(market: Market, shopping: Shopping) -> tuple[Sequence[Purchase], Rel
     if relaxed.amounts:
         best = _better(market, best, _rounded(market, kept, rooms, relaxed), kept)
     if sum(wanted) > _EXACT_UNITS:
-        return best, relaxed, False
+        return best, relaxed.values, False
     unplaced = sum(cost * out for cost, out in zip(market.unplaced(wanted), left, strict=True))
     found = cheapest(market, wanted, rooms, relaxed.values, best, market.total(best) + unplaced)
-    return found.purchases, relaxed, found.proven
+    return found.purchases, relaxed.values, found.proven
 
 
 def _better(market: Market, one: Sequence[Purchase], other: Sequence[Purchase], kept: Counts) -> list[Purchase]:
