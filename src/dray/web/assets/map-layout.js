@@ -107,9 +107,10 @@ function newTile(pool, node) {
   return { node, name, key: sortKey(name), group: place, last: !node, cells: [], parts: null, wanted: false };
 }
 
-/** Room for the longest name of a group, as far as there may be; a letter is about 0.6 of its height wide. */
-function labelWidth(group, { label, font }) {
-  const longest = group.tiles.reduce((most, tile) => Math.max(most, tile.name.length + 2), 0);
+/** Room for the longest name, as far as there may be; a letter is about 0.6 of its height wide. */
+function labelWidth(groups, { label, font }) {
+  let longest = 0;
+  for (const { tiles } of groups) for (const { name } of tiles) longest = Math.max(longest, name.length + 2);
   return Math.min(label, Math.ceil(longest * font * 0.6) + 10);
 }
 
@@ -141,6 +142,7 @@ export class Flow {
     this.groups = groups;
     this.size = SIZES[size];
     this.width = width;
+    this.label = labelWidth(groups, this.size);
     this.lines = [];
     this.height = 0;
     this.tiles = 0;
@@ -150,7 +152,7 @@ export class Flow {
   #place(group) {
     const { cell, gap, pad, line, header } = this.size;
     const pitch = cell + gap;
-    const label = labelWidth(group, this.size);
+    const { label } = this;
     const room = Math.max(1, Math.floor((this.width - label - pad) / pitch));
     const across = group.most <= room ? group.most : Math.min(room, group.run);
     const tile = label + across * pitch + pad;
@@ -161,7 +163,7 @@ export class Flow {
       const tiles = group.tiles.slice(first, first + columns).map((one) => wrapped(one, across));
       const rows = Math.max(...tiles.map((one) => Math.ceil(one.cells.length / across)));
       const height = line + (rows - 1) * pitch;
-      this.lines.push({ y: this.height, height, group, label, across, tile, tiles });
+      this.lines.push({ y: this.height, height, group, across, tile, tiles });
       this.height += height;
     }
     this.tiles += group.tiles.length;
@@ -183,7 +185,7 @@ export class Flow {
   /** The place of a tile's cell in a line. */
   placeOf(line, column, index) {
     const { cell, gap } = this.size;
-    const x = column * line.tile + line.label + (index % line.across) * (cell + gap);
+    const x = column * line.tile + this.label + (index % line.across) * (cell + gap);
     const y = line.y + Math.floor(index / line.across) * (cell + gap) + (this.size.line - cell) / 2;
     return { x, y, side: cell };
   }
@@ -195,7 +197,7 @@ export class Flow {
     const { cell, gap } = this.size;
     const column = Math.floor(x / line.tile);
     const tile = line.tiles[column];
-    const across = Math.floor((x - column * line.tile - line.label) / (cell + gap));
+    const across = Math.floor((x - column * line.tile - this.label) / (cell + gap));
     if (!tile || across < 0 || across >= line.across) return null;
     const down = Math.max(0, Math.floor((y - line.y - (this.size.line - cell) / 2) / (cell + gap)));
     const index = down * line.across + across;

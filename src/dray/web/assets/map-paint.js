@@ -114,7 +114,7 @@ export class Painter {
     const down = tile.node && (!tile.node.ready || tile.node.cordoned);
     c.fillStyle = down ? (this.scene.dark ? "#e8a04a" : "#9a4a00") : FAINT[this.scene.dark ? 1 : 0];
     const text = down ? `${tile.node.ready ? "⊘" : "!"} ${tile.name}` : tile.name;
-    c.fillText(this.#fit(text, line.label - 8), column * line.tile, line.y - this.top + this.scene.flow.size.line / 2);
+    c.fillText(this.#fit(text, this.scene.flow.label - 8), column * line.tile, line.y - this.top + this.scene.flow.size.line / 2);
   }
 
   /** A name cut in the middle, since names of nodes differ at their ends. */
