@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from dray.testing import Cluster
-from tests.web.pages.browsing import address, run, visiting
+from tests.web.pages.browsing import address, claim, run, visiting
 
 GATE = "DRAResourcePoolStatus=true"
 READER = """
@@ -30,15 +30,33 @@ metadata: {name: hardware}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: hardware}
 subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: joe}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: own, namespace: team}
+rules:
+- apiGroups: ["", resource.k8s.io]
+  resources: [pods, resourceclaims]
+  verbs: [get, list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: own, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: own}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: joe}
 """
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     users: Path = tmp_path_factory.mktemp("users") / "users.csv"
-    users.write_text("jane-token,jane,1\nnobody-token,nobody,2\n")
+    users.write_text("jane-token,jane,1\nnobody-token,nobody,2\njoe-token,joe,3\n")
     with Cluster("--feature-gates", GATE, "--nodes", "2", "--devices", "2", "--token-auth-file", str(users)) as running:
+        running.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
         running.apply(READER)
+        running.apply(claim("own", namespace="team"))
         run(running, "secret", 2)
         yield running
 
@@ -75,6 +93,16 @@ def test_each_view_says_what_is_hidden(browser: Browser, cluster: Cluster) -> No
         expect(page.locator(".view-fits .notice")).to_contain_text("numbers that you can know")
         page.get_by_role("link", name="Time").click()
         expect(page.locator(".plot").first).to_contain_text("not known to you")
+        assert "secret" not in page.content()
+
+
+def test_somebody_with_one_namespace_sees_that_one(browser: Browser, cluster: Cluster) -> None:
+    with visiting(browser, address(cluster)) as visit:
+        visit.sign_in("joe-token", "team")
+        page = visit.open("#/claims")
+        expect(page.locator(".hidden-by-rights")).to_contain_text("only those of your namespace are shown")
+        expect(page.locator(".hidden-by-rights")).to_contain_text("Namespace: team")
+        expect(page.locator(".view-claims tbody tr")).to_have_count(1)
         assert "secret" not in page.content()
 
 

@@ -153,9 +153,15 @@ export class Store {
     return found;
   }
 
-  // From the names in an address to rows. A scan of the largest table takes under a millisecond and is done once a look.
+  // From the names in an address to rows, by a scan.
 
+  /** The number of a device, looked for again only when devices have come or gone. */
   findDevice(key) {
+    if (this.sought?.key !== key || this.sought.shape !== this.shape) this.sought = { key, shape: this.shape, id: this.#seekDevice(key) };
+    return this.sought.id;
+  }
+
+  #seekDevice(key) {
     for (let id = 0; id < this.devices.size; id++) {
       if (this.devices.present[id] && key.endsWith(this.deviceName(id)) && this.deviceKey(id) === key) return id;
     }
