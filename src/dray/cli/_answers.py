@@ -186,12 +186,10 @@ class Answers:
         if left <= 0:
             return None
         try:
-            found = self._explained(namespace, name, left)
+            found = self._explained(namespace, name, left, helps=False)
         except Refused:
             return None
-        return (
-            Cause(found.cause.code.value, cause_wording.cause(found.cause), suggested(found)) if found.waits else None
-        )
+        return Cause(found.cause.code.value, cause_wording.cause(found.cause)) if found.waits else None
 
     def attempt(self, seconds: float, question: Tree) -> Tree:
         deadline = time.monotonic() + seconds
@@ -241,9 +239,9 @@ class Answers:
 
     # Parts of answers
 
-    def _explained(self, namespace: str, name: str, seconds: float) -> Explanation:
+    def _explained(self, namespace: str, name: str, seconds: float, *, helps: bool = True) -> Explanation:
         try:
-            return explain_pod(self._snapshot, namespace, name, Deadlines.within(seconds))
+            return explain_pod(self._snapshot, namespace, name, Deadlines.within(seconds), helps=helps)
         except NotThere as error:
             raise Refused(str(error), "name", code="NotFound", status=404) from error
 

@@ -39,14 +39,16 @@ def explain_pod(
     namespace: str,
     name: str,
     deadlines: Deadlines = Deadlines(),  # noqa: B008 (immutable)
+    *,
+    helps: bool = True,
 ) -> Explanation:
-    """Why a pod waits, or that it does not."""
+    """Why a pod waits, or that it does not; without `helps`, nothing is tried that would help."""
     pod = snapshot.get(Pod, name, namespace)
     if pod is None:
         _must_read(snapshot, Pod)
         raise _absent("pod", name, namespace, snapshot.all(Pod))
     found = PodCase(snapshot, pod, deadlines).finding()
-    help_ = suggestions(snapshot, pod, found.cause, found.nodes, deadlines) if found.waits else ()
+    help_ = suggestions(snapshot, pod, found.cause, found.nodes, deadlines) if found.waits and helps else ()
     return _explanation("pod", namespace, name, found, snapshot, help_)
 
 

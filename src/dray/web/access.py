@@ -97,7 +97,6 @@ class Cause(msgspec.Struct, frozen=True):
 
     code: str
     text: str
-    help: str = ""
 
 
 class Analyst(Protocol):

@@ -92,7 +92,6 @@ class Causes:
             row = (
                 cause.code,
                 cause.text,
-                cause.help,
                 self._pods.find(members[0]),
                 len(members),
                 min(times, default=None),

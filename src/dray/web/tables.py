@@ -46,7 +46,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "groups": ("namespace", "name", "kind", "pods", "placed", "wanted", "claims", "state"),
     "pods": ("namespace", "name", "state", "node", "created", "cause", "claims", "group", "owner"),
-    "causes": ("code", "text", "help", "like", "pods", "oldest"),
+    "causes": ("code", "text", "like", "pods", "oldest"),
 }
 """The tables in the order in which they are sent, each with its columns after `id`."""
 
