@@ -73,12 +73,10 @@ class KubeletApi:
 
     async def _measured(self) -> tuple[Usage, list[tuple[Pod, Attempt, Usage]]]:
         """What the machine and the containers of pods have used; reading it may take a while."""
-        running = {
-            attempt.key: (pod, attempt)
-            for pod in self._pods()
-            for attempt in self._runtime.attempts(pod.metadata.uid)
-            if attempt.running
-        }
+        running: dict[Key, tuple[Pod, Attempt]] = {}
+        for pod in [*self._pods()]:
+            running |= {a.key: (pod, a) for a in self._runtime.attempts(pod.metadata.uid) if a.running}
+            await asyncio.sleep(0)  # each is read from files
         machine, used = await asyncio.to_thread(self._measure, [*running])
         return machine, [(*running[key], usage) for key, usage in used.items()]
 

@@ -21,10 +21,12 @@ from dray.api.types.core import Node, Pod
 from dray.api.wire import Tree
 from dray.apiserver.read.reader import Reader, many, one
 from dray.apiserver.request import Answer, Request
+from dray.apiserver.turns import batched
 
 FIRST_WINDOW = 1.0  # seconds between the two first looks at a node
 WINDOW = 15.0  # after which the earlier look is too old to be compared with
 AT_ONCE = 16  # nodes that are asked at the same time
+AT_A_TIME = 1000  # objects that are looked at in one turn of the event loop
 PATH = "metrics/resource"
 
 Scrape = Callable[[str, str], Awaitable[str]]
@@ -66,12 +68,12 @@ class Measured:
         return Answer(tree={**head, "items": trees})
 
     async def _nodes(self, request: Request) -> list[Tree]:
-        found = _wanted(request, many(self._reader, Node))
+        found = await _wanted(request, many(self._reader, Node))
         looks = await self._look_at({node.metadata.name for node in found})
         return [_node(request, node, *looks[node.metadata.name]) for node in found if node.metadata.name in looks]
 
     async def _pods(self, request: Request) -> list[Tree]:
-        found = _wanted(request, many(self._reader, Pod, request.namespace))
+        found = await _wanted(request, many(self._reader, Pod, request.namespace))
         looks = await self._look_at({pod.spec.nodeName for pod in found if pod.spec.nodeName})
         trees = [_pod(request, pod, *looks[pod.spec.nodeName]) for pod in found if pod.spec.nodeName in looks]
         return [tree for tree in trees if tree["containers"]]
@@ -134,15 +136,20 @@ def read_look(text: str, now: float) -> Look:
     return Look(now, Amount(cpu, values["node_memory_working_set_bytes"].get(whole, 0.0)), containers)
 
 
-def _wanted(request: Request, objects: Iterable[Any]) -> list[Any]:
+async def _wanted(request: Request, objects: Iterable[Any]) -> list[Any]:
+    """The objects that a request names; others have their turn between some of them."""
     options = request.options
     chosen = labels.parse(options.label_selector)
     named = parse_fields(request.resource, options.field_selector)
-    return [
-        obj
-        for obj in objects
-        if request.name in ("", obj.metadata.name) and chosen.matches(obj.metadata.labels) and named.matches(obj)
-    ]
+    found = []
+    for some in batched([*objects], AT_A_TIME):
+        found += [
+            obj
+            for obj in some
+            if request.name in ("", obj.metadata.name) and chosen.matches(obj.metadata.labels) and named.matches(obj)
+        ]
+        await asyncio.sleep(0)
+    return found
 
 
 def _head(request: Request, obj: Node | Pod, before: Look, after: Look) -> Tree:
