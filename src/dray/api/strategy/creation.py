@@ -10,6 +10,7 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 VOLUME_CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 _JOB_UID = "batch.kubernetes.io/controller-uid"
 _JOB_NAME = "batch.kubernetes.io/job-name"
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _COUNTED_RESOURCES = ("cpu", "memory")
 
 
@@ -93,6 +94,21 @@ def volume_claim(tree: Tree) -> None:
         spec["dataSourceRef"] = dict(source)
     elif reference and not source and not reference.get("namespace"):
         spec["dataSource"] = {name: reference[name] for name in ("apiGroup", "kind", "name") if name in reference}
+
+
+def daemon_set(tree: Tree) -> None:
+    """Templates of daemons are counted in an annotation, as they were before there were revisions."""
+    annotations = annotations_of(tree)
+    said = annotations.get(TEMPLATE_GENERATION)
+    annotations[TEMPLATE_GENERATION] = said if said is not None and said.isdigit() and int(said) > 0 else "1"
+
+
+def annotations_of(tree: Tree) -> Tree:
+    """The annotations of an object, to be changed."""
+    metadata: Tree = tree.setdefault("metadata", {})
+    annotations: Tree = metadata.get("annotations") or {}
+    metadata["annotations"] = annotations
+    return annotations
 
 
 def definition(tree: Tree) -> None:

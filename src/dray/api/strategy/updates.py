@@ -6,8 +6,9 @@ import time
 
 import msgspec
 
+from dray.api.strategy.creation import TEMPLATE_GENERATION, annotations_of
 from dray.api.times import timestamp
-from dray.api.types import apiextensions, core, resource, scheduling
+from dray.api.types import apiextensions, apps, core, resource, scheduling
 from dray.api.wire import Tree, Wire
 
 
@@ -106,6 +107,14 @@ def service(tree: Tree, old: core.Service) -> None:
             known = node_ports.get((port.get("name", ""), port.get("protocol", ""), port.get("port", 0)))
             if known and not port.get("nodePort"):
                 port["nodePort"] = known
+
+
+def daemon_set(tree: Tree, old: apps.DaemonSet) -> None:
+    """Count the templates of daemons, whatever the author says."""
+    before = old.metadata.annotations.get(TEMPLATE_GENERATION, "1")
+    template = msgspec.convert((tree.get("spec") or {}).get("template") or {}, core.PodTemplateSpec)
+    number = (int(before) if before.isdigit() else 1) + (template != old.spec.template)
+    annotations_of(tree)[TEMPLATE_GENERATION] = str(number)
 
 
 def taint_rule(tree: Tree, old: resource.DeviceTaintRule) -> None:
