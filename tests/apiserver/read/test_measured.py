@@ -34,7 +34,7 @@ class Told:
         self._seconds = seconds
 
     async def _sleep(self, seconds: float) -> None:
-        self.now += self._seconds
+        self.now += self._seconds if seconds else 0.0
 
     async def __call__(self, node: str, path: str) -> str:
         if node in self.silent:
