@@ -48,6 +48,7 @@ def test_a_recording_is_asked(recording: str, manifest: str, capsys: pytest.Capt
     ]
 
 
+@pytest.mark.wording
 def test_where_a_pod_finds_no_place_the_status_is_1(
     recording: str, manifest: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,6 +91,7 @@ def test_what_helps_a_pod_is_changed_in_its_workload(capsys: pytest.CaptureFixtu
         wait_until(lambda: running(cluster) == 2)
 
 
+@pytest.mark.wording
 def test_a_workload_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with Cluster("--nodes", "1") as cluster:
         cluster.apply(claim())

@@ -10,6 +10,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dray.api.binding_conditions import BindingState, binding_deadline, device_binding, is_lost
+from dray.api.reasons.nodes import NodeCode
+from dray.api.reasons.wording import Phrase, say
 from dray.api.times import timestamp
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
@@ -17,6 +19,7 @@ from dray.scheduler.configuration import Configuration, Profile
 from dray.sim.hardware import DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, Cluster, cluster
 from tests.e2e.objects import claim, device, on_node, pod, request
+from tests.saying import refused
 from tests.waiting import eventually
 
 READY, FAILED = f"{DRIVER}/attached", f"{DRIVER}/broken"
@@ -82,7 +85,7 @@ async def test_a_pod_is_bound_when_all_conditions_are_true_and_others_go_on_mean
         await c.create(ResourceClaim, claim("c"))
         await c.create(Pod, pod("p", claims=["c"]))
         said = await c.told("p", "BindingConditionsPending")
-        assert said == "waiting for binding conditions for device on node node-0"
+        assert said == say(Phrase.DEVICES_PENDING, node="node-0")
         found = (await c.claim("c")).status
         assert found.allocation is not None
         assert found.allocation.allocationTimestamp
@@ -117,10 +120,11 @@ async def test_a_failure_frees_the_devices_and_the_pod_goes_elsewhere() -> None:
         await c.create(Pod, pod("p", claims=["c"]))
         first = await reserved(c, "c")
         await tell(c, "c", **{READY: "True", FAILED: "True"})
-        said = 'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=Told, message="so"'
-        assert await c.told("p", "FailedScheduling", "PreBind") == said
-        said = "0/2 nodes are available: 2 resourceclaim not available on the node. "
-        assert await c.told("p", "FailedScheduling", "dealloc") == f"{said}deallocation of ResourceClaim completed"
+        said = say(Phrase.DEVICES_FAILED, claim="c", reason="Told", message="so")
+        assert await c.told("p", "FailedScheduling", said) == said
+        freed = say(Phrase.DEALLOCATED)
+        said = say(Phrase.ALL_NODES, nodes=2, why=refused(NodeCode.CLAIM_ELSEWHERE, 2))
+        assert await c.told("p", "FailedScheduling", freed) == f"{said} {freed}"
 
         async def elsewhere() -> bool:
             return await reserved(c, "c") != first
@@ -157,9 +161,8 @@ async def test_a_driver_that_says_nothing_is_given_up_on() -> None:
         await attachable(c, 0)
         await c.create(ResourceClaim, claim("c"))
         await c.create(Pod, pod("p", claims=["c"]))
-        said = await c.told("p", "FailedScheduling", "PreBind")
-        assert said == 'running PreBind plugin "DynamicResources": device binding timeout: claim=c'
-        await c.told("p", "FailedScheduling", "deallocation of ResourceClaim completed")
+        await c.told("p", "FailedScheduling", say(Phrase.DEVICES_LATE, claim="c"))
+        await c.told("p", "FailedScheduling", say(Phrase.DEALLOCATED))
         assert waits_ended("timeout") > before
 
 
@@ -173,7 +176,7 @@ async def test_a_claim_that_others_use_keeps_its_devices_whatever_fails_for_one_
         await c.runs("first")
         await tell(c, "c", **{READY: "True", FAILED: "True"})
         await c.create(Pod, pod("second", claims=["c"]))
-        assert await c.waits("second") == "0/1 nodes are available: 1 resourceclaim not available on the node."
+        assert await c.waits("second") == say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.CLAIM_ELSEWHERE))
         assert (await c.claim("c")).status.allocation is not None
 
 
@@ -192,7 +195,7 @@ async def test_a_scheduler_that_starts_in_the_middle_goes_on_or_gives_up(is_late
             await eventually(lambda: time.time() > deadline)
         await c.start(SCHEDULER)
         if is_late:
-            await c.told("p", "FailedScheduling", "deallocation of ResourceClaim completed")
+            await c.told("p", "FailedScheduling", say(Phrase.DEALLOCATED))
         await reserved(c, "c")
         await tell(c, "c", **{READY: "True"})
         await c.runs("p")

@@ -8,6 +8,8 @@ import pytest
 
 from dray.api.errors import Forbidden, NotFound
 from dray.api.extended_resources import ANNOTATION
+from dray.api.reasons.nodes import NodeCode
+from dray.api.reasons.wording import Phrase, say
 from dray.api.types.core import Node, Pod, ResourceQuota
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dray.scheduler.configuration import Configuration, Profile
@@ -15,6 +17,7 @@ from dray.sim.hardware import CLASS, DRIVER
 from tests.e2e.cluster import CONTROLLERS, NODES, SCHEDULER, SECOND_SCHEDULER, Cluster, cluster
 from tests.e2e.interference import Write
 from tests.e2e.objects import claim, device, on_node, pod
+from tests.saying import refused
 
 GPU = "example.com/gpu"
 IMPLICIT = f"deviceclass.resource.kubernetes.io/{CLASS}"
@@ -73,7 +76,7 @@ async def test_a_pod_gets_devices_through_a_claim_of_its_own() -> None:
         [mapping] = status.requestMappings
         assert (mapping.containerName, mapping.resourceName, mapping.requestName) == ("main", GPU, request.name)
         await c.create(Pod, asking("q"))
-        assert "1 cannot allocate all claims" in await c.waits("q")
+        assert refused(NodeCode.CANNOT_ALLOCATE) in await c.waits("q")
         await c.delete(Pod, "p")
         await c.runs("q")
 
@@ -111,21 +114,21 @@ async def test_a_device_plugin_serves_its_nodes_and_devices_the_others() -> None
         assert (by_devices, by_plugin) == (["node-1"], ["node-0", "node-0"])
         await c.create(Pod, asking("p3"))
         said = await c.waits("p3")
-        assert f"1 Insufficient {GPU}" in said
-        assert "1 cannot allocate all claims" in said
+        assert refused(NodeCode.INSUFFICIENT, subject=GPU) in said
+        assert refused(NodeCode.CANNOT_ALLOCATE) in said
 
 
 async def test_a_class_that_comes_to_serve_a_name_wakes_pods_up_and_one_that_loses_it_stops_them() -> None:
     async with cluster(nodes=1, devices=1) as c:
         await serve(c, None)
         await c.create(Pod, asking("p"))
-        assert f"1 Insufficient {GPU}" in await c.waits("p")
+        assert refused(NodeCode.INSUFFICIENT, subject=GPU) in await c.waits("p")
         await serve(c)
         await c.runs("p")
         await c.create(Pod, asking("q"))
-        await c.waits("q", "cannot allocate all claims")
+        await c.waits("q", say(NodeCode.CANNOT_ALLOCATE))
         await serve(c, None)
-        await c.waits("q", f"Insufficient {GPU}")
+        await c.waits("q", say(NodeCode.INSUFFICIENT, subject=GPU))
         await c.delete(Pod, "p")
         await c.gone(Pod, "p")
         await no_claims(c)
@@ -149,8 +152,8 @@ async def test_what_is_left_over_of_an_earlier_attempt_is_deleted_first() -> Non
         }
         await c.create(ResourceClaim, old)
         await c.start(SCHEDULER)
-        said = "0/1 nodes are available: 1 cannot schedule extended resource claim. deletion of ResourceClaim completed"
-        assert await c.told("p", "FailedScheduling", "deletion") == said
+        said = say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.EXTENDED_LEFT_OVER))
+        assert await c.told("p", "FailedScheduling", say(Phrase.DELETED)) == f"{said} {say(Phrase.DELETED)}"
         await c.runs("p")
         await c.gone(ResourceClaim, "old")
         assert len(await c.claims()) == 1
@@ -184,7 +187,7 @@ async def test_devices_that_must_be_made_ready_and_fail_are_given_back_with_thei
         devices = [device("gpu-0") | conditions]
         await c.client.patch(ResourceSlice, f"node-0-{DRIVER}-0", {"spec": {"devices": devices}})
         await c.create(Pod, asking("p"))
-        await c.told("p", "FailedScheduling", "device binding timeout: claim=p-extended-resources-")
+        await c.told("p", "FailedScheduling", say(Phrase.DEVICES_LATE, claim="p-extended-resources-"))
         await c.delete(Pod, "p")
         await no_claims(c)
 
@@ -224,7 +227,7 @@ async def test_without_the_gate_names_are_dropped_and_resources_need_a_plugin(tm
         assert (await c.client.get(DeviceClass, CLASS)).spec.extendedResourceName == GPU
         assert (await c.pod("p")).status.extendedResourceClaimStatus is not None
         await c.create(Pod, asking("q"))
-        assert f"1 Insufficient {GPU}" in await c.waits("q")
+        assert refused(NodeCode.INSUFFICIENT, subject=GPU) in await c.waits("q")
         await c.delete(Pod, "p")
         await c.gone(Pod, "p")
         await no_claims(c)
@@ -292,7 +295,7 @@ async def test_a_resource_that_nothing_serves_keeps_a_pod_out_whatever_serves_it
         wanted = asking("p")
         wanted["spec"]["containers"][0]["resources"]["limits"]["example.com/none"] = "1"
         await c.create(Pod, wanted)
-        assert await c.waits("p") == "0/1 nodes are available: 1 cannot fit resource."
+        assert await c.waits("p") == say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.EXTENDED_UNKNOWN))
 
 
 async def test_two_schedulers_leave_each_pod_one_claim_and_each_device_one_pod() -> None:
