@@ -10,9 +10,10 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from dray.sim import Setup, changes
+from dray.sim.comparison import compare
 from dray.sim.measures import Prices
 from dray.sim.page import page_of
-from dray.sim.replay import Replay, compare
+from dray.sim.replay import Replay
 from dray.sim.report import Report, Run
 from tests.sim.test_replay import comes, story
 from tests.web.pages.browsing import ARGUMENTS, CHROMIUM

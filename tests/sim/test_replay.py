@@ -17,9 +17,10 @@ from dray.api.wire import Tree
 from dray.scheduler import configuration
 from dray.sim import changes, hardware
 from dray.sim.anonymous import Aliases, names_in, renamed
+from dray.sim.comparison import compare, recorded_placements
 from dray.sim.history import Event, Gone, History
 from dray.sim.recording import record, typed_object
-from dray.sim.replay import Replay, Setup, compare, recorded_placements
+from dray.sim.replay import Replay, Setup
 from dray.sim.timeline import Decide, Timeline, timeline_of
 from dray.testing import Cluster
 from tests.sim.recording_live import recorded

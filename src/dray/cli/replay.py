@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dray.cli._collector import without_collections
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.sim.cluster import Cluster
     from dray.sim.measures import Prices
-    from dray.sim.replay import Replayed, Setup
+    from dray.sim.replay import Replay, Replayed, Setup
     from dray.sim.report import Report
     from dray.sim.timeline import Timeline
 
@@ -92,7 +92,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _replayed(args: argparse.Namespace, gates: FeatureGates) -> Report:
-    from dray.sim.replay import Replay, Setup, compare, recorded_placements
+    from dray.sim.comparison import compare, recorded_placements
+    from dray.sim.replay import Replay, Setup
     from dray.sim.report import Report, Run
 
     prices, setup = _prices(args), _setup(args, gates)
@@ -107,11 +108,11 @@ def _replayed(args: argparse.Namespace, gates: FeatureGates) -> Report:
     return Report(args.recording, (Run("replayed", done.figures),), recorded)
 
 
-def _finished(replay: Any, name: str) -> Replayed:
+def _finished(replay: Replay, name: str) -> Replayed:
     """A replay at its end, or where Ctrl-C ended it."""
     with _progress(name) as tick:
         try:
-            found: Replayed = replay.run(tick)
+            found = replay.run(tick)
         except KeyboardInterrupt:
             print(f"dray replay: {name}: broken off; these are the figures so far", file=sys.stderr)
             found = replay.result()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.allocator.bits import positions
-from dray.api.allocations import DeviceId
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import is_controlled_by, is_finished
 from dray.api.reasons.nodes import Unschedulable
@@ -279,46 +278,6 @@ class Replay:
 
     def _runs(self, pod: Pod) -> float | None:
         return self._story(pod).runs if self._is_free else None
-
-
-class Difference(msgspec.Struct, frozen=True):
-    """A pod that went elsewhere, got other devices, or got a place in one of two runs only (None: no place)."""
-
-    pod: str
-    before: Placement | None
-    after: Placement | None
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """Two runs of the same load, pod by pod."""
-
-    same: int
-    differences: tuple[Difference, ...]
-
-
-def compare(before: dict[str, Placement], after: dict[str, Placement]) -> Comparison:
-    """What is different after a change."""
-    found = []
-    for uid in {**before, **after}:
-        old, new = before.get(uid), after.get(uid)
-        if old is None or new is None or (old.node, old.devices) != (new.node, new.devices):
-            name = (old or new).pod if old or new else ""  # type: ignore[union-attr]  # one of them is there
-            found.append(Difference(name, old, new))
-    return Comparison(len({**before, **after}) - len(found), tuple(found))
-
-
-def recorded_placements(timeline: Timeline) -> dict[str, Placement]:
-    """The placements that were decided in a recording."""
-    return {
-        uid: Placement(story.name, story.node, story.held, story.arrived or 0.0, story.decided)
-        for uid, story in timeline.stories.items()
-        if story.decided is not None
-    }
-
-
-def devices_text(devices: Iterable[DeviceId]) -> str:
-    """Devices in order, for people."""
-    return ", ".join(sorted(map(str, devices)))
 
 
 def _frees_for(pod: Pod, step: Step) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from dray.sim.comparison import Comparison, Difference
 from dray.sim.measures import Figures, Placement, Point
-from dray.sim.replay import Comparison, Difference, devices_text
 
 WIDTH = 60  # of a chart in a terminal
 SHOWN = 4  # differences that a person gets to see
@@ -105,7 +105,7 @@ def place_text(placement: Placement | None) -> str:
     """Where a pod is, in a few words."""
     if placement is None:
         return "no node"
-    devices = f" with {devices_text(placement.devices)}" if placement.devices else ""
+    devices = f" with {', '.join(sorted(map(str, placement.devices)))}" if placement.devices else ""
     return f"{placement.node}{devices}, after {span(placement.placed - placement.came)}"
 
 
