@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import Conflict
+from dray.api.gates import FeatureGates
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.apiserver.assembly import Running, Settings
@@ -113,4 +114,33 @@ async def test_published_devices_are_counted_again_when_the_cache_starts_over() 
     await allocate(client, "a", "one")
     with pytest.raises(Conflict, match="is allocated to another claim"):
         await allocate(client, "b", "one")
+    await running.close()
+
+
+async def test_devices_that_do_not_go_together_do_not_draw_on_one_set() -> None:
+    running = await Running.open(Settings(keys=None, gates=FeatureGates.parse("DRADeviceCompatibilityGroups=true")))
+    client = InProcess(running.api, ADMIN)
+    await client.create(Node, {"metadata": {"name": "n"}})
+    place = {
+        "driver": "d.example.com",
+        "nodeName": "n",
+        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 2},
+    }
+    counters = [{"name": "gpu", "counters": {"memory": {"value": "8"}}}]
+    await client.create(ResourceSlice, {"metadata": {"name": "c"}, "spec": {**place, "sharedCounters": counters}})
+    devices = []
+    for name, groups in (("mig-0", ["mig"]), ("mig-1", ["mig", "mps"]), ("vgpu", ["vgpu"]), ("plain", [])):
+        drawn = {"counterSet": "gpu", "counters": {"memory": {"value": "1"}}, "compatibilityGroups": groups}
+        devices.append({"name": name, "consumesCounters": [drawn]})
+    await client.create(ResourceSlice, {"metadata": {"name": "d"}, "spec": {**place, "devices": devices}})
+    for name in ("a", "b"):
+        await claim(client, name)
+    await allocate(client, "a", "mig-0")
+    for other in ("vgpu", "plain"):
+        with pytest.raises(Conflict, match=rf"device d.example.com/n/{other} does not go with others"):
+            await allocate(client, "b", other)
+    await allocate(client, "b", "mig-1")
+    await allocate(client, "b")
+    await allocate(client, "a")
+    await allocate(client, "b", "vgpu")
     await running.close()

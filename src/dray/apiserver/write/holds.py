@@ -4,7 +4,7 @@ Two schedulers that decide at the same moment write two different claims, and no
 took the device. So what an allocation takes is noted under keys of its own, which are written with the claim or not at
 all. A whole device has a key that must not exist before. A device with shares has a key that lists them, and a set of
 counters one that lists the devices that draw on it; both may only be written by somebody who has seen the last state, so
-that the sum stays within what is published. It holds across servers that share an etcd. Left out: admin access, and
+that the sum stays within what is published, and devices that do not go together do not meet. It holds across servers that share an etcd. Left out: admin access, and
 devices that no driver publishes for a node of the cluster: those are only names, which Kubernetes lets anybody write.
 """
 
@@ -180,8 +180,20 @@ class _Tally:
                 if counter in totals and self._drawn(device, drawn.counterSet, counter, names) > totals[counter]:
                     where = f"counter set {drawn.counterSet} in pool {device.driver}/{device.pool}"
                     raise Overcommitted(f"counter {counter} of {where} has too little left")
+            if not self._go_together(device, drawn.counterSet, names):
+                raise Overcommitted(f"device {device} does not go with others that draw on {drawn.counterSet}")
             self._write(key, _encode(names))
         return tuple(drawn.counterSet for drawn in consumes)
+
+    def _go_together(self, device: DeviceId, counter_set: str, names: Iterable[str]) -> bool:
+        """Whether devices that draw on a counter set have a group in common, or none has any."""
+        groups = [
+            set(drawn.compatibilityGroups)
+            for name in names
+            for drawn in self._pools.device(device._replace(device=name)).consumesCounters
+            if drawn.counterSet == counter_set
+        ]
+        return not any(groups) or bool(set.intersection(*groups))
 
     def _drawn(self, device: DeviceId, counter_set: str, counter: str, names: Iterable[str]) -> Quantity:
         """What devices of a pool draw of a counter together."""
