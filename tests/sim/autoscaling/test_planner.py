@@ -256,6 +256,14 @@ def test_equal_pods_are_served_in_their_order_the_most_important_first() -> None
     assert (served, [one.pods for one in found.unhelped]) == (["default/late", "default/first"], [("default/second",)])
 
 
+def test_of_equal_pods_the_oldest_is_served_first() -> None:
+    pods = [pod("a"), pod("b")]
+    for one, second in zip(pods, ("09", "01"), strict=True):
+        one["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{second}Z"
+    found = planned(groups(group("a", 1, max=1)), *pods)
+    assert [one.pod for node in found.nodes for one in node.pods] == ["default/b"]
+
+
 def test_without_time_there_is_still_a_plan_and_a_bound_that_holds() -> None:
     pods = [pod(f"p{n}", 1 + n % 3) for n in range(30)]
     written = groups(group("a", 4, 4.1, max=30), group("b", 3, 3.2, max=30))

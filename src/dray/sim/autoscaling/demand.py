@@ -52,7 +52,7 @@ def demand_of(cluster: Cluster) -> Demand:
     """The pods of a cluster that were tried and wait, the most important first, then the oldest."""
     waiting = cluster.waiting()
     found = [pod for pod in cluster.all(Pod) if not pod.spec.nodeName and not podclaims.is_finished(pod)]
-    found.sort(key=lambda pod: -(pod.spec.priority or 0))
+    found.sort(key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creationTimestamp or ""))
     blocked = [pod for pod in found if name_of(pod) not in waiting or cluster.problem_of(pod) is not None]
     names = {pod.metadata.uid for pod in blocked}
     units = units_of(cluster, [pod for pod in found if pod.metadata.uid not in names])
