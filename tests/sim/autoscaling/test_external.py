@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -11,10 +12,11 @@ import grpc.aio
 import pytest
 
 from dray.api.protobuf import decode_message
+from dray.apiserver.security.certificates import Keys
 from dray.rpc import externalgrpc_pb2 as wire
-from dray.rpc.externalgrpc_pb2_grpc import CloudProviderStub
-from dray.sim.autoscaling.external import ExternalProvider
-from dray.sim.autoscaling.external_server import start
+from dray.rpc.externalgrpc_pb2_grpc import CloudProviderStub, add_CloudProviderServicer_to_server
+from dray.sim.autoscaling.external import ExternalProvider, credentials
+from dray.sim.autoscaling.external_server import ExternalService, start
 from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, ProviderError
 from tests.sim.autoscaling.test_planner import group, groups
 
@@ -139,3 +141,22 @@ async def test_what_is_left_out_is_answered_as_the_protocol_has_it() -> None:
             with pytest.raises(grpc.aio.AioRpcError) as raised:
                 await call(request)
             assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_a_provider_behind_tls_is_believed_by_its_authority_alone(tmp_path: Path) -> None:
+    keys = Keys.open(tmp_path / "own")
+    pair = (keys.key_file.read_bytes(), keys.certificate_file.read_bytes())
+    server = grpc.aio.server()
+    add_CloudProviderServicer_to_server(ExternalService(Remembering(), GROUPS), server)
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
+    await server.start()
+    try:
+        trusted = credentials(keys.authority_file)
+        async with ExternalProvider(f"127.0.0.1:{port}", credentials=trusted) as client:
+            assert [status.name for status in await client.groups()] == ["a", "b"]
+        strange = credentials(Keys.open(tmp_path / "other").authority_file)
+        async with ExternalProvider(f"127.0.0.1:{port}", credentials=strange) as client:
+            with pytest.raises(ProviderError):
+                await client.groups()
+    finally:
+        await server.stop(None)
