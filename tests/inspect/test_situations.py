@@ -42,7 +42,7 @@ def explanation(situation: Situation, cluster: Cluster, capsys: pytest.CaptureFi
         return found if is_so and bool(found.get("help")) == bool(situation.helps) else None
 
     try:
-        return wait_until(look, 10)
+        return wait_until(look)
     except AssertionError:
         raise AssertionError(explained(cluster, capsys)) from None
 
@@ -90,7 +90,7 @@ def test_the_cause_is_true_and_what_is_suggested_helps(
             for change in helps[at]["changes"] if helps else ():
                 make(cluster, change)
             if helps:
-                wait_until(lambda: phase(cluster, "p") == "Running", 20)
+                wait_until(lambda: phase(cluster, "p") == "Running")
         number, at = len(helps), at + 1
 
 
