@@ -132,7 +132,7 @@ def phase(cluster: Cluster, name: str) -> str:
     return str(cluster.get("pods", name).get("status", {}).get("phase"))
 
 
-def runs(*trees: Tree) -> Step:
+def runs(*trees: Tree) -> Callable[[Cluster], None]:
     """Create objects, and wait until the pods among them run."""
 
     def step(cluster: Cluster) -> None:

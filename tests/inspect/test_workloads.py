@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ import pytest
 from dray.api.wire import Tree
 from dray.cli import main
 from dray.testing import Cluster
-from tests.inspect.situations import claim, pod, quota, request, template
+from tests.inspect.situations import claim, pod, quota, request, runs, template
 from tests.inspect.test_situations import make
-from tests.waiting import wait_until
+from tests.waiting import SECONDS, wait_until
 
 
 def deployment(**spec: Any) -> Tree:
@@ -97,3 +98,25 @@ def test_a_workload_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> N
         cluster.apply(claim())
         assert main(["explain", "job", "web", "--kubeconfig", str(cluster.kubeconfig)]) == 1
         assert 'job "web" not found' in capsys.readouterr().err
+
+
+@pytest.mark.wording
+def test_a_watcher_is_told_until_the_pod_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1", "--devices", "1") as cluster:
+        runs(claim("x"), pod("x", claims=["x"]))(cluster)
+        cluster.apply(claim("c"))
+        cluster.apply(pod())
+        command = ["explain", "pod", "p", "--watch", "--kubeconfig", str(cluster.kubeconfig)]
+        said: list[str] = []
+
+        def look() -> bool:
+            said.append(capsys.readouterr().out)
+            return "waits: " in "".join(said)
+
+        with ThreadPoolExecutor(1) as pool:
+            watching = pool.submit(main, command)
+            wait_until(look)
+            cluster.delete("pods", "x")
+            assert watching.result(SECONDS) == 0
+        last = "".join([*said, capsys.readouterr().out]).splitlines()[-1]
+        assert last == "pod default/p: it runs on node-0"
