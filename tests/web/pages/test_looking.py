@@ -118,6 +118,7 @@ def test_a_link_to_a_device_opens_it_with_its_path(visit: Visit, cluster: Cluste
 
 def test_why_groups_pods_by_cause_and_lights_the_steps_of_one(visit: Visit) -> None:
     page = visit.open("#/why")
+    expect(page.locator(".causes summary")).to_contain_text("TooFewDevices")
     page.get_by_role("link", name="default/greedy").click()
     funnel = page.locator(".funnel")
     expect(funnel).to_contain_text("needs 9 devices")

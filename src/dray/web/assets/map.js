@@ -104,6 +104,7 @@ export class DeviceMap {
     this.element.parentElement.style.maxHeight = `${Math.max(this.flow.height + 16, SMALLEST)}px`; // no more than there is
     this.cursor = cursor === undefined ? null : this.flow.find(cursor);
     this.selectedId = undefined;
+    this.selectedPlace = null;
   }
 
   #sayWhenEmpty(store, nodes) {

@@ -80,21 +80,20 @@ export class WhyView {
     const key = JSON.stringify([store.version.causes, store.version.pods, chosen, Math.floor(store.now() / 10), store.hello.epoch, store.resources.pods]);
     if (key === this.listed) return;
     this.listed = key;
-    const waiting = [...store.pods.values()].filter((pod) => pod.state <= 1);
-    const causes = [...store.causes.values()].sort((a, b) => b.pods - a.pods);
-    const rest = waiting.filter((pod) => pod.cause === null || !store.causes.has(pod.cause));
+    const waiting = [...store.pods.values()].filter((pod) => pod.state <= 1).sort((a, b) => a.created - b.created);
     if (store.resources.pods === "hidden") return refill(this.list, h("p", { class: "empty" }, "You may not read pods, so none are listed."));
     if (!waiting.length) return refill(this.list, h("p", { class: "empty" }, store.ready ? "No pod waits." : "Reading the cluster …"));
-    refill(this.list, causes.map((cause) => this.#cause(store, cause, waiting.filter((pod) => pod.cause === cause.id), chosen)),
-      rest.length ? this.#cause(store, { code: "", text: "The cause is being looked for.", help: "", pods: rest.length, oldest: Math.min(...rest.map((pod) => pod.created)) }, rest, chosen) : null);
+    const groups = [...Map.groupBy(waiting, (pod) => store.causes.get(pod.cause)?.code ?? "")];
+    refill(this.list, groups.sort(([, a], [, b]) => b.length - a.length).map(([code, pods]) => this.#group(store, code, pods, chosen)));
   }
 
-  #cause(store, cause, pods, chosen) {
-    pods.sort((a, b) => a.created - b.created);
+  /** The pods of one code; those that ask for the same stand below one sentence. */
+  #group(store, code, pods, chosen) {
     const open = pods.some((pod) => `${pod.namespace}/${pod.name}` === chosen);
-    return h("details", { open: open || (this.opened.get(cause.code) ?? pods.length <= 5), on: { toggle: (event) => this.opened.set(cause.code, event.target.open) } },
-      h("summary", { "data-key": `cause ${cause.code}` }, h("span", { class: "count" }, number(cause.pods)), h("span", { class: "cause" }, h("strong", {}, name(cause.code || "…")), h("span", { class: "faint" }, ` oldest ${lasting(store.now() - cause.oldest)}`), h("br"), name(cause.text))),
-      h("ul", {}, pods.slice(0, LISTED).map((pod) => this.#pod(store, pod, chosen)), pods.length > LISTED ? h("li", { class: "faint" }, `${number(pods.length - LISTED)} more`) : null));
+    const parts = [...Map.groupBy(pods, (pod) => store.causes.get(pod.cause)?.text ?? "The cause is being looked for.")];
+    return h("details", { open: open || (this.opened.get(code) ?? pods.length <= 5), on: { toggle: (event) => this.opened.set(code, event.target.open) } },
+      h("summary", { "data-key": `cause ${code}` }, h("span", { class: "count" }, number(pods.length)), h("span", {}, h("strong", {}, name(code || "…")), h("span", { class: "faint" }, ` oldest ${lasting(store.now() - pods[0].created)}`))),
+      parts.slice(0, LISTED).map(([text, some]) => [h("p", { class: "cause" }, name(text)), h("ul", {}, some.slice(0, LISTED).map((pod) => this.#pod(store, pod, chosen)), some.length > LISTED ? h("li", { class: "faint" }, `${number(some.length - LISTED)} more`) : null)]));
   }
 
   #pod(store, pod, chosen) {
