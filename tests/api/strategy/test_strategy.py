@@ -330,3 +330,13 @@ def test_versions_on_their_way_out_are_announced(kind: str, version: str, warnin
 )
 def test_some_updates_must_say_what_they_are_based_on(group: str, kind: str, version: str, allowed: bool) -> None:
     assert strategy.allows_unconditional_update(BY_KIND[group, kind], version) is allowed
+
+
+def test_an_api_service_that_no_other_server_answers_for_is_available() -> None:
+    services = BY_KIND["apiregistration.k8s.io", "APIService"]
+    local: Tree = {"metadata": {"name": "v1.a.b"}, "spec": {"group": "a.b", "version": "v1"}}
+    strategy.prepare_create(services, local, FeatureGates())
+    assert [(one["type"], one["reason"]) for one in local["status"]["conditions"]] == [("Available", "Local")]
+    remote = {**local, "spec": {**local["spec"], "service": {"name": "s", "namespace": "n"}}}
+    strategy.prepare_create(services, remote, FeatureGates())
+    assert "status" not in remote

@@ -75,6 +75,7 @@ _CREATE: Mapping[tuple[str, str], Callable[[Tree], None]] = {
     ("apps", "DaemonSet"): creation.daemon_set,
     ("batch", "Job"): creation.job,
     (EXTENSIONS, "CustomResourceDefinition"): creation.definition,
+    (REGISTRATION, "APIService"): creation.api_service,
     (SCHEDULING, "PodGroup"): creation.pod_group,
 }
 _UPDATE: Mapping[tuple[str, str, str], Callable[[Tree, Any], None]] = {

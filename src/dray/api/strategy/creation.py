@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from dray.api.quantity import Quantity
+from dray.api.times import timestamp
 from dray.api.wire import Tree
 
 GROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
@@ -101,6 +104,14 @@ def daemon_set(tree: Tree) -> None:
     annotations = annotations_of(tree)
     said = annotations.get(TEMPLATE_GENERATION)
     annotations[TEMPLATE_GENERATION] = said if said is not None and said.isdigit() and int(said) > 0 else "1"
+
+
+def api_service(tree: Tree) -> None:
+    """Whatever no other server answers for is there."""
+    if not (tree.get("spec") or {}).get("service"):
+        text = "Local APIServices are always available"
+        available = {"type": "Available", "status": "True", "reason": "Local", "message": text}
+        tree["status"] = {"conditions": [{**available, "lastTransitionTime": timestamp(time.time())}]}
 
 
 def annotations_of(tree: Tree) -> Tree:
