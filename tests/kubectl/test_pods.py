@@ -9,6 +9,7 @@ import select
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,6 +170,15 @@ def test_logs_exec_and_attach_reach_an_added_container(recent: Kubectl) -> None:
     assert recent("exec", "p", "-c", "looking", "--", "echo", "inside") == "inside\n"
     events = recent("get", "events", "--field-selector=involvedObject.name=p", "-o", "jsonpath={.items[*].reason}")
     assert "Started" in events
+
+
+def test_debug_of_a_node_sees_its_files_and_processes(recent: Kubectl) -> None:
+    script = "ls -d /host/etc; cat /proc/1/comm; sleep 600"
+    first = Path("/proc/1/comm").read_text().strip()
+    told = recent("debug", "node/agent-0", "--image=x", "--", "sh", "-c", script)
+    name = told.split("debugging pod ")[1].split(" ")[0]
+    wait_until(lambda: recent.run("logs", name).stdout.split() == ["/host/etc", first])
+    recent("delete", "pod", name, "--grace-period=1")
 
 
 def test_whoever_may_not_add_containers_is_told_so(recent: Kubectl) -> None:

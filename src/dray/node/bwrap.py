@@ -54,7 +54,6 @@ class BwrapWrapper:
             "privileged, since the agent does not run as root": security.privileged and not root,
             security.not_given: bool(security.not_given),
             f"groups {', '.join(map(str, security.groups))}": bool(security.groups),
-            "hostPID": security.host_pid,
             f"targetContainerName {task.target}, since the agent does not run as root": bool(task.target) and not root,
             **{
                 f"mountPropagation Bidirectional at {mount.target}": True
@@ -74,7 +73,7 @@ class BwrapWrapper:
         argv = [*prefix, program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]
         inside, env, pids = task.directory or "/", environment(task, "/root"), _pids(task)
         # bwrap → its first process in a new namespace, or one who waits outside → bwrap → the container
-        depth = 1 if task.target_pid and not pids else 2
+        depth = 1 if (task.target_pid or task.security.host_pid) and not pids else 2
         return Launch(argv, env, "/", depth=depth, inside=inside, pids=pids, descriptors=_namespaces(task))
 
     def clean(self, directory: Path) -> None:
@@ -120,7 +119,7 @@ def _system(task: Task) -> Iterator[str]:
 
 def _pids(task: Task) -> str:
     """The namespace of processes that the guardian enters, since there is a terminal to take inside; only root can."""
-    if not task.tty or os.geteuid() != 0:
+    if not task.tty or os.geteuid() != 0 or task.security.host_pid:
         return ""
     return f"/proc/{task.target_pid}/ns/pid" if task.target_pid else "new"
 
@@ -133,7 +132,8 @@ def _namespaces(task: Task) -> dict[int, str]:
 
 
 def _processes(task: Task) -> Iterator[str]:
-    yield from ("--pidns", str(_PIDS)) if _namespaces(task) else ("--unshare-pid",)
+    if not task.security.host_pid:
+        yield from ("--pidns", str(_PIDS)) if _namespaces(task) else ("--unshare-pid",)
 
 
 def _rights(task: Task) -> Iterator[str]:

@@ -36,6 +36,7 @@ _KILL_AGAIN_SECONDS = 1.0  # a kill can come before there is somebody to kill
 _POLL_SECONDS = 0.1  # where the kernel has no pidfd
 # A guardian that takes longer than this to start its container is stuck; a loaded machine needs a second.
 _START_SECONDS = 30.0
+_TARGET_SECONDS = 10.0  # in which a container has a process, once it runs
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Supervised:
         self._directories[task.key] = directory
         self._starting.add(task.key)
         try:
-            task = replace(task, target_pid=self._pid_of(task)) if task.target else task
+            task = replace(task, target_pid=await self._target(task)) if task.target else task
             launch = self._wrapper.launch(self._with_message(task, directory), directory)
             _write_task(directory, task, launch)
             await self._spawn(task.key, directory)
@@ -144,15 +145,25 @@ class Supervised:
         file.chmod(0o666)  # whoever the container runs as; the directory above is the agent's alone
         return replace(task, mounts=(*task.mounts, Mount(str(file), task.message.path)))
 
+    async def _target(self, task: Task) -> int:
+        """The process of the container whose processes a task is to see; one that is about to begin is waited for."""
+        deadline = time.monotonic() + _TARGET_SECONDS
+        while any(a.key.container == task.target and a.running for a in self.attempts(task.key.pod)):
+            if pid := self._pid_of(task):
+                return pid
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(_POLL_SECONDS)
+        raise StartError(f"container {task.target}, whose processes are to be seen, is not running")
+
     def _pid_of(self, task: Task) -> int:
-        """The process of the container whose processes a task is to see."""
         for attempt in self.attempts(task.key.pod):
             if attempt.key.container == task.target and attempt.running:
                 directory = self._directories[attempt.key]
                 pids, written = _read(directory / "pid.json"), _read(directory / "task.json")
-                if pids is not None and written is not None and (pid := shim.inner_of(written, pids["child"])):
-                    return pid
-        raise StartError(f"container {task.target}, whose processes are to be seen, is not running")
+                if pids is not None and written is not None:
+                    return shim.inner_of(written, pids["child"])
+        return 0
 
     def _find(self, key: Key) -> Attempt | None:
         return next((attempt for attempt in self.attempts(key.pod) if attempt.key == key), None)
