@@ -78,6 +78,7 @@ _CREATE: Mapping[tuple[str, str], Callable[[Tree], None]] = {
     (REGISTRATION, "APIService"): creation.api_service,
     (SCHEDULING, "PodGroup"): creation.pod_group,
 }
+_CERTIFICATES = "certificates.k8s.io"
 _UPDATE: Mapping[tuple[str, str, str], Callable[[Tree, Any], None]] = {
     ("", "Namespace", ""): updates.namespace,
     ("", "Namespace", "finalize"): updates.namespace_finalize,
@@ -87,6 +88,9 @@ _UPDATE: Mapping[tuple[str, str, str], Callable[[Tree, Any], None]] = {
     ("", "Pod", "status"): updates.pod_status,
     ("", "Service", ""): updates.service,
     ("apps", "DaemonSet", ""): updates.daemon_set,
+    (_CERTIFICATES, "CertificateSigningRequest", ""): updates.signing_request,
+    (_CERTIFICATES, "CertificateSigningRequest", "approval"): updates.signing_approval,
+    (_CERTIFICATES, "CertificateSigningRequest", "status"): updates.signing_status,
     (DRA, "DeviceTaintRule", ""): updates.taint_rule,
     (DRA, "ResourceClaim", "status"): updates.claim_status,
     (EXTENSIONS, "CustomResourceDefinition", ""): updates.definition,
@@ -115,6 +119,7 @@ _STATUS_KEEPS_METADATA = frozenset(
 # Kinds whose updates must name the version that they are based on.
 _CONDITIONAL_GROUPS = frozenset({ADMISSION, EXTENSIONS, REGISTRATION, "coordination.k8s.io", "node.k8s.io", "policy"})
 _CONDITIONAL_KINDS = frozenset({"CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"})
+_STATUS_PARTS = ("status", "approval")  # subresources through which nothing but the status changes
 _SET_BY_AUTHOR = frozenset({"Node"})  # a node registers itself together with its status
 _OWN_STATUS = ("annotations", "finalizers", "labels", "ownerReferences", "deletionGracePeriodSeconds")
 
@@ -153,7 +158,7 @@ def prepare_update(
         custom.prepare_update(resource, tree, old, subresource)
         return NOTHING_DROPPED
     key = home(resource).group, resource.kind
-    if subresource == "status":
+    if subresource in _STATUS_PARTS:
         _keep_all_but_status(resource, tree, old)
     elif "status" in resource.subresources:
         _keep(tree, old, "status")

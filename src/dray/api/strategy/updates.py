@@ -8,8 +8,10 @@ import msgspec
 
 from dray.api.strategy.creation import TEMPLATE_GENERATION, annotations_of
 from dray.api.times import timestamp
-from dray.api.types import apiextensions, apps, core, resource, scheduling
+from dray.api.types import apiextensions, apps, certificates, core, resource, scheduling
 from dray.api.wire import Tree, Wire
+
+_JUDGEMENTS = ("Approved", "Denied")  # conditions of a signing request
 
 
 def namespace(tree: Tree, old: core.Namespace) -> None:
@@ -60,6 +62,27 @@ def _put_back(tree: Tree, old: core.Pod) -> Tree:
             metadata[name] = before["metadata"][name]
     spec: Tree = before["spec"]
     return spec
+
+
+def signing_request(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
+    """What is to be signed cannot change once somebody may have judged it."""
+    tree["spec"] = msgspec.to_builtins(old.spec)
+
+
+def signing_approval(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
+    """Who approves does not sign."""
+    status = tree.setdefault("status", {})
+    status.pop("certificate", None)
+    if old.status.certificate:
+        status["certificate"] = msgspec.to_builtins(old.status.certificate)
+
+
+def signing_status(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
+    """Who signs does not approve."""
+    status = tree.setdefault("status", {})
+    judged = [msgspec.to_builtins(one) for one in old.status.conditions or () if one.type in _JUDGEMENTS]
+    others = [one for one in status.get("conditions") or () if one.get("type") not in _JUDGEMENTS]
+    status["conditions"] = [*judged, *others]
 
 
 def pod_group(tree: Tree, old: scheduling.PodGroup) -> None:
