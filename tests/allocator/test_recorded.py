@@ -83,7 +83,7 @@ def test_every_allocation_passes_the_checker() -> None:
                 scenario.classes,
                 scenario.slices,
                 scenario.allocated,
-                scenario.features.features(),
+                scenario.features,
                 scenario.held,
             )
             assert wrong == [], scenario.id
@@ -111,7 +111,7 @@ def test_every_refusal_can_be_explained_in_one_line_and_in_many() -> None:
 
 def test_an_index_gives_the_same_answers() -> None:
     for scenario, _ in tier("base")[:100] + tier("taints")[:40] + tier("hard")[:20]:
-        index = Index(scenario.features.features())
+        index = Index(scenario.features)
         index.upsert_node(scenario.node)
         index.take(scenario.allocated, scenario.held)
         for slice_ in scenario.slices:
