@@ -14,7 +14,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,11 +67,11 @@ class Reader:
         home = directory / "home"
         home.mkdir()
         path = f"{bin_}:{ROOT / '.venv' / 'programs'}:{os.environ['PATH']}"
-        env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "COLUMNS": "100", "TERM": "dumb"}
+        self._env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "COLUMNS": "100", "TERM": "dumb"}
         self._shell = subprocess.Popen(
             ["bash", "--norc"],
             cwd=directory,
-            env=env,
+            env=self._env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -81,9 +83,10 @@ class Reader:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        self.run("dray list | awk 'NR > 1 { print $NF }' | while read d; do dray delete --dir $d; done")
-        os.killpg(self._shell.pid, signal.SIGKILL)
+        self._end()
         self._shell.wait(SECONDS)
+        clean = "dray list | awk 'NR > 1 { print $NF }' | while read d; do dray delete --dir $d; done"
+        subprocess.run(["bash", "-c", clean], cwd=self.directory, env=self._env, timeout=2 * SECONDS, check=False)
         for pipe in (self._shell.stdin, self._shell.stdout):
             assert pipe is not None
             pipe.close()
@@ -117,18 +120,27 @@ class Reader:
             raise AssertionError(f"{step.text}\n{said}\nexit {status}, instead of\n{expected}") from None
 
     def run(self, command: str) -> tuple[int, str]:
-        """The exit status of a command and what it printed. Clusters get any free port."""
+        """The exit status of a command and what it printed; one that never ends is ended. Clusters get any free port."""
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         command = command.replace("dray up ", "dray up --port 0 ")
         self._shell.stdin.write(f"{command}\nstatus=$?; echo; echo end-of-command $status\n")
         self._shell.stdin.flush()
         said: list[str] = []
-        for line in self._shell.stdout:
-            if line.startswith("end-of-command "):
-                return int(line.split()[1]), "".join(said).removesuffix("\n")
-            said.append(line)
-        raise AssertionError(f"the shell ended: {command}\n{''.join(said)}")
+        timer = threading.Timer(3 * SECONDS, self._end)
+        timer.start()
+        try:
+            for line in self._shell.stdout:
+                if line.startswith("end-of-command "):
+                    return int(line.split()[1]), "".join(said).removesuffix("\n")
+                said.append(line)
+        finally:
+            timer.cancel()
+        raise AssertionError(f"did not end within {3 * SECONDS} s: {command}\n{''.join(said)}")
+
+    def _end(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._shell.pid, signal.SIGKILL)
 
 
 def shown(expected: list[str], said: str) -> bool:
