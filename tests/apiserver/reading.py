@@ -1,12 +1,15 @@
 """A cluster that holds what a test puts into it: the guards' `Reader` without a store."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dray.api.decode import to_object
 from dray.api.resources import BY_KIND, BY_TYPE, Resource
+from dray.api.types.rbac import PolicyRule
 from dray.api.wire import Tree, Wire
+from dray.apiserver.security.authorization.escalation import uncovered
+from dray.apiserver.security.authorization.rbac import Grant, Table
 from tests import objects
 
 
@@ -132,3 +135,14 @@ def group_subject(name: str) -> Tree:
 
 def account_subject(name: str, namespace: str) -> Tree:
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+def not_held(owned: Sequence[PolicyRule], wanted: PolicyRule, beside: Sequence[PolicyRule] = ()) -> list[PolicyRule]:
+    """What of a rule somebody lacks who owns rules in the whole cluster, and others `beside` in the namespace."""
+    work = uncovered([Table([Grant(tuple(rules), "")]) for rules in (owned, beside)], [wanted])
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            missing: list[PolicyRule] = end.value
+            return missing

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.reading import RBAC
-from tests.hostile.attackers import PODS, Attacked, posted
+from tests.hostile.attackers import PODS, Attacked, measured, posted
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 ROLES = f"/apis/{RBAC}/v1/clusterroles"
@@ -97,6 +97,21 @@ async def test_whoever_patches_roles_does_not_become_administrator(server: Attac
     assert (await attacker("PATCH", f"{ROLES}/view", wide, **MERGE))[0] == 403
     assert (await attacker("PATCH", f"{ROLES}/cluster-admin", {"metadata": {"labels": {"a": "b"}}}, **MERGE))[0] == 200
     assert (await server.user("viewer")("DELETE", "/api/v1/namespaces/kube-system"))[0] == 403
+
+
+async def test_a_role_that_multiplies_is_refused_and_a_long_one_compared_in_turns(server: Attacked) -> None:
+    attacker, path = server.user("roles"), f"{ROLES}/roles"
+    held = {"apiGroups": [RBAC], "resources": ["clusterroles"]}
+    for rule, code in (
+        ({**held, "verbs": ["get"] * 5000, "resources": ["clusterroles"] * 5000, "apiGroups": [RBAC] * 5000}, 422),
+        ({"verbs": ["get"] * 200, "nonResourceURLs": ["/x"] * 200}, 422),
+        ({**held, "verbs": ["get", "list"], "resourceNames": [f"n{number}" for number in range(5000)]}, 200),
+        ({**held, "verbs": ["get", "delete"], "resourceNames": [f"n{number}" for number in range(5000)]}, 403),
+    ):
+        async with measured() as stall:
+            found, body = await attacker("PATCH", f"{path}?dryRun=All", {"rules": [rule]}, **MERGE)
+        assert found == code, body
+        assert stall.longest < 0.25
 
 
 async def test_an_insecure_server_answers_no_web_page(keys: Any) -> None:

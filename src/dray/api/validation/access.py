@@ -16,6 +16,7 @@ from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
+MOST_PERMISSIONS = 10_000  # of a role: each verb on each resource of each group, and on each object that is named
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
 FAILURE_POLICIES = ("Fail", "Ignore")
@@ -64,12 +65,20 @@ def _rules(role: Role, namespaced: bool) -> Errors:
             yield required(path / "resources", "resource rules must supply at least one resource")
 
     yield from each(role.rules or (), Path("rules"), rule)
+    if (count := sum(map(_permissions, role.rules or ()))) > MOST_PERMISSIONS:
+        text = f"the rules come to {count} permissions (verbs times groups times resources times names)"
+        yield forbidden(Path("rules"), f"{text}, at most {MOST_PERMISSIONS} are allowed; split the role or use '*'")
     aggregation = getattr(role, "aggregationRule", None)
     if aggregation is not None:
         path = Path("aggregationRule") / "clusterRoleSelectors"
         if not aggregation.clusterRoleSelectors:
             yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
         yield from each(aggregation.clusterRoleSelectors, path, label_selector)
+
+
+def _permissions(rule: rbac.PolicyRule) -> int:
+    objects = len(rule.apiGroups) * len(rule.resources) * max(1, len(rule.resourceNames))
+    return len(rule.verbs) * (objects + len(rule.nonResourceURLs))
 
 
 def create_binding(binding: Binding, context: Context) -> Errors:

@@ -6,7 +6,7 @@ system:masters have everything and are not asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import cast
 
 from dray.api.types.rbac import AggregationRule, ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding
@@ -16,6 +16,7 @@ from dray.apiserver.security.authorization.escalation import compact, uncovered
 from dray.apiserver.security.authorization.policy import RBAC
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.user import MASTERS
+from dray.apiserver.turns import turns
 
 EVERYTHING = (
     PolicyRule(verbs=("*",), apiGroups=("*",), resources=("*",)),
@@ -35,15 +36,12 @@ class RoleEscalation(Admission):
         self._authorizer = authorizer
         self._rbac = rbac
 
-    def validate(self, request: AdmissionRequest) -> None:
+    def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
         if request.object is None or not request.concerns(*_ROLES, *_BINDINGS) or MASTERS in request.user.groups:
-            return
-        if request.concerns(*_ROLES):
-            self._check_role(request)
-        else:
-            self._check_binding(request)
+            return None
+        return self._check_role(request) if request.concerns(*_ROLES) else self._check_binding(request)
 
-    def _check_role(self, request: AdmissionRequest) -> None:
+    async def _check_role(self, request: AdmissionRequest) -> None:
         """A role that gives other rules than before, and one that other roles gather from now on, is a grant."""
         new, old = cast("Role | ClusterRole", request.object), cast("Role | ClusterRole | None", request.old)
         grows = self._newly_gathered(new, old)
@@ -54,9 +52,9 @@ class RoleEscalation(Admission):
             aggregates = None
         if all(self._may(request, "escalate", request.resource.plural, name) for name in grows):
             return
-        if aggregates and uncovered(self._owned(request), EVERYTHING):
+        if aggregates and await self._missing(request, EVERYTHING):
             raise request.forbidden("must have cluster-admin privileges to use an aggregationRule")
-        self._check_rules(request, self._rbac.effective(new))
+        await self._check_rules(request, self._rbac.effective(new))
 
     def _newly_gathered(self, new: Role | ClusterRole, old: Role | ClusterRole | None) -> set[str]:
         """The roles that did not gather this one's rules before and will when it is written."""
@@ -64,7 +62,7 @@ class RoleEscalation(Admission):
             return set()
         return self._rbac.gatherers(new) - (self._rbac.gatherers(old) if isinstance(old, ClusterRole) else set())
 
-    def _check_binding(self, request: AdmissionRequest) -> None:
+    async def _check_binding(self, request: AdmissionRequest) -> None:
         new = cast("RoleBinding | ClusterRoleBinding", request.object)
         old = cast("RoleBinding | ClusterRoleBinding | None", request.old)
         if old and old.subjects == new.subjects and old.roleRef == new.roleRef:
@@ -76,11 +74,10 @@ class RoleEscalation(Admission):
         if rules is None:
             kind = f"{new.roleRef.kind.lower()}.{RBAC}"
             raise request.forbidden(f'{kind} "{new.roleRef.name}" not found, and the user may not bind unknown roles')
-        self._check_rules(request, rules)
+        await self._check_rules(request, rules)
 
-    def _check_rules(self, request: AdmissionRequest, rules: Iterable[PolicyRule]) -> None:
-        missing = uncovered(self._owned(request), rules)
-        if missing:
+    async def _check_rules(self, request: AdmissionRequest, rules: Iterable[PolicyRule]) -> None:
+        if missing := await self._missing(request, rules):
             user = request.user
             groups = " ".join(f'"{group}"' for group in user.groups)
             raise request.forbidden(
@@ -88,8 +85,10 @@ class RoleEscalation(Admission):
                 + "\n".join(compact(rule) for rule in missing)
             )
 
-    def _owned(self, request: AdmissionRequest) -> list[PolicyRule]:
-        return self._rbac.rules(request.user, request.namespace)
+    async def _missing(self, request: AdmissionRequest, rules: Iterable[PolicyRule]) -> list[PolicyRule]:
+        """What of these rules the writer does not have."""
+        owned = self._rbac.tables(request.user, request.namespace)
+        return await turns().run(request.user.name, uncovered(owned, rules))
 
     def _may(self, request: AdmissionRequest, verb: str, plural: str, name: str) -> bool:
         attributes = Attributes(verb, RBAC, plural, namespace=request.namespace, name=name)

@@ -3,7 +3,8 @@
 import pytest
 
 from dray.api.types.rbac import PolicyRule
-from dray.apiserver.security.authorization.escalation import compact, uncovered
+from dray.apiserver.security.authorization.escalation import compact
+from tests.apiserver.reading import not_held
 
 
 def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", urls: str = "") -> PolicyRule:
@@ -31,7 +32,7 @@ def rule(verbs: str, groups: str = "", resources: str = "", names: str = "", url
     ],
 )
 def test_covered(owned: list[PolicyRule], wanted: PolicyRule) -> None:
-    assert uncovered(owned, [wanted]) == []
+    assert not_held(owned, wanted) == []
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,8 @@ def test_covered(owned: list[PolicyRule], wanted: PolicyRule) -> None:
     ],
 )
 def test_uncovered(owned: list[PolicyRule], wanted: PolicyRule, missing: list[PolicyRule]) -> None:
-    assert uncovered(owned, [wanted]) == missing
+    assert not_held(owned, wanted) == missing
+    assert not_held([], wanted, beside=owned) == missing
 
 
 def test_rules_are_printed_compactly() -> None:

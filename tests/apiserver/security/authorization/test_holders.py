@@ -6,11 +6,10 @@ from msgspec.structs import replace
 
 from dray.api.types.rbac import PolicyRule
 from dray.apiserver.security.authorization import ANY_NODE, Attributes, Union
-from dray.apiserver.security.authorization.escalation import uncovered
 from dray.apiserver.security.authorization.node import NodeAuthorizer
 from dray.apiserver.security.authorization.rbac import Rbac
 from dray.apiserver.security.user import node_user, service_account_user
-from tests.apiserver.reading import Objects, account_subject, binding, pod, role, rule
+from tests.apiserver.reading import Objects, account_subject, binding, not_held, pod, role, rule
 
 
 def test_a_service_account_of_another_namespace_gets_what_a_binding_gives_it_and_its_namesake_does_not() -> None:
@@ -51,5 +50,5 @@ def test_a_wildcard_does_not_lift_the_confinement_to_a_node() -> None:
 def test_who_has_a_wildcard_may_not_give_away_what_it_does_not_include() -> None:
     mine = PolicyRule(verbs=("*",), apiGroups=("*",), resources=("*",))
     wanted = PolicyRule(verbs=(ANY_NODE,), apiGroups=("resource.k8s.io",), resources=("resourceslices",))
-    assert uncovered([mine], [wanted]) == [wanted]
-    assert uncovered([mine, wanted], [wanted]) == []
+    assert not_held([mine], wanted) == [wanted]
+    assert not_held([mine, wanted], wanted) == []

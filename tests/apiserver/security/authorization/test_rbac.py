@@ -40,6 +40,19 @@ def test_role_counts_in_its_namespace_only() -> None:
     assert not allowed(objects, get(namespace=""))
 
 
+def test_a_resource_without_a_name_is_no_resource() -> None:
+    objects = granted({"verbs": ["*"], "apiGroups": ["*"], "resources": [""]})
+    assert not allowed(objects, get())
+    assert not allowed(objects, get(subresource="log"))
+
+
+def test_a_rule_costs_what_it_says_and_not_what_that_multiplies_to() -> None:
+    many = [f"x{number}" for number in range(3000)]
+    objects = granted({"verbs": many, "apiGroups": ["", *many], "resources": ["pods", *many], "resourceNames": many})
+    assert not allowed(objects, get("x7"))
+    assert allowed(objects, Attributes("x2999", resource="pods", namespace="default", name="x7"))
+
+
 def test_cluster_role_bound_in_a_namespace_counts_there() -> None:
     objects = Objects(
         role("r", rule("get", "pods")),

@@ -7,16 +7,23 @@ that an administrator can grant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import product
 
 from dray.api.types.rbac import PolicyRule
-from dray.apiserver.security.authorization import NAMED_ONLY
+from dray.apiserver.security.authorization import Attributes
+from dray.apiserver.security.authorization.rbac import Table
 
 
-def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The single permissions of `wanted` that no rule of `owned` allows."""
-    return [part for rule in wanted for part in _parts(rule) if not any(_allows(mine, part) for mine in owned)]
+def uncovered(owned: Sequence[Table], wanted: Iterable[PolicyRule]) -> Generator[None, None, list[PolicyRule]]:
+    """The single permissions of `wanted` that no rule of `owned` allows; work that can pause after each."""
+    missing = []
+    for rule in wanted:
+        for part in _parts(rule):
+            if all(table.find(part) is None for table in owned):
+                missing.append(_rule(part))
+            yield
+    return missing
 
 
 def compact(rule: PolicyRule) -> str:
@@ -36,37 +43,19 @@ def _quoted(values: Iterable[str]) -> Iterator[str]:
     return (f'"{value}"' for value in values)
 
 
-def _parts(rule: PolicyRule) -> Iterator[PolicyRule]:
+def _parts(rule: PolicyRule) -> Iterator[Attributes]:
     for verb, url in product(rule.verbs, rule.nonResourceURLs):
-        yield PolicyRule(verbs=(verb,), nonResourceURLs=(url,))
+        yield Attributes(verb, path=url)
     for verb, group, resource in product(rule.verbs, rule.apiGroups, rule.resources):
-        if not rule.resourceNames:
-            yield PolicyRule(verbs=(verb,), apiGroups=(group,), resources=(resource,))
-        for name in rule.resourceNames:
-            yield PolicyRule(verbs=(verb,), apiGroups=(group,), resources=(resource,), resourceNames=(name,))
+        plural, _, subresource = resource.partition("/")
+        for name in rule.resourceNames or ("",):
+            yield Attributes(verb, group, plural, subresource, name=name)
 
 
-def _allows(mine: PolicyRule, part: PolicyRule) -> bool:
-    verb = part.verbs[0]
-    if verb not in mine.verbs and (verb in NAMED_ONLY or "*" not in mine.verbs):
-        return False
-    if part.nonResourceURLs:
-        return any(_path_covers(path, part.nonResourceURLs[0]) for path in mine.nonResourceURLs)
-    return (
-        _has(mine.apiGroups, part.apiGroups[0])
-        and _resource_covered(mine.resources, part.resources[0])
-        and (not mine.resourceNames or (bool(part.resourceNames) and part.resourceNames[0] in mine.resourceNames))
-    )
-
-
-def _has(values: Sequence[str], value: str) -> bool:
-    return "*" in values or value in values
-
-
-def _resource_covered(mine: Sequence[str], resource: str) -> bool:
-    _, slash, subresource = resource.partition("/")
-    return _has(mine, resource) or (bool(slash) and f"*/{subresource}" in mine)
-
-
-def _path_covers(pattern: str, path: str) -> bool:
-    return path == pattern or (pattern.endswith("*") and path.startswith(pattern[:-1]))
+def _rule(part: Attributes) -> PolicyRule:
+    """A rule that allows one thing."""
+    if part.path:
+        return PolicyRule(verbs=(part.verb,), nonResourceURLs=(part.path,))
+    resource = f"{part.resource}/{part.subresource}" if part.subresource else part.resource
+    names = (part.name,) if part.name else ()
+    return PolicyRule(verbs=(part.verb,), apiGroups=(part.group,), resources=(resource,), resourceNames=names)

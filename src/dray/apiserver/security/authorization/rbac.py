@@ -1,7 +1,7 @@
 """Role-based access control: what the roles and bindings in the cluster grant.
 
-What a user is granted in the whole cluster, and what in a namespace beside it, is collected once into tables in which a
-question is a few dictionary lookups; they live until a role or binding changes. Bindings are indexed by subject, those of
+What a user is granted in the whole cluster, and what in a namespace beside it, is collected once into tables that know the
+rules about each resource and the answers that were given; they live until a role or binding changes. Bindings are indexed by subject, those of
 a namespace when somebody asks about it, so a change costs no more than the namespaces in use. Aggregated cluster roles
 are computed here. A binding to a role that does not exist grants nothing, and says so in the refusal.
 """
@@ -34,15 +34,27 @@ class Grant(NamedTuple):
     missing: str = ""  # the role does not exist
 
 
+class Right(NamedTuple):
+    """What one rule allows on each of its resources; without names, on all objects."""
+
+    verbs: frozenset[str]
+    groups: frozenset[str]
+    names: frozenset[str]
+    reason: str
+
+
 class Table:
-    """What one user is granted in one scope: by cluster bindings, or by the bindings of one namespace."""
+    """What one user is granted in one scope: by cluster bindings, or by the bindings of one namespace.
+
+    Rules stay whole, and are found by the resources that they name. What a rule allows is the product of its lists, and
+    nobody has room for that.
+    """
 
     def __init__(self, grants: Iterable[Grant]) -> None:
         self.rules: list[PolicyRule] = []
         self.missing: list[str] = []
-        self._all: dict[tuple[str, str, str], str] = {}  # verb, group, resource → reason
-        self._named: dict[tuple[str, str, str], dict[str, str]] = {}
-        self._paths: list[tuple[str, str, str]] = []  # verb, path or prefix*, reason
+        self._rights: dict[str, list[Right]] = {}  # by resource
+        self._paths: list[tuple[frozenset[str], str, str]] = []  # verbs, path or prefix*, reason
         self._answered: dict[tuple[str, str, str, str], str] = {}  # where no name matters
         for grant in grants:
             if grant.missing:
@@ -52,16 +64,12 @@ class Table:
                 self._add(rule, grant.reason)
 
     def _add(self, rule: PolicyRule, reason: str) -> None:
-        for verb in rule.verbs:
-            for path in rule.nonResourceURLs:
-                self._paths.append((verb, path, reason))
-            for group in rule.apiGroups:
-                for resource in rule.resources:
-                    key = (verb, group, resource)
-                    if not rule.resourceNames:
-                        self._all.setdefault(key, reason)
-                    for name in rule.resourceNames:
-                        self._named.setdefault(key, {}).setdefault(name, reason)
+        verbs = frozenset(rule.verbs)
+        for path in rule.nonResourceURLs:
+            self._paths.append((verbs, path, reason))
+        right = Right(verbs, frozenset(rule.apiGroups), frozenset(rule.resourceNames), reason)
+        for resource in frozenset(rule.resources):
+            self._rights.setdefault(resource, []).append(right)
 
     def find(self, attributes: Attributes) -> str | None:
         """Why this is allowed; None if it is not."""
@@ -73,20 +81,22 @@ class Table:
 
     def _find_anew(self, question: tuple[str, str, str, str], attributes: Attributes) -> str | None:
         by_name = False
-        for key in _keys(attributes):
-            if (reason := self._all.get(key)) is not None:
-                if not by_name and len(self._answered) < MANY_QUESTIONS:
-                    self._answered[question] = reason
-                return reason
-            names = self._named.get(key)
-            by_name = by_name or names is not None
-            if attributes.name and names and attributes.name in names:
-                return names[attributes.name]
+        for resource in _resources(attributes):
+            for right in self._rights.get(resource, ()):
+                if not _has(right.groups, attributes.group) or not _includes(right.verbs, attributes.verb):
+                    continue
+                if not right.names:
+                    if not by_name and len(self._answered) < MANY_QUESTIONS:
+                        self._answered[question] = right.reason
+                    return right.reason
+                by_name = True
+                if attributes.name in right.names:
+                    return right.reason
         return None
 
     def _find_path(self, attributes: Attributes) -> str | None:
-        for verb, path, reason in self._paths:
-            if verb in ("*", attributes.verb) and _path_matches(path, attributes.path):
+        for verbs, path, reason in self._paths:
+            if _includes(verbs, attributes.verb) and _path_matches(path, attributes.path):
                 return reason
         return None
 
@@ -102,7 +112,7 @@ class Rbac:
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
         missing: list[str] = []
-        for table in self._tables_for(user, attributes.namespace):
+        for table in self.tables(user, attributes.namespace):
             reason = table.find(attributes)
             if reason is not None:
                 return Decision(True, reason)
@@ -111,9 +121,10 @@ class Rbac:
 
     def rules(self, user: User, namespace: str) -> list[PolicyRule]:
         """What the user may do in the namespace, or, without one, at the cluster scope."""
-        return [rule for table in self._tables_for(user, namespace) for rule in table.rules]
+        return [rule for table in self.tables(user, namespace) for rule in table.rules]
 
-    def _tables_for(self, user: User, namespace: str) -> tuple[Table, ...]:
+    def tables(self, user: User, namespace: str) -> tuple[Table, ...]:
+        """What the user is granted: in the whole cluster, and in the namespace if one is named."""
         seen = self._reader.revision(*RESOURCES)
         if seen != self._seen or len(self._tables) > MANY_USERS:
             self._seen = seen
@@ -204,17 +215,19 @@ def _gathers(role: ClusterRole, labels: Mapping[str, str]) -> bool:
     return rule is not None and any(label_selector(s).matches(labels) for s in rule.clusterRoleSelectors)
 
 
-def _keys(attributes: Attributes) -> Iterator[tuple[str, str, str]]:
-    """Every way in which a rule can say what is asked."""
+def _resources(attributes: Attributes) -> tuple[str, ...]:
+    """Every way in which a rule can name the resource that is asked about."""
     if attributes.subresource:
-        resources = (f"{attributes.resource}/{attributes.subresource}", "*", f"*/{attributes.subresource}")
-    else:
-        resources = (attributes.resource, "*", "")
-    for resource in resources:
-        for group in (attributes.group, "*"):
-            yield (attributes.verb, group, resource)
-            if attributes.verb not in NAMED_ONLY:
-                yield ("*", group, resource)
+        return (f"{attributes.resource}/{attributes.subresource}", "*", f"*/{attributes.subresource}")
+    return (attributes.resource, "*")
+
+
+def _has(values: frozenset[str], value: str) -> bool:
+    return value in values or "*" in values
+
+
+def _includes(verbs: frozenset[str], verb: str) -> bool:
+    return verb in verbs or ("*" in verbs and verb not in NAMED_ONLY)
 
 
 def _path_matches(pattern: str, path: str) -> bool:
