@@ -21,11 +21,14 @@ from tests.apiserver.custom.test_custom_resources import (
     widget,
 )
 
-ROOT = "spec.validation.openAPIV3Schema.properties[spec]"
 TEXT = {"type": "string"}
 LIST, KEYS, MAP = "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"
 EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True}
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
+RULES = "x-kubernetes-validations"
+TREE = "spec.validation.openAPIV3Schema"
+ROOT = f"{TREE}.properties[spec]"
+TOP = "TOP"  # the schema itself, not its spec
 
 
 @pytest.fixture
@@ -70,9 +73,61 @@ async def test_a_schema_is_refused_at_its_place(admin: HttpAsker, spec: Tree, re
     ]
 
 
+def ruled(rule: str, **part: Any) -> Tree:
+    return member(**part, **{RULES: [{"rule": rule}]})
+
+
+async def test_all_that_is_wrong_with_a_schema_is_told(admin: HttpAsker) -> None:
+    """Kubernetes tells these causes, each as often as it stands here."""
+    rule, texts = f".properties[a].{RULES}[0].rule", {"type": "array", "items": TEXT}
+    embedded = member(**EMBEDDED, properties={"metadata": {**EMBEDDED, PRESERVE: True}})
+    labels = {"type": "object", "additionalProperties": {**TEXT, "default": "x"}}
+    for spec, causes in [
+        (ruled("self > 1", type="integer", default=0), {"Invalid": [".properties[a].default"]}),
+        (ruled("self.all(x, self.all(y, x == y))", **texts), {"Forbidden": [rule, rule, TOP]}),
+        ({"type": "object", "properties": {"a": {**TEXT, LIST: "set"}, "b": {**TEXT, RULES: [{"rule": "self"}]}}},
+            {"Invalid": [".properties[a].type", f".properties[b].{RULES}[0].rule"]}),
+        (embedded, {"Forbidden": [".properties[a].properties[metadata].x-kubernetes-embedded-resource"]}),
+        (member(**EMBEDDED, properties={"metadata": {"type": "object", "properties": {"labels": labels}}}),
+            {"Forbidden": [".properties[a].properties[metadata].properties[labels].additionalProperties.default"]}),
+    ]:  # fmt: skip
+        code, body = await admin("POST", DEFINITIONS, definition(spec))
+        wanted = [(f"FieldValue{reason}", ROOT + field) for reason, fields in causes.items() for field in fields]
+        found = [(cause["reason"], cause["field"]) for cause in body["details"]["causes"]]
+        assert (code, sorted(found)) == (
+            422,
+            sorted((reason, field.replace(ROOT + TOP, TREE)) for reason, field in wanted),
+        )
+
+
+async def test_type_and_metadata_of_an_object_have_no_defaults(admin: HttpAsker) -> None:
+    tree = definition(SIZE)
+    named = {"type": "object", "properties": {"name": {**TEXT, "default": "x"}}}
+    tree["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["metadata"] = named
+    code, body = await admin("POST", DEFINITIONS, tree)
+    field = f"{TREE}.properties[metadata].properties[name].default"
+    assert (code, [cause["field"] for cause in body["details"]["causes"]]) == (422, [field])
+
+
+async def test_what_is_known_of_a_definition_may_not_become_wrong(admin: HttpAsker) -> None:
+    tree = await created(admin, DEFINITIONS, definition(SIZE))
+    url = f"{DEFINITIONS}/{tree['metadata']['name']}"
+    for spec, fields in [
+        ({"preserveUnknownFields": True}, ["spec.preserveUnknownFields"]),
+        ({"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "http://u@/x?y#z"}, "conversionReviewVersions": ["v1"]}}},
+            ["spec.conversion.webhookClientConfig.url"] * 5),
+        ({"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "a", "namespace": "b", "path": "c//d"}}, "conversionReviewVersions": ["v1"]}}},
+            ["spec.conversion.webhookClientConfig.service.path"] * 3),
+    ]:  # fmt: skip
+        code, body = await admin("PATCH", url, {"spec": spec}, content_type=MERGE)
+        assert (code, [cause["field"] for cause in body["details"]["causes"]]) == (422, fields)
+
+
 @pytest.mark.parametrize(
     "spec",
     [
+        ruled("type(self) == int ? self > 1 : self.endsWith('%')", **{"x-kubernetes-int-or-string": True, "maxLength": 9}),
+        ruled("self > 1", type="integer", default=2),
         {"type": "object", "properties": {"a": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, TEXT]}}},
         {"type": "array", LIST: "set", "items": {"type": "object", MAP: "atomic"}},
         {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},

@@ -51,7 +51,6 @@ from dray.api.validation.context import (
     DerivedCheck,
     ExpressionUse,
     PolicyCheck,
-    RuleFault,
     SelectorCheck,
 )
 from dray.api.validation.metadata import metadata, metadata_update
@@ -63,7 +62,6 @@ __all__ = [
     "DerivedCheck",
     "ExpressionUse",
     "PolicyCheck",
-    "RuleFault",
     "SelectorCheck",
     "validate_copy",
     "validate_create",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
@@ -193,13 +193,54 @@ def webhook_client(
     if (config.url is None) == (config.service is None):
         yield required(path, "exactly one of url or service is required")
     elif config.url is not None:
-        if not re.fullmatch(r"https://[^/@?#\s]+(/[^?#\s]*)?", config.url):
-            yield invalid(path / "url", config.url, "must be an https URL without user, query or fragment")
+        yield from _webhook_url(config.url, path / "url")
     elif config.service is not None:
-        yield from required_name(config.service.name, path / "service" / "name", names.label_1035)
-        yield from required_name(config.service.namespace, path / "service" / "namespace", names.label)
-        for text in names.port_number(config.service.port if config.service.port is not None else 443):
-            yield invalid(path / "service" / "port", config.service.port, f"port is not valid: {text}")
+        yield from _webhook_service(config.service, path / "service")
+
+
+def _webhook_url(text: str, path: Path) -> Errors:
+    form = "; desired format: https://host[/path]"
+    try:
+        url = urlsplit(text)
+        if any(char.isspace() for char in text):
+            raise ValueError("invalid character in URL")
+    except ValueError as error:
+        yield required(path, f"url must be a valid URL: {error}{form}")
+        return
+    user, at, host = url.netloc.rpartition("@")
+    if url.scheme != "https":
+        yield invalid(path, url.scheme, f"'https' is the only allowed URL scheme{form}")
+    if not host:
+        yield invalid(path, host, f"host must be provided{form}")
+    if at:
+        yield invalid(path, user, "user information is not permitted in the URL")
+    if url.fragment:
+        yield invalid(path, url.fragment, "fragments are not permitted in the URL")
+    if url.query:
+        yield invalid(path, url.query, "query parameters are not permitted in the URL")
+
+
+def _webhook_service(
+    service: admissionregistration.ServiceReference | apiextensions.ServiceReference, path: Path
+) -> Errors:
+    for field in ("name", "namespace"):
+        if not getattr(service, field):
+            yield required(path / field, f"service {field} is required")
+    for text in names.port_number(service.port if service.port is not None else 443):
+        yield invalid(path / "port", service.port, f"port is not valid: {text}")
+    if service.path is not None:
+        yield from (invalid(path / "path", service.path, text) for text in _path_faults(service.path))
+
+
+def _path_faults(path: str) -> Iterator[str]:
+    if path in ("", "/"):
+        return
+    if not path.startswith("/"):
+        yield "must start with a '/'"
+    for index, step in enumerate(path[1:].removesuffix("/").split("/")):
+        if not step:
+            yield f"segment[{index}] may not be empty"
+        yield from (f"segment[{index}]: {fault}" for fault in (names.subdomain(step) if step else ()))
 
 
 def operation_rule(

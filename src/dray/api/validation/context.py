@@ -30,23 +30,13 @@ PolicyCheck = Callable[[ExpressionUse, str, str], Complaint | None]
 PolicyExpressions = Callable[[bool, bool], PolicyCheck]
 
 
-class RuleFault(NamedTuple):
-    """What is wrong with a rule of a custom resource's schema, and where it stands."""
-
-    path: str  # from the root of the schema: `.properties[spec].items`
-    number: int  # of the rule among those of its place
-    part: Literal["rule", "messageExpression", "fieldPath", "optionalOldSelf", ""]  # empty: about the whole schema
-    shown: str | bool
-    text: str
-    reason: Literal["Invalid", "Forbidden"] = "Invalid"
-
-
-# A check of all rules of a schema, and one of an object (and the one before it) in a version of its kind.
-RuleFaults = Callable[[Node], Iterable[RuleFault]]
+# A check of all rules of a schema, whose fields begin at the schema's root, as in `.properties[spec].default`; and one of
+# an object (and the one before it) in a version of its kind.
+RuleFaults = Callable[[Node], Iterable[FieldError]]
 ObjectErrors = Callable[[Node, Tree, Tree | None], Iterable[FieldError]]
 
 
-def accept_rules(node: Node) -> Iterable[RuleFault]:
+def accept_rules(node: Node) -> Iterable[FieldError]:
     return ()
 
 

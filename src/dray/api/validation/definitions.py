@@ -56,18 +56,27 @@ def create_definition(definition: Definition, context: Context) -> Errors:
     yield from _preserving(definition.spec)
 
 
-def _approval(definition: Definition) -> Errors:
+def _approval(definition: Definition, old: Definition | None = None) -> Errors:
     """Groups of Kubernetes itself need the word of its reviewers, or the author's that there is none."""
-    group = definition.spec.group
-    if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
+    state = _approval_state(definition)
+    if old is not None and state == _approval_state(old):
         return
-    path, said = METADATA / "annotations" % APPROVED, definition.metadata.annotations.get(APPROVED, "")
-    if not said:
+    path = METADATA / "annotations" % APPROVED
+    if state == "missing":
         text = f'protected groups must have approval annotation "{APPROVED}", see {_REVIEWS}'
         yield required(path, text)
-    elif not said.startswith(("unapproved", "https://", "http://")):
+    elif state == "invalid":
         text = 'protected groups must have approval annotation with either a URL or a reason starting with "unapproved"'
-        yield invalid(path, said, f"{text}, see {_REVIEWS}")
+        yield invalid(path, definition.metadata.annotations[APPROVED], f"{text}, see {_REVIEWS}")
+
+
+def _approval_state(definition: Definition) -> str:
+    group, said = definition.spec.group, definition.metadata.annotations.get(APPROVED, "")
+    if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
+        return "not needed"
+    if not said:
+        return "missing"
+    return "told" if said.startswith(("unapproved", "https://", "http://")) else "invalid"
 
 
 def update_definition(definition: Definition, old: Definition, context: Context) -> Errors:
@@ -81,6 +90,9 @@ def update_definition(definition: Definition, old: Definition, context: Context)
         yield from unchanged(spec.scope, before.scope, SPEC / "scope", spec.scope)
         yield from unchanged(spec.names.kind, before.names.kind, SPEC / "names" / "kind", spec.names.kind)
     yield from _stored_versions(definition)
+    yield from _approval(definition, old)
+    if not before.preserveUnknownFields:
+        yield from _preserving(spec)
 
 
 def update_definition_status(definition: Definition, old: Definition, context: Context) -> Errors:
@@ -119,13 +131,23 @@ def _spec(spec: apiextensions.CustomResourceDefinitionSpec, context: Context) ->
         yield required(SPEC / "scope")
     elif spec.scope not in _SCOPES:
         yield unsupported(SPEC / "scope", spec.scope, _SCOPES)
+    if spec.preserveUnknownFields and any(_has_default(schema_of(version)) for version in spec.versions):
+        text = "must be false in order to use defaults in the schema"
+        yield invalid(SPEC / "preserveUnknownFields", True, text)
     shared = _shared(spec.versions)
     yield from _versions(spec.versions, shared, context)
     yield from _names(spec.names, SPEC / "names")
     for field, place in shared.items():  # Kubernetes tells of it once, as if it stood at the top
         yield from _judged(field, spec.versions[0], SPEC / place, context, _has_status(*spec.versions))
     if spec.conversion is not None:
+        if spec.preserveUnknownFields and spec.conversion.strategy != "None":
+            text = "must be None if spec.preserveUnknownFields is true"
+            yield invalid(SPEC / "conversion" / "strategy", spec.conversion.strategy, text)
         yield from _conversion(spec.conversion, SPEC / "conversion")
+
+
+def _has_default(tree: Any) -> bool:
+    return depth(tree) <= DEEPEST and compiled(tree).has_defaults
 
 
 def _names(value: apiextensions.CustomResourceDefinitionNames, path: Path) -> Errors:
@@ -297,33 +319,33 @@ def _columns(columns: Sequence[apiextensions.CustomResourceColumnDefinition], pa
 
 
 def _selectable(fields: Sequence[apiextensions.SelectableField], path: Path, version: Version) -> Errors:
-    if len(fields) > _SELECTABLE_MAX:
-        yield too_many(path, len(fields), _SELECTABLE_MAX)
     seen: set[str] = set()
     tree = schema_of(version)
     root = compiled(tree) if depth(tree) <= DEEPEST else None
     for index, field in enumerate(fields):
-        here = path / index / "jsonPath"
-        if not field.jsonPath:
+        here, text = path / index / "jsonPath", field.jsonPath
+        if not text:
             yield required(here)
-            continue
-        if field.jsonPath in seen:
-            yield duplicate(here, field.jsonPath)
-        seen.add(field.jsonPath)
-        if not jsonpath.is_simple(field.jsonPath):
-            yield invalid(here, field.jsonPath, "is an invalid path: only fields of objects can be selected by")
-        elif field.jsonPath.startswith(".metadata."):
-            yield invalid(here, field.jsonPath, "must not point to fields in metadata")
+        elif not jsonpath.is_simple(text):
+            yield invalid(here, text, "is an invalid path: only fields of objects can be selected by")
         elif root is not None:
-            yield from _selected(root, field.jsonPath, here)
+            yield from _selected(root, text, here, seen)
+    if len(seen) > _SELECTABLE_MAX:
+        yield too_many(path, len(seen), _SELECTABLE_MAX)
 
 
-def _selected(root: Node, text: str, path: Path) -> Errors:
+def _selected(root: Node, text: str, path: Path, seen: set[str]) -> Errors:
     node: Node | None = root
     for name in jsonpath.simple(text):
         node = node.properties.get(name) if node is not None else None
     if node is None:
         yield invalid(path, text, "is an invalid path: does not refer to a valid field")
-    elif node.type not in _SELECTABLE_TYPES:
+        return
+    if text.startswith(".metadata."):
+        yield invalid(path, text, "must not point to fields in metadata")
+    if node.type not in _SELECTABLE_TYPES:
         text_ = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
         yield invalid(path, text, text_)
+    if text in seen:
+        yield duplicate(path, text)
+    seen.add(text)

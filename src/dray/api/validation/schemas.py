@@ -10,7 +10,7 @@ from typing import Any
 
 from dray.api.custom import pruning, values
 from dray.api.custom.structure import Node, compiled
-from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.errors import FieldError, forbidden, invalid, required, unsupported
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors
 from dray.api.validation.paths import Path
@@ -21,6 +21,8 @@ DEEPEST = 64  # levels of a schema; Kubernetes has no limit, and no sane schema 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_META = ("apiVersion", "kind", "metadata")
 _LIST, _MAP, _KEYS = "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-list-map-keys"
 _LISTS = ("atomic", "set", "map")
 _MAPS = ("atomic", "granular")
@@ -43,17 +45,22 @@ def schema(tree: Tree, path: Path, context: Context, has_status: bool = False) -
         yield from _root(tree, path)
     if tree.get("nullable"):
         yield forbidden(path / "nullable", "nullable cannot be true at the root")
-    nodes, found = _Nodes(tree), []
+    nodes, sound = _Nodes(tree), False
     if _is_readable(tree):
         found = structural(tree, path) or [*_defaults(tree, path, nodes)]
-    found += _checks(tree, path)
+        sound = not found
+        yield from found
+    found = [*_checks(tree, path), *_meta_checks(tree, path, root=True)]
     yield from found
-    if not found:
-        yield from _rules(tree, path, nodes, context)
+    if sound:
+        yield from _rules(tree, path, nodes, context, found)
 
 
 def _root(tree: Tree, path: Path) -> Errors:
-    if any(tree[name] not in (None, "", False, []) for name in tree.keys() - set(_AT_ROOT)):
+    if tree.get("type") not in (None, "", "object"):
+        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        yield invalid(path / "type", tree["type"], text)
+    elif any(tree[name] not in (None, "", False, []) for name in tree.keys() - set(_AT_ROOT)):
         names = " ".join(_GO_NAMES.get(name, name[0].upper() + name[1:]) for name in _AT_ROOT)
         text = f"only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
         yield invalid(path, tree, text)
@@ -97,6 +104,36 @@ def _is_readable(tree: Tree) -> bool:
         return False
     below = [*(tree.get("properties") or {}).values(), tree.get("items"), tree.get("additionalProperties")]
     return all(_is_readable(part) for part in below if isinstance(part, dict))
+
+
+# Metadata of whole objects
+
+
+def _meta_checks(node: Tree, path: Path, root: bool = False) -> Errors:
+    """Type and metadata of an object are there anyhow: nobody fills them in, and they contain no other object."""
+    whole = root or node.get(_EMBEDDED)
+    for name, part in sorted((node.get("properties") or {}).items()):
+        here = path / "properties" % name
+        if whole and name in _META:
+            yield from _in_meta(part, here, f"in top-level {name}" if root else "")
+        yield from _meta_checks(part, here)
+    for name in ("additionalProperties", "items"):
+        if isinstance(node.get(name), dict):
+            yield from _meta_checks(node[name], path / name)
+
+
+def _in_meta(node: Tree, path: Path, without: str) -> Errors:
+    if node.get("default") is not None and without:
+        yield forbidden(path / "default", f"must not be set {without}")
+    if node.get(_EMBEDDED):
+        yield forbidden(path / _EMBEDDED, "must not be used inside of resource meta")
+    for name, part in sorted((node.get("properties") or {}).items()):
+        yield from _in_meta(part, path / "properties" % name, without)
+    if isinstance(node.get("items"), dict):
+        yield from _in_meta(node["items"], path / "items", without)
+    if isinstance(node.get("additionalProperties"), dict):
+        inside = without or "inside additionalProperties applying to object metadata"
+        yield from _in_meta(node["additionalProperties"], path / "additionalProperties", inside)
 
 
 # Every place
@@ -246,11 +283,13 @@ def _default(node: Node, default: Any, path: Path) -> Errors:
 # Rules
 
 
-def _rules(tree: Tree, path: Path, nodes: _Nodes, context: Context) -> Errors:
+def _rules(tree: Tree, path: Path, nodes: _Nodes, context: Context, found: list[FieldError]) -> Errors:
+    """What is wrong with rules; not with those of places in which, or below which, something else is wrong."""
     for fault in context.rule_faults(nodes.of(tree)):
-        here = f"{path}{fault.path}.x-kubernetes-validations[{fault.number}].{fault.part}" if fault.part else str(path)
-        error = invalid if fault.reason == "Invalid" else lambda at, _, text: forbidden(at, text)
-        yield error(here, fault.shown, fault.text)
+        here = f"{path}{fault.field}"
+        place = here.partition(".x-kubernetes-validations")[0]
+        if not any(other.field.startswith(place) for other in found):
+            yield FieldError(fault.reason, here, fault.detail)
 
 
 def _plain_rules(node: Tree, path: Path) -> Errors:

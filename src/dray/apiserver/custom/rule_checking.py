@@ -11,7 +11,6 @@ import msgspec
 from dray.api.custom.judgement import judged
 from dray.api.custom.structure import Node, compiled
 from dray.api.errors import FieldError
-from dray.api.validation import RuleFault
 from dray.api.wire import Tree
 from dray.apiserver.custom.rules import errors, faults
 from dray.cel.errors import Interrupted
@@ -40,7 +39,7 @@ class RuleChecking:
 
     def __init__(self, schema: bytes) -> None:
         self._schema = schema
-        self.answer: list[RuleFault] | None = None
+        self.answer: list[FieldError] | None = None
 
     def run(self, interrupt: Interrupt) -> bool:
         self.answer = list(faults(_node(self._schema)))

@@ -14,11 +14,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import UNSET
 
 from dray.api.custom.structure import Node, Rule
 from dray.api.custom.values import by_key, key_of
-from dray.api.errors import FieldError, shown
-from dray.api.validation import RuleFault
+from dray.api.errors import FieldError, forbidden, invalid, shown
 from dray.api.wire import Tree
 from dray.apiserver.custom.typing import Convert, SchemaSizes, cardinality, declared
 from dray.cel.cost import estimate_cost
@@ -93,27 +93,41 @@ def _compile(node: Node, rule: Rule, root: bool) -> Compiled:
 # Rules of a definition
 
 
-def faults(root: Node) -> Iterator[RuleFault]:
-    """What is wrong with the rules of a schema."""
-    total = 0
-    costly: list[tuple[int, RuleFault]] = []
+def faults(root: Node) -> Iterator[FieldError]:
+    """What is wrong with the rules of a schema, and with its defaults by them; fields begin at the schema's root."""
+    total, sound = 0, True
+    costly: list[tuple[int, str]] = []
     for node, path, times, correlatable in _places(root, "", 1, True):
         for number, rule in enumerate(node.rules):
             if not rule.rule.strip():
                 continue
-            found = list(_faults(node, number, path, times, correlatable, node is root))
-            yield from (fault for fault, _ in found if fault is not None)
-            cost = sum(cost for _, cost in found)
-            total += cost
-            if cost >= SCHEMA_LIMIT // 100:
-                text = "contributed to estimated rule & messageExpression cost total exceeding cost limit for entire OpenAPIv3 schema"
-                costly.append((cost, RuleFault(path, number, "rule", rule.rule, text, "Forbidden")))
+            here = f"{path}.x-kubernetes-validations[{number}]"
+            for error, cost in _faults(node, rule, here, times, correlatable, node is root):
+                if error is not None:
+                    sound = False
+                    yield error
+                total += cost
+                if cost >= SCHEMA_LIMIT // 100:
+                    costly.append((cost, f"{here}.rule"))
     if total > SCHEMA_LIMIT:
-        yield from (fault for _, fault in sorted(costly, key=lambda pair: -pair[0])[:_MOST_TOLD])
-        whole = "x-kubernetes-validations estimated rule & messageExpression cost total for entire OpenAPIv3 schema"
-        yield RuleFault(
-            "", 0, "", "", f"{whole} exceeds budget by factor of {_factor(total, SCHEMA_LIMIT)} {_HINT}", "Forbidden"
-        )
+        for _, here in sorted(costly, key=lambda pair: -pair[0])[:_MOST_TOLD]:
+            text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            yield forbidden(here, text)
+        whole = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        yield forbidden("", f"{whole} exceeds budget by factor of {_factor(total, SCHEMA_LIMIT)} {_HINT}")
+    elif sound and root.has_defaults:
+        yield from _refused_defaults(root)
+
+
+def _refused_defaults(root: Node) -> Iterator[FieldError]:
+    """What rules say against the defaults of their own places."""
+    asking = _Asking(bool)
+    for node, path, _, _ in _places(root, "", 1, True):
+        if node.default is UNSET:
+            continue
+        for error in _within_budget(asking, node, node.default, None, node is root):
+            inner = "" if error.field == "<nil>" else error.field if error.field.startswith("[") else f".{error.field}"
+            yield FieldError(error.reason, f"{path}.default{inner}", error.detail)
 
 
 def _places(node: Node, path: str, times: int, correlatable: bool) -> Iterator[tuple[Node, str, int, bool]]:
@@ -132,45 +146,39 @@ def _places(node: Node, path: str, times: int, correlatable: bool) -> Iterator[t
 
 
 def _faults(
-    node: Node, number: int, path: str, times: int, correlatable: bool, root: bool
-) -> Iterator[tuple[RuleFault | None, int]]:
-    rule = node.rules[number]
+    node: Node, rule: Rule, path: str, times: int, correlatable: bool, root: bool
+) -> Iterator[tuple[FieldError | None, int]]:
+    """What is wrong with one rule, and what its parts are estimated to cost."""
     environment = _environment(node, rule, root)
     if "oldSelf" in environment.variables and not correlatable:
-        text = "oldSelf cannot be used on the uncorrelatable portion of the schema within " + path
-        yield RuleFault(path, number, "rule", rule.rule, text), 0
+        within = path.rpartition(".items")[0]
+        text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
+        yield invalid(f"{path}.rule", rule.rule, text), 0
         return
-    for part, source, returns in (("rule", rule.rule, BOOL), ("messageExpression", rule.message_expression, STRING)):
-        if not source:
-            continue
+    yield _judged(rule.rule, environment, BOOL, node, times, f"{path}.rule")
+    if rule.message_expression:
         # Messages are metered when they are made; what `string()` of a number comes to has no estimate.
-        error, cost = _judged(source, environment, returns, node, times if part == "rule" else 0)
-        if error is None:
-            yield None, cost
-        else:
-            yield RuleFault(path, number, part, source, error.text, error.reason), cost  # type: ignore[arg-type]  # one of two
+        yield _judged(rule.message_expression, environment, STRING, node, 0, f"{path}.messageExpression")
     if rule.field_path and not _leads_somewhere(node, rule.field_path):
-        yield RuleFault(path, number, "fieldPath", rule.field_path, "fieldPath must be a valid path"), 0
+        yield invalid(f"{path}.fieldPath", rule.field_path, "fieldPath must be a valid path"), 0
     if rule.optional_old is not None and "oldSelf" not in environment.variables:
         text = "may not be set if oldSelf is not used in rule"
-        yield RuleFault(path, number, "optionalOldSelf", rule.optional_old, text), 0
+        yield invalid(f"{path}.optionalOldSelf", rule.optional_old, text), 0
 
 
-class _Error(msgspec.Struct, frozen=True):
-    text: str
-    reason: Any = "Invalid"
-
-
-def _judged(source: str, environment: Environment, returns: Any, node: Node, times: int) -> tuple[_Error | None, int]:
+def _judged(
+    source: str, environment: Environment, returns: Any, node: Node, times: int, path: str
+) -> tuple[FieldError | None, int]:
     expression = Expression(source, environment, (returns,))
     if expression.error is not None:
-        return _Error(expression.error.detail), 0
+        return invalid(path, source, expression.error.detail), 0
     try:
         estimated = estimate_cost(checked_tree(source, environment), SchemaSizes(node)) * times
     except CompileError as error:
-        return _Error(error.detail), 0
+        return invalid(path, source, error.detail), 0
     if estimated > RULE_LIMIT:
-        return _Error(f"estimated rule cost exceeds budget by factor of {_factor(estimated)} {_HINT}", "Forbidden"), 0
+        text = f"estimated rule cost exceeds budget by factor of {_factor(estimated)} {_HINT}"
+        return forbidden(path, text), estimated
     return None, estimated
 
 
@@ -209,10 +217,13 @@ class _Asking:
 
 def errors(root: Node, tree: Tree, old: Tree | None, interrupt: Interrupt = bool) -> list[FieldError]:
     """What the rules of a schema say against an object; `old` is the one that it replaces. Raises what interrupts."""
-    asking = _Asking(interrupt)
+    return _within_budget(_Asking(interrupt), root, tree, old, True)
+
+
+def _within_budget(asking: _Asking, node: Node, value: Any, old: Any, root: bool) -> list[FieldError]:
     found: list[FieldError] = []
     try:
-        found.extend(_ask(asking, root, tree, old, "", True))
+        found.extend(_ask(asking, node, value, old, "", root))
     except (OutOfBudget, Interrupted) as error:
         if isinstance(error, TooSlow):
             raise

@@ -137,13 +137,16 @@ def cardinality(node: Node) -> int:
 
 
 class SchemaSizes:
-    """Looks up how large the parts of a value can be."""
+    """Looks up how large the parts of a value can be.
+
+    The only other names are those of types (`type(self) == int`): they count as much as the value itself, as in Kubernetes.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     def size(self, path: Path) -> Range | None:
-        if not path or path[0] not in ("self", "oldSelf"):
+        if not path or path[0].startswith("@"):  # an element of something that is not part of the value
             return None
         node: Node | None = self._node
         for name in path[1:]:

@@ -16,7 +16,6 @@ import msgspec
 from dray.api.custom import Node
 from dray.api.custom.judgement import judged
 from dray.api.errors import FieldError, InternalError, Timeout
-from dray.api.validation import RuleFault
 from dray.api.wire import Tree
 from dray.background import Background
 from dray.cel.errors import TooSlow
@@ -66,17 +65,17 @@ class RuleChecks:
     async def close(self) -> None:
         await self._background.close()
 
-    def faults(self, node: Node) -> Iterable[RuleFault]:
+    def faults(self, node: Node) -> Iterable[FieldError]:
         """What is wrong with the rules of a schema."""
         if not node.has_rules:
             return ()
         from dray.apiserver.custom.rule_checking import RuleChecking  # late: most servers have no custom resources
         from dray.apiserver.custom.rules import faults
 
-        if _length(node) <= AT_ONCE:
+        if _length(node) <= AT_ONCE and not node.has_defaults:  # rules are asked about defaults, which may be long
             return faults(node)
         schema = _encode(node.schema)
-        return cast(Iterable[RuleFault], self._answer(schema, lambda: RuleChecking(schema)))
+        return cast(Iterable[FieldError], self._answer(schema, lambda: RuleChecking(schema)))
 
     def errors(self, node: Node, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
         """What a schema and its rules say against an object."""
