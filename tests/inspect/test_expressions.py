@@ -44,7 +44,11 @@ def test_capacities_and_computed_names() -> None:
     ("expression", "parts"),
     [
         ("a && b && c", ["a", "b", "c"]),
-        ("a && (b && c)", ["a", "(b && c)"]),
+        ("a && (b && c)", ["a", "b", "c"]),
+        ("((a && b)) && (c || d)", ["a", "b", "(c || d)"]),
+        ("(a && b) || (c && d)", ["(a && b) || (c && d)"]),
+        ("(a).f(b && c) && d", ["(a).f(b && c)", "d"]),
+        ("!(a && b)", ["!(a && b)"]),
         ("a || b && c", ["a || b && c"]),
         ("a ? b && c : d", ["a ? b && c : d"]),
         ('a == "x && y" && b', ['a == "x && y"', "b"]),

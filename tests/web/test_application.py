@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import AsyncExitStack
 from typing import Any
 
 import aiohttp
@@ -119,6 +120,23 @@ async def test_without_a_session_nothing_is_shown(server: Served, path: str) -> 
     async with browser(server.origin) as window:
         assert await _status(window, "GET", path) == (401, "Unauthorized")
         assert (await window.post("api/ask/fits", {}))[0] == 401
+
+
+async def test_a_user_has_few_pictures_and_those_that_nobody_looks_at_make_room(server: Served) -> None:
+    """Each costs as much memory as the cluster is large, and anybody can name as many namespaces as they like."""
+    async with AsyncExitStack() as stack:
+        for number in range(8):
+            window = await stack.enter_async_context(browser(server.origin))
+            await window.sign_in(token="admin-token", namespace=f"n{number}")
+            await stack.enter_async_context(window.page()) if number >= 4 else await window.get("api/series")
+        await window.sign_in(token="admin-token", namespace="one-more")
+        assert await _status(window, "GET", "api/stream") == (429, "TooManyRequests")
+        assert server.mounted._dashboard is not None
+        names = {picture.identity.namespace for picture, _ in server.mounted._dashboard._pictures.values()}
+        assert names == {"n4", "n5", "n6", "n7"}
+        jane = await stack.enter_async_context(browser(server.origin))
+        await jane.sign_in(token="jane-token")
+        await stack.enter_async_context(jane.page())
 
 
 async def test_the_api_server_goes_on_beside_it(server: Served, admin: Browser) -> None:

@@ -35,6 +35,21 @@ async def test_the_first_picture_has_nodes_classes_drivers_pools_and_devices(ser
         assert page.hello["lifecycle"]["pending"]["allocate"] == "reserved"
 
 
+async def test_names_of_what_comes_and_goes_are_not_kept(server: Served, admin: Browser) -> None:
+    """Jobs come and go by the thousand, and strings with numbers are kept for as long as the picture."""
+    async with admin.page() as page:
+        for number in range(3):
+            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"job-{number}", "uid": "u", "controller": True}
+            pod = objects.pod(f"p{number}", schedulingGates=[{"name": "wait"}])
+            pod["metadata"]["ownerReferences"] = [owner]
+            await server.client.create(Pod, pod, namespace="default")
+            row = await page.wait(lambda number=number: page.row("pods", f"p{number}"))
+            assert row["owner"] == f"Job/job-{number}"
+            if not number:
+                known = len(page.strings)
+        assert len(page.strings) == known
+
+
 async def test_a_device_is_shown_as_it_is_allocated_reserved_and_freed(server: Served, admin: Browser) -> None:
     await publish(server.client, "n1", device("gpu-0"))
     async with admin.page() as page:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.types.core import Pod
+from dray.api.types.core import Event, Pod
 from dray.api.types.resource import ResourceClaim
 from dray.cli._analyst import ClusterAnalyst
 from tests import objects
@@ -150,6 +150,36 @@ async def test_trying_a_manifest_says_where_it_goes_and_how_many_more_fit(server
 async def test_a_trial_that_makes_no_sense_names_the_field(admin: Browser, question: Any, field: str) -> None:
     async with admin.page():
         assert await admin.refused("try", **question) == (400, "BadRequest", field)
+
+
+# What is read for a question
+
+
+async def test_a_question_reads_what_it_needs_and_no_more(
+    server: Served, admin: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await publish(server.client, "n1", device("gpu-0"))
+    async with admin.page() as page:
+        read: list[tuple[type, str]] = []
+        client = server.picture().client
+
+        async def listing(type_: type, *where: str, fields: str = "") -> Any:
+            read.append((type_, fields))
+            return await type(client).list(client, type_, *where, fields=fields)
+
+        monkeypatch.setattr(client, "list", listing)
+        gpu = page.row("devices", "gpu-0")
+        assert gpu is not None
+        await admin.ask("device", id=gpu["id"])
+        await admin.ask("match", expression="true")
+        await admin.ask("fits")
+        assert read == []
+        await server.client.create(Pod, objects.pod("plain", node="n1"), namespace="default")
+        await eventually(lambda: server.picture().following.get(Pod, "default", "plain"))
+        await admin.ask("why", namespace="default", name="plain")
+        assert [fields for type_, fields in read if type_ is Event] == [
+            "involvedObject.kind=Pod,involvedObject.name=plain"
+        ]
 
 
 # fits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,12 +11,12 @@ import pytest
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Namespace
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
+from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourcePoolStatusRequest
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from dray.controllers import ControllerManager
 from tests import objects
-from tests.web.serving import DRIVER, Browser, Served, allocate, browser, device, publish
+from tests.web.serving import CLASS, DRIVER, Browser, Served, allocate, browser, device, publish
 
 READ = ["get", "list", "watch"]
 _RBAC = "rbac.authorization.k8s.io"
@@ -75,6 +76,21 @@ async def test_who_may_not_read_all_claims_is_not_told_that_devices_are_free(ser
         await server.client.create(ResourceClaim, objects.claim("ours"), namespace="default")
         await page.wait(lambda: page.row("claims", "ours"))
         assert page.row("claims", "theirs") is None
+
+
+async def test_who_may_read_one_namespace_can_try_what_is_in_it(server: Served, jane: Browser) -> None:
+    await publish(server.client, "n1", device("gpu-0"))
+    spec = {"spec": objects.claim("c", device_class=CLASS)["spec"]}
+    template = {"metadata": {"name": "one"}, "spec": spec}
+    await server.client.create(ResourceClaimTemplate, template, namespace="default")
+    await _allow(server, "resourceslices", "deviceclasses")
+    await _allow(server, "nodes", group="")
+    await _allow(server, "resourceclaims", "resourceclaimtemplates", namespace="default")
+    uses = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    pod = objects.pod("p", resourceClaims=uses) | {"apiVersion": "v1", "kind": "Pod"}
+    async with jane.page():
+        found = await jane.ask("try", manifest=json.dumps(pod), namespace="default")
+        assert found["pods"][0]["node"] == "n1", found
 
 
 async def test_rights_that_come_are_followed_at_once(server: Served, jane: Browser) -> None:

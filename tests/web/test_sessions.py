@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import aiohttp
@@ -10,6 +11,8 @@ import pytest
 from dray.api.errors import Unauthorized
 from dray.api.types.core import ServiceAccount
 from dray.apiserver.security.certificates import Keys
+from dray.cli._access import ServerAccess
+from dray.web.access import Offer
 from dray.web.sessions import CODE_SECONDS, SESSION_SECONDS, Sessions, new_key
 from tests.waiting import eventually
 from tests.web.serving import Browser, Served, browser, served
@@ -59,6 +62,27 @@ def test_a_cookie_outlives_a_restart_with_the_same_key_unless_it_was_ended() -> 
     again.revoke(cookie)
     with pytest.raises(Unauthorized):
         again.open(cookie)
+
+
+def test_cookies_that_stand_for_no_session_are_not_remembered() -> None:
+    """Anybody can send them, and there is room for so many that were ended only."""
+    sessions = Sessions()
+    cookie, _ = sessions.seal({"user": "a"})
+    for number in range(20):
+        sessions.revoke(f"invented-{number}")
+    assert not sessions._revoked
+    sessions.revoke(cookie)
+    with pytest.raises(Unauthorized):
+        sessions.open(cookie)
+
+
+async def test_a_session_ends_with_the_certificate_that_it_came_from(server: Served) -> None:
+    access = ServerAccess(server.running, "")
+    jane = {"subject": ((("commonName", "jane"),),), "notAfter": "Jan  1 00:00:00 2100 GMT"}
+    identity = await access.admit(Offer(certificate=jane))
+    assert (await access.restore(identity.credential)).name == "jane"
+    with pytest.raises(Unauthorized):
+        await access.restore(identity.credential | {"until": time.time() - 1})
 
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(server: Served) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import ssl
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +34,10 @@ class ServerAccess:
         namespace = offer.namespace or "default"
         if offer.token:
             return await self.restore({"token": offer.token, "namespace": namespace})
-        return self.of_user(self._certified(offer.certificate), namespace)
+        credential = credential_of(self._certified(offer.certificate), namespace)
+        if offer.certificate:
+            credential["until"] = ssl.cert_time_to_seconds(offer.certificate["notAfter"])
+        return await self.restore(credential)
 
     async def restore(self, credential: Tree) -> Identity:
         from dray.apiserver.security.user import User
@@ -40,14 +46,11 @@ class ServerAccess:
         if "token" in credential:
             user = self._bearer(str(credential["token"]))
             return Identity(user.name, credential, user.groups, namespace)
+        if credential.get("until", math.inf) <= time.time():
+            raise Unauthorized("the certificate has expired")
         known = credential.get("user", {})
-        return self.of_user(
-            User(known.get("name", ""), known.get("uid", ""), tuple(known.get("groups", ()))), namespace
-        )
-
-    def of_user(self, user: User, namespace: str = "default") -> Identity:
-        """The identity of somebody who has proven to be a user."""
-        return Identity(user.name, credential_of(user, namespace), user.groups, namespace)
+        user = User(known.get("name", ""), known.get("uid", ""), tuple(known.get("groups", ())))
+        return Identity(user.name, credential, user.groups, namespace)
 
     def client(self, identity: Identity) -> Client:
         from dray.apiserver.security.user import User

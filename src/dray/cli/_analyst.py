@@ -134,7 +134,8 @@ class _Copy:
         yield told, pools
 
     def _changes(self, facts: Facts) -> Any:
-        for type_ in {*self._objects, *facts.objects}:
+        hidden = facts.unreadable | facts.unserved
+        for type_ in {*facts.objects, *(self._objects.keys() & hidden)}:
             before = self._objects.get(type_, {})
             after = self._objects[type_] = {}
             for one in facts.objects.get(type_, ()):

@@ -140,8 +140,9 @@ class ExpressionPart(NamedTuple):
 
 
 def parts_of(expression: str) -> list[ExpressionPart]:
-    """The parts of `a && b && c`; the whole where it is no such thing."""
+    """The parts of `a && b && c`, also of `(a && b) && c`; the whole where it is no such thing."""
     tokens, problems = tokenize(expression)
+    whole = [_part(expression, 0, len(expression))]
     parts: list[ExpressionPart] = []
     depth = start = 0
     for token in tokens:
@@ -149,13 +150,26 @@ def parts_of(expression: str) -> list[ExpressionPart]:
             depth += 1
         elif token.kind in _CLOSING:
             depth -= 1
-        elif depth == 0 and token.kind in ("||", "?"):
-            return [_part(expression, 0, len(expression))]
         elif depth == 0 and token.kind == "&&":
             parts.append(_part(expression, start, token.offset))
             start = token.offset + 2
+        if depth < 0 or (depth == 0 and token.kind in ("||", "?")):
+            return whole
     parts.append(_part(expression, start, len(expression)))
-    return [_part(expression, 0, len(expression))] if problems or not all(part.text for part in parts) else parts
+    if problems or not all(part.text for part in parts):
+        return whole
+    return [inner for part in parts for inner in _inside(part)]
+
+
+def _inside(part: ExpressionPart) -> list[ExpressionPart]:
+    """The parts of a part in parentheses; the part itself where it has only one."""
+    if not (part.text.startswith("(") and part.text.endswith(")")):
+        return [part]
+    inner = parts_of(part.text[1:-1])
+    first = part.start + 1
+    return (
+        [ExpressionPart(text, first + start, first + end) for text, start, end in inner] if len(inner) > 1 else [part]
+    )
 
 
 def _part(expression: str, start: int, end: int) -> ExpressionPart:

@@ -34,6 +34,8 @@ PREFIX = "/dashboard/"
 KEEP_SECONDS = 600.0  # that a picture is kept after its last page
 _LOOK_SECONDS = 10.0
 _PAGES = 32  # of one identity
+_PICTURES = 32  # of all identities; each costs as much memory as the cluster is large
+_PICTURES_OF_ONE = 4  # of one user, who may have several tokens and namespaces
 _RETRY_MILLISECONDS = 1000  # after which a browser connects again
 _ASSET = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _TYPES = {
@@ -82,11 +84,10 @@ class Dashboard:
         try:
             while True:
                 await asyncio.sleep(_LOOK_SECONDS)
-                for key, (picture, task) in [*self._pictures.items()]:
+                for key, (picture, _) in [*self._pictures.items()]:
                     idle = time.monotonic() - picture.last_page
                     if self._keep_seconds is not None and not picture.pages and idle > self._keep_seconds:
-                        del self._pictures[key]
-                        task.cancel()
+                        self._forget(key)
         finally:
             await self.close()
 
@@ -108,10 +109,27 @@ class Dashboard:
             return known[0]
         if self._closed:
             raise Refused("the server ends", code="NotReady", status=503)
-        picture = Picture(identity, self.access, self._analyst, self._desk, self._version)
+        self._make_room(
+            [key for key, (one, _) in self._pictures.items() if one.identity.name == identity.name], _PICTURES_OF_ONE
+        )
+        self._make_room([*self._pictures], _PICTURES)
+        picture = Picture(identity, self.access, self._analyst, self._version)
         task = asyncio.create_task(self._keep(picture), name=f"dashboard of {identity.name}")
         self._pictures[identity.key] = picture, task
         return picture
+
+    def _make_room(self, keys: list[bytes], most: int) -> None:
+        """Forget the picture that nobody has looked at for longest, if there are too many. Raises Refused."""
+        if len(keys) < most:
+            return
+        idle = [key for key in keys if not self._pictures[key][0].pages]
+        if not idle:
+            raise Refused(f"{most} pictures of the cluster are open already", code="TooManyRequests", status=429)
+        self._forget(min(idle, key=lambda key: self._pictures[key][0].last_page))
+
+    def _forget(self, key: bytes) -> None:
+        _, task = self._pictures.pop(key)
+        task.cancel()
 
     async def _keep(self, picture: Picture) -> None:
         code = "closing"

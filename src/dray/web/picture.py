@@ -30,7 +30,7 @@ from dray.web.following import Following
 from dray.web.history import SERIES, History
 from dray.web.inventory import Inventory
 from dray.web.poolcounts import pool_counts
-from dray.web.questions import Desk
+from dray.web.reading import PLACEMENT, REFUSED_CLAIMS, facts
 from dray.web.rights import Scope, Scopes, as_tree, is_less, scopes
 from dray.web.rows.claims import PodState
 from dray.web.rows.devices import DeviceState
@@ -51,7 +51,7 @@ ROWS = 4096  # of a message; more take a browser too long to read at once
 class Picture:
     """The picture of one identity. `run` keeps it until it is cancelled or the identity is not let in any more."""
 
-    def __init__(self, identity: Identity, access: Access, analyst: Analyst, desk: Desk, version: str) -> None:
+    def __init__(self, identity: Identity, access: Access, analyst: Analyst, version: str) -> None:
         self.identity = identity
         self.access = access
         self.client = access.client(identity)
@@ -70,7 +70,6 @@ class Picture:
         self.last_page = time.monotonic()
         self.turn = asyncio.Lock()  # one question at a time
         self.asking = 0  # questions that wait or are being answered
-        self._desk = desk
         self._version = version
         self._nodes: dict[str, Node | None] = {}  # changed, or gone
         self._changed = asyncio.Event()
@@ -279,7 +278,7 @@ class Picture:
                 await self._trying("why pods wait", self._explain)
 
     async def _explain(self) -> None:
-        self.consumers.explained(await self.causes.look(lambda: self._desk.facts(self)))
+        self.consumers.explained(await self.causes.look(lambda: facts(self, (*PLACEMENT, REFUSED_CLAIMS))))
         self._changed.set()
 
     async def _counting(self) -> None:

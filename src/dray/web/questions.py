@@ -6,26 +6,22 @@ over. Left out: the answers themselves (`Analyst`), what was (`past`), and all a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from dray.api.errors import Forbidden, NotFound
 from dray.api.pools import PoolName
 from dray.api.resources import BY_TYPE
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.batch import CronJob, Job
-from dray.api.types.core import Event, Namespace, Pod, ResourceQuota
-from dray.api.types.policy import PodDisruptionBudget
-from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
-from dray.api.types.scheduling import PriorityClass
+from dray.api.types.core import Event, Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.api.wire import Tree
-from dray.client import Client
-from dray.web.access import Analyst, Facts, Refused
+from dray.web.access import Analyst, Refused
 from dray.web.details import device_tree
 from dray.web.past import past_tree
+from dray.web.reading import PLACEMENT, events_of, facts
 from dray.web.rights import FOLLOWED, Scope
 from dray.web.rows.devices import PoolView
 
@@ -37,14 +33,7 @@ T = TypeVar("T")
 SECONDS = 10.0
 MATCH_SECONDS = 3.0
 MOST_WAITING = 4
-_ON_DEMAND: tuple[type[Any], ...] = (
-    ResourceClaimTemplate,
-    Namespace,
-    ResourceQuota,
-    PriorityClass,
-    PodDisruptionBudget,
-    Event,
-)
+_MORE_SHOWN: tuple[type[Any], ...] = (*(one.type_ for one in PLACEMENT), Event)
 _OWNERS: tuple[type[Any], ...] = (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob)
 _MOST_COPIES = 100_000
 
@@ -134,26 +123,12 @@ class Desk:
         finally:
             picture.asking -= 1
 
-    async def facts(self, picture: Picture) -> Facts:
-        """What is known of the cluster: the copies, and what is read only for questions."""
-        read = await asyncio.gather(*(_read(picture.client, type_) for type_ in _ON_DEMAND))
-        found = dict(zip(_ON_DEMAND, read, strict=True))
-        following = picture.following
-        return Facts(
-            picture.epoch,
-            following.copies() | {type_: known for type_, known in found.items() if isinstance(known, tuple)},
-            following.types_of(Scope.HIDDEN) | {type_ for type_, known in found.items() if known is Forbidden},
-            following.types_of(Scope.ABSENT) | {type_ for type_, known in found.items() if known is NotFound},
-            dict(picture.inventory.views),
-            picture.tables["devices"].find,
-        )
-
     # One method a question
 
     async def _match(self, picture: Picture, asked: Match) -> Tree:
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
             raise Refused(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
-        return await self._analyst.match(await self.facts(picture), asked.expression, asked.class_, MATCH_SECONDS)
+        return await self._analyst.match(await facts(picture), asked.expression, asked.class_, MATCH_SECONDS)
 
     async def _why(self, picture: Picture, asked: Named) -> Tree:
         if picture.following.get(Pod, asked.namespace, asked.name) is None:
@@ -161,8 +136,8 @@ class Desk:
             text = f"there is no pod {asked.namespace}/{asked.name}" + (" that you may read" if hidden else "")
             raise Refused(text, "name", code="NotFound", status=404)
         number = picture.tables["pods"].find((asked.namespace, asked.name))
-        facts = await self.facts(picture)
-        return {"pod": number} | await self._analyst.why(facts, asked.namespace, asked.name, SECONDS)
+        known = await facts(picture, (*PLACEMENT, events_of(asked.name)))
+        return {"pod": number} | await self._analyst.why(known, asked.namespace, asked.name, SECONDS)
 
     async def _attempt(self, picture: Picture, asked: Attempt) -> Tree:
         if (asked.pod is None) != (asked.change is None):
@@ -171,10 +146,10 @@ class Desk:
             raise Refused("expected a manifest, or nodes to drain", "manifest")
         if not 1 <= asked.atMost <= _MOST_COPIES:
             raise Refused(f"expected a number from 1 to {_MOST_COPIES}", "atMost")
-        return await self._analyst.attempt(await self.facts(picture), msgspec.to_builtins(asked), SECONDS)
+        return await self._analyst.attempt(await facts(picture, PLACEMENT), msgspec.to_builtins(asked), SECONDS)
 
     async def _fits(self, picture: Picture, asked: Nothing) -> Tree:
-        found = await self._analyst.fits(await self.facts(picture), SECONDS)
+        found = await self._analyst.fits(await facts(picture), SECONDS)
         return found | {"hidden": picture.scopes[ResourceClaim] is not Scope.ALL}
 
     async def _past(self, picture: Picture, asked: At) -> Tree:
@@ -182,11 +157,11 @@ class Desk:
 
     async def _device(self, picture: Picture, asked: Number) -> Tree:
         tree = device_tree(picture.inventory, asked.id, *_place(picture, asked.id))
-        classes = await self._analyst.classes(await self.facts(picture), asked.id, MATCH_SECONDS)
+        classes = await self._analyst.classes(await facts(picture), asked.id, MATCH_SECONDS)
         return tree | {"classes": classes}
 
     async def _object(self, picture: Picture, asked: ObjectName) -> Tree:
-        type_ = next((one for one in (*FOLLOWED, *_ON_DEMAND, *_OWNERS) if one.__name__ == asked.kind), None)
+        type_ = next((one for one in (*FOLLOWED, *_MORE_SHOWN, *_OWNERS) if one.__name__ == asked.kind), None)
         if type_ is None:
             raise Refused(f"objects of kind {asked.kind} are not shown", "kind", code="NotFound", status=404)
         found = await picture.client.get(type_, asked.name, asked.namespace if BY_TYPE[type_].namespaced else "")
@@ -206,13 +181,6 @@ def _place(picture: Picture, number: int) -> tuple[PoolView, str]:
     if row is None or view is None:
         raise Refused(f"there is no device {number}", "id", code="NotFound", status=404)
     return view, picture.strings.all[row[1]]
-
-
-async def _read(client: Client, type_: type[Any]) -> tuple[Any, ...] | type[Exception]:
-    try:
-        return (await client.list(type_)).items
-    except (Forbidden, NotFound) as error:
-        return type(error)
 
 
 def _field(text: str) -> str:

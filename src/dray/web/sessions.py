@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken
@@ -70,7 +71,15 @@ class Sessions:
             raise Unauthorized("the session has ended") from error
 
     def revoke(self, cookie: str) -> None:
-        """End a session before its time; forgotten with a restart, as the cookie is deleted in the browser, too."""
+        """End a session before its time; forgotten with a restart, as the cookie is deleted in the browser, too.
+
+        A cookie that stands for no session is not remembered: anybody can send those, as many as they like.
+        """
+        with suppress(Unauthorized):
+            self.open(cookie)
+            self._remember(cookie)
+
+    def _remember(self, cookie: str) -> None:
         now = self._clock()
         self._revoked = {token: until for token, until in self._revoked.items() if until > now}
         if len(self._revoked) < _REVOKED:

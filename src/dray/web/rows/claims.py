@@ -61,7 +61,7 @@ def pod_row(pod: Pod, state: PodState, strings: Strings, node: int | None, cause
         cause,
         claims,
         group,
-        strings.number(owner_of(meta)),
+        owner_of(meta),
     )
 
 

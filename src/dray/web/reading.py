@@ -1,0 +1,74 @@
+"""What a question is answered from: the copies of a picture, and what is read for this question alone.
+
+Few questions need more than the picture follows, and none needs all events of a cluster, of which there can be hundreds of
+thousands. So each says what else it needs. Left out: the answers (`Analyst`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dray.api.errors import Forbidden, NotFound
+from dray.api.resources import BY_TYPE
+from dray.api.types.core import Event, Namespace, ResourceQuota
+from dray.api.types.policy import PodDisruptionBudget
+from dray.api.types.resource import ResourceClaimTemplate
+from dray.api.types.scheduling import PriorityClass
+from dray.client import Client
+from dray.web.access import Facts
+from dray.web.rights import Scope
+
+if TYPE_CHECKING:
+    from dray.web.picture import Picture
+
+
+class Wanted(NamedTuple):
+    """Objects that are read for a question: those of a type that a field selector chooses."""
+
+    type_: type[Any]
+    fields: str = ""
+
+
+PLACEMENT: tuple[Wanted, ...] = tuple(
+    Wanted(type_) for type_ in (ResourceClaimTemplate, Namespace, ResourceQuota, PriorityClass, PodDisruptionBudget)
+)
+"""What decides about the place of a pod, beside what a picture follows."""
+REFUSED_CLAIMS = Wanted(Event, "reason=FailedResourceClaimCreation")
+
+
+def events_of(pod: str) -> Wanted:
+    """What was said of a pod, and of its namesakes in other namespaces."""
+    return Wanted(Event, f"involvedObject.kind=Pod,involvedObject.name={pod}")
+
+
+async def facts(picture: Picture, wanted: Sequence[Wanted] = ()) -> Facts:
+    """What is known of the cluster. A type that was neither followed nor wanted is in none of the parts."""
+    home = picture.identity.namespace
+    read = await asyncio.gather(*(_read(picture.client, one, home) for one in wanted))
+    found = {one.type_: known for one, known in zip(wanted, read, strict=True)}
+    following = picture.following
+    return Facts(
+        picture.epoch,
+        following.copies() | {type_: known for type_, known in found.items() if isinstance(known, tuple)},
+        following.types_of(Scope.HIDDEN) | {type_ for type_, known in found.items() if known is Forbidden},
+        following.types_of(Scope.ABSENT) | {type_ for type_, known in found.items() if known is NotFound},
+        dict(picture.inventory.views),
+        picture.tables["devices"].find,
+    )
+
+
+async def _read(client: Client, wanted: Wanted, home: str) -> tuple[Any, ...] | type[Exception]:
+    """All objects; those of the home namespace where the user may not see all; or why there are none."""
+    try:
+        return (await client.list(wanted.type_, fields=wanted.fields)).items
+    except NotFound:
+        return NotFound
+    except Forbidden:
+        if not BY_TYPE[wanted.type_].namespaced:
+            return Forbidden
+    try:
+        return (await client.list(wanted.type_, home, fields=wanted.fields)).items
+    except (Forbidden, NotFound) as error:
+        return type(error)
