@@ -49,6 +49,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents in this process take a driver that is away for gone after a moment, not after half a minute."""
+    monkeypatch.setattr("dray.node.plugins.AWAY_SECONDS", 0.5)
+
+
 @pytest.fixture(autouse=True)
 def _no_stalls() -> Iterator[None]:
     with Stalls() as stalls:

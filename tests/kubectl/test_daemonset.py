@@ -85,7 +85,9 @@ def running(options: list[str]) -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
-async def test_a_driver_from_a_registry_lives_and_goes_without_a_trace(real_registry: str, tmp_path: Path) -> None:
+async def test_a_driver_from_a_registry_lives_and_goes_without_a_trace(
+    real_registry: str, tmp_path: Path, hasty: None
+) -> None:
     layout = made_layout(tmp_path)
     for tag in ("v1", "v2"):
         to = f"docker://{real_registry}/dra/gpu-driver:{tag}"
@@ -94,7 +96,7 @@ async def test_a_driver_from_a_registry_lives_and_goes_without_a_trace(real_regi
 
 
 @pytest.mark.slow
-def test_a_driver_from_a_layout_lives_and_goes_without_a_trace(tmp_path: Path) -> None:
+def test_a_driver_from_a_layout_lives_and_goes_without_a_trace(tmp_path: Path, hasty: None) -> None:
     made_layout(tmp_path / "images")
     lives("gpu-driver", ["--images", str(tmp_path / "images")], tmp_path)
 

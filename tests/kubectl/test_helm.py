@@ -52,7 +52,7 @@ def run(cluster: Cluster, program: str, *words: str) -> str:
     return done.stdout
 
 
-def test_a_driver_is_installed_serves_a_pod_is_upgraded_and_goes_without_a_trace(cluster: Cluster) -> None:
+def test_a_driver_is_installed_serves_a_pod_is_upgraded_and_goes_without_a_trace(cluster: Cluster, hasty: None) -> None:
     values = f"python={sys.executable},code={ROOT}"
     run(cluster, "helm", "install", "driver", str(CHART), "--set", values)
     run(cluster, "kubectl", "rollout", "status", "daemonset/gpu-driver", f"--timeout={SECONDS}s")

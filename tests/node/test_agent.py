@@ -447,8 +447,16 @@ async def test_a_container_that_fails_is_restarted_later_each_time(node: Agent, 
     assert [lines(root, pod, attempt=restarts - back) for back in (1, 2)] == [["run"], []]
 
 
-async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Cluster) -> None:
-    main = {"name": "main", "image": "none", "command": ["/no/such/program"]}
+@pytest.mark.parametrize(
+    ("program", "named"), [("/no/such/program", "/no/such/program"), ("no-such-program", "/bin/no-such-program")]
+)
+async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Cluster, program: str, named: str) -> None:
+    main = {
+        "name": "main",
+        "image": "none",
+        "command": [program],
+        "env": [{"name": "PATH", "value": "/usr/bin:/bin"}],
+    }
     await cluster.pod("p", containers=[main], restartPolicy="Never")
     pod = await cluster.phase("p", "Failed")
     state = pod.status.containerStatuses[0].state.terminated
@@ -456,7 +464,7 @@ async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Clus
     assert (state.exitCode, state.reason, state.message) == (
         128,
         "StartError",
-        "/no/such/program: No such file or directory",
+        f"{named}: No such file or directory",
     )
 
 
@@ -683,7 +691,7 @@ def slice_tree(name: str, driver: str, node: str) -> dict[str, Any]:
 
 
 async def test_slices_go_at_the_agents_start_and_with_their_driver(
-    node_client: Client, client: Client, driver: Driver, root: Path
+    node_client: Client, client: Client, driver: Driver, root: Path, hasty: None
 ) -> None:
     async def names() -> list[str]:
         return sorted(found.metadata.name for found in (await client.list(ResourceSlice)).items)

@@ -19,7 +19,8 @@ from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.client import Client
 from dray.client.config import from_kubeconfig
 from dray.client.http import Http
-from tests.cli.running import DRAY, Dray
+from dray.testing import Cluster
+from tests.cli.running import DRAY
 from tests.node.images.imaging import Layout, layer
 from tests.node.images.test_sources import real_registry as real_registry
 from tests.node.images.test_sources import skopeo
@@ -140,12 +141,11 @@ async def ready(client: Client) -> bool:
 
 
 @pytest.mark.slow
-async def test_a_driver_runs_as_a_pod_and_serves_others(root: Path) -> None:
+async def test_a_driver_runs_as_a_pod_and_serves_others(hasty: None) -> None:
     if why := unavailable("bwrap"):
         pytest.skip(why)
-    options = ("--dir", root / "c", "--port", "0", "--agents", "1", "--runtime", "bwrap", "--store", "memory")
-    with Dray("up", *options) as cluster:
-        async with Http(from_kubeconfig(str(root / "c/kubeconfig"))) as client:
+    with Cluster("--agents", "1", "--runtime", "bwrap") as cluster:
+        async with Http(from_kubeconfig(str(cluster.kubeconfig))) as client:
             for tree in manifests():
                 await apply(client, tree)
             await client.create(DaemonSet, driver_daemon_set(), namespace=NAMESPACE)
@@ -154,12 +154,11 @@ async def test_a_driver_runs_as_a_pod_and_serves_others(root: Path) -> None:
             await serves_a_pod(client)
             await client.delete(DaemonSet, "driver", NAMESPACE)
             await eventually(lambda: gone(client))
-        assert cluster.stop() == 0
 
 
 @pytest.mark.slow
 async def test_a_driver_from_a_registry_is_upgraded_and_leaves_nothing(
-    real_registry: str, root: Path, tmp_path: Path
+    real_registry: str, tmp_path: Path, hasty: None
 ) -> None:
     if why := unavailable("bwrap"):
         pytest.skip(why)
@@ -170,9 +169,8 @@ async def test_a_driver_from_a_registry_is_upgraded_and_leaves_nothing(
         to = f"docker://{real_registry}/dra/driver:{tag}"
         await skopeo("copy", "--dest-tls-verify=false", f"oci:{layout.directory}:{tag}", to)
     image = f"{real_registry}/dra/driver"
-    options = ("--dir", root / "c", "--port", "0", "--agents", "1", "--runtime", "bwrap", "--store", "memory")
-    with Dray("up", *options, "--registry", real_registry) as cluster:
-        async with Http(from_kubeconfig(str(root / "c/kubeconfig"))) as client:
+    with Cluster("--agents", "1", "--runtime", "bwrap", "--registry", real_registry) as cluster:
+        async with Http(from_kubeconfig(str(cluster.kubeconfig))) as client:
             for tree in manifests():
                 await apply(client, tree)
             surge = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}
@@ -186,8 +184,7 @@ async def test_a_driver_from_a_registry_is_upgraded_and_leaves_nothing(
             await serves_a_pod(client, f"{image}:v2", 2)
             await client.delete(DaemonSet, "driver", NAMESPACE)
             await eventually(lambda: gone(client))
-            assert not [*(root / "c/nodes/agent-0/plugins_registry").glob("*")]
-        assert cluster.stop() == 0
+            assert not [*(cluster.directory / "nodes/agent-0/plugins_registry").glob("*")]
 
 
 async def runs_only(client: Client, image: str) -> bool:

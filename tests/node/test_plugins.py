@@ -126,15 +126,6 @@ async def test_of_two_instances_the_latest_is_called_and_then_the_other(watched:
     assert (old.called("prepare"), new.called("prepare")) == ([["u"]], [])
     assert watched.removed == []
     await old.stop()
-    await eventually(lambda: watched.removed == [NAME])
-
-
-async def test_slices_are_removed_at_once_when_the_socket_is_taken_away(watched: Watched, driver: Driver) -> None:
-    await driver.start()
-    await watched.connected()
-    await driver.stop()
-    await eventually(lambda: watched.removed == [NAME])
-    assert watched.plugins.find(NAME) is None
 
 
 async def test_a_socket_that_goes_while_the_directory_is_read_takes_no_other_along(
@@ -168,7 +159,7 @@ async def test_a_socket_that_goes_while_the_directory_is_read_takes_no_other_alo
 
 
 async def test_a_driver_that_goes_before_it_heard_of_its_registration_takes_its_slices_along(
-    watched: Watched, driver: Driver
+    watched: Watched, driver: Driver, hasty: None
 ) -> None:
     driver.deaf = True
     await driver.start()
@@ -264,15 +255,33 @@ class TestAwayForLong:
     async def clock(self) -> ManualClock:
         return ManualClock()
 
-    async def test_slices_are_removed_after_a_while(self, watched: Watched, driver: Driver, clock: ManualClock) -> None:
+    @pytest.mark.parametrize("take_away", [True, False], ids=["its socket goes", "its socket stays"])
+    async def test_slices_are_removed_after_a_while(
+        self, watched: Watched, driver: Driver, clock: ManualClock, take_away: bool
+    ) -> None:
         await driver.start()
         await watched.connected()
-        await driver.stop(take_away=False)
+        await driver.stop(take_away=take_away)
         await eventually(lambda: not any(d.connected for d in watched.plugins.all()))
         await clock.advance(AWAY_SECONDS - 1)
         assert watched.removed == []
         await clock.advance(2)
         assert watched.removed == [NAME]
+
+    async def test_slices_stay_when_one_driver_takes_the_place_of_another(
+        self, watched: Watched, root: Path, clock: ManualClock
+    ) -> None:
+        """So does a DaemonSet without surge: the old pod goes, then the new one comes."""
+        old = await Driver(root).start()
+        await watched.connected()
+        await old.stop()
+        await eventually(lambda: watched.plugins.find(NAME) is None)
+        await clock.advance(AWAY_SECONDS - 1)
+        new = await Driver(root).start()
+        await watched.connected()
+        await clock.advance(2 * AWAY_SECONDS)
+        assert watched.removed == []
+        await new.stop()
 
 
 def test_the_table_covers_every_state() -> None:

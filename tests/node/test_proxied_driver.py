@@ -209,7 +209,7 @@ def copy(source: socket.socket, target: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("name", ["recent", "recent, SPDY"])
-async def test_a_driver_serves_from_elsewhere_through_a_pod(name: str, root: Path) -> None:
+async def test_a_driver_serves_from_elsewhere_through_a_pod(name: str, root: Path, hasty: None) -> None:
     if why := unavailable("bwrap"):
         pytest.skip(why)
     with Cluster("--agents", "1", "--runtime", "bwrap") as cluster:

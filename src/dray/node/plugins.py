@@ -1,8 +1,9 @@
 """Which drivers are there: sockets appear in a directory, introduce themselves, and go again.
 
 Each socket is looked after by a task of its own, so one that hangs delays nobody. Several instances of a driver may be
-registered while it is updated: the latest is called, and when it goes, the one before. When the last has taken its
-socket away, or none could be reached for a while, the driver's slices are removed. Left out: what is asked of drivers.
+registered while it is updated: the latest is called, and when it goes, the one before. A driver that is replaced is gone
+for a moment; only when no instance could be reached for a while, its slices are removed. Left out: what is asked of
+drivers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DRA_PLUGIN = "DRAPlugin"
 LOOK_SECONDS = 0.1  # how often the directory is read; a look costs some microseconds
 _PATIENCE_SECONDS = 10.0  # with a socket that does not answer
 _RETRY_AFTER_BUG_SECONDS = 5.0
-AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed
+AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed; as in Kubernetes
 
 _STUB: Any = registration_pb2_grpc.RegistrationStub  # generated without types
 _Answer = TypeVar("_Answer")
@@ -45,33 +46,21 @@ class State(Enum):
 
     ABSENT = "absent"
     PRESENT = "present"
-    AWAY = "away"  # registered, and cannot be reached
-    GIVEN_UP = "given up"  # away for so long that its slices were removed
+    AWAY = "away"  # not long enough to be absent: it may be about to be replaced
 
 
 class Event(Enum):
     CONNECTED = "connected"
-    DISCONNECTED = "disconnected"  # the last connection is lost
-    UNREGISTERED = "unregistered"  # the last socket was taken away
+    LEFT = "left"  # the last connection is lost, or the last socket was taken away
     TIMED_OUT = "timed out"
 
 
-_REMOVES_SLICES = {
-    (State.ABSENT, Event.UNREGISTERED),  # taken away before its endpoint was tried
-    (State.PRESENT, Event.UNREGISTERED),
-    (State.AWAY, Event.UNREGISTERED),
-    (State.AWAY, Event.TIMED_OUT),
-}
 TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.ABSENT, Event.CONNECTED): State.PRESENT,
-    (State.ABSENT, Event.DISCONNECTED): State.AWAY,  # registered, but its endpoint was never reached
-    (State.PRESENT, Event.DISCONNECTED): State.AWAY,
-    (State.PRESENT, Event.UNREGISTERED): State.ABSENT,
+    (State.ABSENT, Event.LEFT): State.AWAY,  # registered, but its endpoint was never reached
+    (State.PRESENT, Event.LEFT): State.AWAY,
     (State.AWAY, Event.CONNECTED): State.PRESENT,
-    (State.AWAY, Event.UNREGISTERED): State.ABSENT,
-    (State.AWAY, Event.TIMED_OUT): State.GIVEN_UP,
-    (State.GIVEN_UP, Event.CONNECTED): State.PRESENT,
-    (State.GIVEN_UP, Event.UNREGISTERED): State.ABSENT,
+    (State.AWAY, Event.TIMED_OUT): State.ABSENT,
 }
 
 
@@ -96,7 +85,7 @@ class _Presence:
             self._timer = None
         if self.state is State.AWAY and before is not State.AWAY:
             self._timer = self._clock.call_later(AWAY_SECONDS, lambda: self.tell(Event.TIMED_OUT))
-        if (before, event) in _REMOVES_SLICES:
+        if self.state is State.ABSENT and before is State.AWAY:
             self._remove_slices()
 
 
@@ -104,7 +93,7 @@ class Plugins:
     """The drivers that are registered with this node.
 
     `changed` is called with a driver's name when it can be called again; `accompany` runs beside every instance as long
-    as it is registered; `remove_slices` is run when a driver is gone for good or for long, and stopped when it returns.
+    as it is registered; `remove_slices` is run when a driver was away for long, and stopped when it returns.
     """
 
     def __init__(
@@ -124,7 +113,6 @@ class Plugins:
         self._accompany = accompany
         self._locate = locate
         self._sockets: dict[str, tuple[_Identity, asyncio.Task[None]]] = {}
-        self._taken_away: set[str] = set()
         self._instances: dict[str, dict[str, Driver]] = {}  # by name, then by socket, the latest last
         self._presence: dict[str, _Presence] = {}
         self._removals: dict[str, asyncio.Task[None]] = {}
@@ -150,13 +138,10 @@ class Plugins:
         found = _sockets(self._directory)
         for path, (identity, task) in [*self._sockets.items()]:
             if found.get(path) != identity:
-                if path not in found:
-                    self._taken_away.add(path)
                 task.cancel()
                 del self._sockets[path]
         for path, identity in found.items():
             if path not in self._sockets:
-                self._taken_away.discard(path)
                 self._sockets[path] = identity, group.create_task(self._attend(path), name=f"plugin {path}")
 
     async def _attend(self, path: str) -> None:
@@ -181,25 +166,25 @@ class Plugins:
                     group.create_task(self._accompany(driver))
                 await driver.follow_connection(lambda connected: self._told(driver, connected))
         finally:
-            self._leave(path, driver, Event.UNREGISTERED if path in self._taken_away else Event.DISCONNECTED)
+            self._leave(path, driver)
             await driver.aclose()
 
     def _told(self, driver: Driver, connected: bool) -> None:
-        others = any(instance.connected for instance in self._instances[driver.name].values())
         if connected:
             self._tell(driver.name, Event.CONNECTED)
             self._changed(driver.name)
-        elif not others:
-            self._tell(driver.name, Event.DISCONNECTED)
+        else:
+            self._lost_one(driver.name)
 
-    def _leave(self, path: str, driver: Driver, event: Event) -> None:
+    def _leave(self, path: str, driver: Driver) -> None:
         instances = self._instances[driver.name]
         if instances.get(path) is driver:
             del instances[path]
-        if not instances:
-            self._tell(driver.name, event)
-        elif not any(instance.connected for instance in instances.values()):
-            self._tell(driver.name, Event.DISCONNECTED)
+        self._lost_one(driver.name)
+
+    def _lost_one(self, name: str) -> None:
+        if not any(instance.connected for instance in self._instances[name].values()):
+            self._tell(name, Event.LEFT)
 
     def _tell(self, name: str, event: Event) -> None:
         if name not in self._presence:
