@@ -120,10 +120,11 @@ async def test_control_c_reaches_a_command_with_a_terminal(container: Runtime) -
     session.close()
 
 
-async def test_a_program_that_does_not_exist_is_named(container: Runtime) -> None:
-    session = await container.exec(KEY, ["/no/such/program"])
+@pytest.mark.parametrize("program", ["/no/such/program", "no-such-program"])
+async def test_a_program_that_does_not_exist_is_named(container: Runtime, program: str) -> None:
+    session = await container.exec(KEY, [program])
     assert await within(session.wait()) == 127
-    assert session.failure == 'exec: "/no/such/program": executable file not found in $PATH'
+    assert session.failure == f'exec: "{program}": executable file not found in $PATH'
     session.close()
 
 

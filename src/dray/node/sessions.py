@@ -165,9 +165,9 @@ def _attach(descriptors: list[int], tty: bool, connection: int) -> None:
 
 
 def _described(error: OSError, argv: list[str]) -> str:
-    if isinstance(error, FileNotFoundError) and error.filename in (None, argv[0]):
+    where = os.fsdecode(error.filename or argv[0])  # bytes, where the program was looked for along the PATH
+    if isinstance(error, FileNotFoundError) and where.endswith(argv[0]):
         return f'exec: "{argv[0]}": executable file not found in $PATH'
-    where = error.filename or argv[0]
     return f'exec: "{where}": {error.strerror or error}'
 
 

@@ -171,7 +171,7 @@ class Workload:
             take_identity(self.task)
             os.execvpe(self.task["argv"][0], self.task["argv"], self.task["env"])
         except OSError as error:
-            where = self.task["argv"][0] if error.filename is None else error.filename
+            where = os.fsdecode(error.filename or self.task["argv"][0])
             os.write(failed, f"{where}: {error.strerror}".encode())
         except BaseException as error:
             os.write(failed, repr(error).encode())
