@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dray.api.resources import BY_TYPE
+from dray.api.resources import BY_TYPE, RESOURCES
 from dray.api.types.core import ConfigMap, Namespace, ServiceAccount
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.apiserver.read.reader import one
@@ -110,6 +110,18 @@ def test_view_edit_and_admin_build_on_each_other(objects: Objects) -> None:
     assert may(objects, admin, "create", "roles", "rbac.authorization.k8s.io")
     assert not may(objects, admin, "update", "resourceclaims", DRA, subresource="status")
     assert not may(objects, admin, "create", "resourcequotas")
+
+
+def test_every_kind_in_a_namespace_is_for_its_viewers_and_editors_unless_it_is_said_here(objects: Objects) -> None:
+    kinds = [resource for resource in RESOURCES if resource.namespaced and "list" in resource.verbs]
+    viewer, editor = bound(objects, "view"), bound(objects, "edit")
+    unseen = {r.plural for r in kinds if not may(objects, viewer, "list", r.plural, r.group)}
+    assert unseen == {"csistoragecapacities", "leases", "rolebindings", "roles", "secrets"}
+    made = [resource for resource in kinds if "create" in resource.verbs and resource.group != "events.k8s.io"]
+    kept = {r.plural for r in made if not may(objects, editor, "create", r.plural, r.group)}
+    made_by_controllers = {"controllerrevisions", "endpoints", "endpointslices"}
+    bounds = {"csistoragecapacities", "limitranges", "resourcequotas", "rolebindings", "roles"}
+    assert kept == made_by_controllers | bounds
 
 
 def test_pool_status_is_for_cluster_admins_and_its_controller_only(objects: Objects) -> None:

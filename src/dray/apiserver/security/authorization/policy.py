@@ -16,12 +16,16 @@ CHANGE = ("patch", "update")
 CORE = ""
 ADMISSION = "admissionregistration.k8s.io"
 APPS = "apps"
+AUTOSCALING = "autoscaling"
 BATCH = "batch"
 COORDINATION = "coordination.k8s.io"
+DISCOVERED = "discovery.k8s.io"
 DRA = "resource.k8s.io"
 EVENTS = "events.k8s.io"
 RBAC = "rbac.authorization.k8s.io"
 METRICS = "metrics.k8s.io"
+NETWORKING = "networking.k8s.io"
+POLICY = "policy"
 SCHEDULING = "scheduling.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
 AUTHORIZATION = "authorization.k8s.io"
@@ -67,8 +71,13 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
             CORE,
             "bindings",
             "configmaps",
+            "endpoints",
             "events",
+            "limitranges",
             "namespaces",
+            "namespaces/status",
+            "persistentvolumeclaims",
+            "persistentvolumeclaims/status",
             "pods",
             "pods/log",
             "pods/status",
@@ -86,6 +95,7 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
         rule(
             READ,
             APPS,
+            "controllerrevisions",
             "daemonsets",
             "daemonsets/status",
             "deployments",
@@ -94,10 +104,17 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
             "replicasets",
             "replicasets/scale",
             "replicasets/status",
+            "statefulsets",
+            "statefulsets/scale",
+            "statefulsets/status",
         ),
-        rule(READ, BATCH, "jobs", "jobs/status"),
+        rule(READ, AUTOSCALING, "horizontalpodautoscalers", "horizontalpodautoscalers/status"),
+        rule(READ, BATCH, "cronjobs", "cronjobs/status", "jobs", "jobs/status"),
+        rule(READ, DISCOVERED, "endpointslices"),
+        rule(READ, NETWORKING, "ingresses", "ingresses/status", "networkpolicies"),
+        rule(READ, POLICY, "poddisruptionbudgets", "poddisruptionbudgets/status"),
         rule(READ, DRA, "resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
-        rule(READ, SCHEDULING, "podgroups", "podgroups/status", "workloads"),
+        rule(READ, SCHEDULING, "compositepodgroups", "podgroups", "podgroups/status", "workloads"),
         rule(READ, METRICS, "nodes", "pods"),
     ),
     "edit": (
@@ -109,6 +126,7 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
             CORE,
             "configmaps",
             "events",
+            "persistentvolumeclaims",
             "pods",
             "pods/attach",
             "pods/exec",
@@ -123,10 +141,14 @@ AGGREGATED: dict[str, tuple[Rule, ...]] = {
             "services/proxy",
         ),
         rule(WRITE, APPS, "daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale"),
-        rule(WRITE, BATCH, "jobs"),
+        rule(WRITE, APPS, "statefulsets", "statefulsets/scale"),
+        rule(WRITE, AUTOSCALING, "horizontalpodautoscalers"),
+        rule(WRITE, BATCH, "cronjobs", "jobs"),
+        rule(WRITE, NETWORKING, "ingresses", "networkpolicies"),
+        rule(WRITE, POLICY, "poddisruptionbudgets"),
         rule(READ + WRITE, COORDINATION, "leases"),
         rule(WRITE, DRA, "resourceclaims", "resourceclaimtemplates"),
-        rule(WRITE, SCHEDULING, "podgroups", "workloads"),
+        rule(WRITE, SCHEDULING, "compositepodgroups", "podgroups", "workloads"),
     ),
     "admin": (
         rule(("create",), AUTHORIZATION, "localsubjectaccessreviews"),
@@ -259,8 +281,8 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
         rule((*READ, "create", "delete", *CHANGE), BATCH, "jobs"),
     ),
     "disruption-controller": (
-        rule(READ, "policy", "poddisruptionbudgets"),
-        rule(CHANGE, "policy", "poddisruptionbudgets/status"),
+        rule(READ, POLICY, "poddisruptionbudgets"),
+        rule(CHANGE, POLICY, "poddisruptionbudgets/status"),
         rule(READ, APPS, "deployments", "replicasets", "statefulsets"),
         rule(READ, CORE, "pods", "replicationcontrollers"),
     ),
@@ -268,7 +290,7 @@ CONTROLLERS: dict[str, tuple[Rule, ...]] = {
         rule(READ, CORE, "services", "pods", "nodes"),
         rule(CHANGE, CORE, "services/finalizers"),
         rule((*READ, "create", "delete", *CHANGE), CORE, "endpoints"),
-        rule((*READ, "create", "delete", *CHANGE), "discovery.k8s.io", "endpointslices"),
+        rule((*READ, "create", "delete", *CHANGE), DISCOVERED, "endpointslices"),
     ),
     "persistent-volume-binder": (
         rule((*READ, "create", "delete", *CHANGE), CORE, "persistentvolumes"),
