@@ -78,6 +78,47 @@ async def test_more_values_than_anybody_needs_are_refused(server: Attacked, medi
     assert (code, body["reason"]) == (413, "RequestEntityTooLarge")
 
 
+async def test_a_small_body_of_very_many_values_is_refused_quickly(server: Attacked) -> None:
+    empty = b"".join((b"\x12", varint(2_000_000), b"\x12\x00" * 1_000_000))  # a spec with a million empty containers
+    packed = b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod\x12" + varint(len(empty)) + empty
+    for path, body, media in (
+        (PODS, packed, "application/vnd.kubernetes.protobuf"),
+        (CONFIG, b'{"data":[' + b"[]," * 900_000 + b"[]]}", "application/json"),
+        (CONFIG, b'{"metadata":{"name":"a"},"data":{' + b'"a":"b",' * 300_000 + b'"a":"b"}}', "application/json"),
+    ):
+        async with measured() as stall:
+            code, answer = await server.user("editor")("POST", path, body, content_type=media)
+        assert (code, answer["reason"]) == (413, "RequestEntityTooLarge")
+        assert stall.longest < 0.3  # a million containers took 1.1 s
+
+
+async def test_brackets_in_a_string_are_no_values(server: Attacked) -> None:
+    text = json.dumps({"metadata": {"name": "text"}, "data": {"x": '[{\\"' * 100_000}})
+    assert (await server.user("editor")("POST", CONFIG, text, **JSON))[0] == 201
+
+
+def varint(number: int) -> bytes:
+    digits = []
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+async def test_long_lists_of_plain_values_merge_quickly(server: Attacked) -> None:
+    first, second = ([f"example.com/f{number}" for number in range(start, start + 9000)] for start in (0, 5000))
+    await posted(server.user("editor"), CONFIG, {"metadata": {"name": "kept", "finalizers": first}})
+    async with measured() as stall:
+        code, body = await server.user("editor")(
+            "PATCH",
+            f"{CONFIG}/kept",
+            {"metadata": {"finalizers": second, "$deleteFromPrimitiveList/finalizers": first[:4000]}},
+            content_type="application/strategic-merge-patch+json",
+        )
+    assert (code, len(body["metadata"]["finalizers"])) == (200, 10_000)
+    assert stall.longest < 0.3  # looking for each in the list took 0.7 s
+
+
 async def test_an_object_that_is_wrong_in_thousands_of_places_gets_a_short_answer(server: Attacked) -> None:
     labels = {f"not ok {number}": "neither " + "x" * 100 for number in range(15_000)}
     text = json.dumps({"metadata": {"name": "bad", "labels": labels}})

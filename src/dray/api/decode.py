@@ -23,7 +23,7 @@ import msgspec
 
 from dray.api import schema
 from dray.api.custom import objects, pruning
-from dray.api.errors import BadRequest, Invalid, invalid
+from dray.api.errors import BadRequest, Invalid, TooLarge, invalid
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.quoting import quote
 from dray.api.resources import Resource
@@ -57,15 +57,19 @@ class _WrongType(Exception):
     """A value that cannot stand in its field, in Kubernetes' words."""
 
 
-def duplicate_fields(body: bytes, tree: Any) -> list[str]:
+def duplicate_fields(body: bytes, tree: Any, most: int) -> list[str]:
     """The complaint for each field that a body says twice.
 
     A repeated key is lost in decoding, so its quotes are missing when the tree is written again. Bodies that count the
-    same are clean; the others (also those with odd spacing or escapes) are read again, slowly.
+    same are clean; the others (also those with odd spacing or escapes) are read again, slowly. A body that loses more
+    than `most` fields that way is refused.
     """
     again = msgspec.json.encode(tree)
-    if body.count(b'":') == again.count(b'":') and body.count(b'"') == again.count(b'"'):
+    lost = body.count(b'":') - again.count(b'":')
+    if not lost and body.count(b'"') == again.count(b'"'):
         return []
+    if lost > most:
+        raise TooLarge(f"Request entity too large: limit is {most} values")
     return [f'duplicate field "{path}"' for path in _repeated(json.loads(body, object_pairs_hook=_Pairs), "")]
 
 

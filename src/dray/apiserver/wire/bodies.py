@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import accumulate
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -28,6 +29,8 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 _BODIES = (JSON, YAML, PROTOBUF)
 _SHORT = 64 << 10  # bytes of malformed JSON that are read again for better words
 _SUMMARY = 30  # bytes of a body that an error shows
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)  # one that never ends goes to the end
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"{}[]")
 _JSON_NOTHING = "unexpected end of JSON input"
 _AFTER = {
     "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
@@ -58,18 +61,29 @@ class Reading(msgspec.Struct, frozen=True):
         What goes through every level of a tree does so by recursion, also when the object is listed later and together
         with what others wrote; and what looks at every value takes its time for each.
         """
-        shallow = data.count(b"{") + data.count(b"[") <= self.limits.depth
+        shallow = _brackets(data) <= self.limits.depth
         if not shallow or (len(data) > values and data.count(b",") + data.count(b":") > values):
             self.walk(tree, values)
+
+    def glance(self, data: bytes, values: int) -> None:
+        """Refuse JSON of too many objects and lists before any is made; what only looks like one stands in a string."""
+        if len(data) <= values or _brackets(data) <= values:
+            return
+        begun = _STRING.sub(b"", data[:_SHORT]).translate(None, _NO_BRACKETS)
+        if max(accumulate(1 if bracket in b"{[" else -1 for bracket in begun), default=0) > self.limits.depth:
+            raise RecursionError
+        many_strings = data.count(b'"') - data.count(b'\\"') > 4 * values  # two quotes for a value, two for its name
+        if many_strings or _brackets(_STRING.sub(b"", data)) > values:
+            raise _too_many(values)
 
     def walk(self, tree: Any, values: int) -> None:
         """As `check`, for a tree of which no text tells the size."""
         level, seen = [tree], 0
         for _ in range(self.limits.depth + 1):
-            children = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
-            seen += len(children)
+            seen += sum(map(len, level))
             if seen > values:
                 raise _too_many(values)
+            children = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
             level = [child for child in children if isinstance(child, (dict, list))]
             if not level:
                 return
@@ -86,13 +100,13 @@ def read_body(
     media = media_type(content_type) or JSON
     values = reading.limits.values
     if media == PROTOBUF:
-        tree = _read_protobuf(data, resource, version)
+        tree = _read_protobuf(data, resource, version, values)
         reading.walk(tree, values)
         return tree, []
     if media not in (JSON, YAML):
         raise unsupported_media(media, _BODIES)
     try:
-        tree = _read_yaml(reading, data, values) if media == YAML else msgspec.json.decode(data)
+        tree = _read_yaml(reading, data, values) if media == YAML else _read_json(reading, data, values)
     except RecursionError as error:
         raise BadRequest(_unrecognized(resource, data, media, _too_deep(reading.limits.depth))) from error
     except (msgspec.DecodeError, ValueError) as error:
@@ -100,7 +114,7 @@ def read_body(
     if media == YAML or not isinstance(tree, (dict, list)):
         return tree, []
     reading.check(tree, data, values)
-    return tree, duplicate_fields(data, tree)
+    return tree, duplicate_fields(data, tree, values)
 
 
 def read_patch(content_type: str, data: bytes, reading: Reading = ORDINARY) -> tuple[str, Any]:
@@ -112,7 +126,7 @@ def read_patch(content_type: str, data: bytes, reading: Reading = ORDINARY) -> t
     try:
         if media.endswith("yaml"):
             return media, _read_yaml(reading, data, values)
-        tree = msgspec.json.decode(data)
+        tree = _read_json(reading, data, values)
     except RecursionError as error:
         raise _too_deep(reading.limits.depth) from error
     except (msgspec.DecodeError, ValueError) as error:
@@ -138,10 +152,10 @@ def unsupported_media(media: str, accepted: tuple[str, ...]) -> UnsupportedMedia
     )
 
 
-def _read_protobuf(data: bytes, resource: Resource, version: str) -> Any:
+def _read_protobuf(data: bytes, resource: Resource, version: str, values: int) -> Any:
     from dray.api import protobuf  # large, and only Go clients need it
 
-    return protobuf.decode(data, resource.api_version(version), resource.kind)
+    return protobuf.decode(data, resource.api_version(version), resource.kind, values)
 
 
 def require_kind(resource: Resource, data: bytes, tree: Any) -> None:
@@ -179,6 +193,15 @@ def _go_words(data: bytes, error: Exception) -> str:
     except (ValueError, RecursionError):
         pass
     return str(error)
+
+
+def _brackets(data: bytes) -> int:
+    return data.count(b"{") + data.count(b"[")
+
+
+def _read_json(reading: Reading, data: bytes, values: int) -> Any:
+    reading.glance(data, values)
+    return msgspec.json.decode(data)
 
 
 def _read_yaml(reading: Reading, data: bytes, values: int) -> Any:

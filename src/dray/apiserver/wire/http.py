@@ -430,8 +430,8 @@ class Call:
 
 
 async def _apart(content_type: str, data: bytes, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Read a body, a large one of YAML beside the event loop: it takes long, and others should not wait."""
-    if len(data) > _LARGE and "yaml" in content_type:
+    """Read a body, a large one that is no JSON beside the event loop: it takes long, and others should not wait."""
+    if len(data) > _LARGE and ("yaml" in content_type or "protobuf" in content_type):
         return await beside(read, content_type, data, *arguments)
     return read(content_type, data, *arguments)
 

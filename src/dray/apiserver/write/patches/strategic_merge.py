@@ -81,7 +81,7 @@ def _retained(tree: Object, patch: Object) -> Object:
     """A copy of the object, of which only the keys survive that the patch retains."""
     if RETAIN not in patch:
         return dict(tree)
-    keys = _list(RETAIN, patch[RETAIN])
+    keys = {_identity(name, "") for name in _list(RETAIN, patch[RETAIN])}
     lost = [key for key in patch if not key.startswith("$") and patch[key] is not None and key not in keys]
     if lost:
         raise PatchRejected(f"{RETAIN} does not retain {lost[0]!r}, which the patch sets")
@@ -91,7 +91,8 @@ def _retained(tree: Object, patch: Object) -> Object:
 def _delete_values(merged: Object, key: str, values: Tree) -> None:
     doomed = _list(DELETE_PREFIX + key, values)
     if isinstance(old := merged.get(key), LISTS):
-        merged[key] = [value for value in old if value not in doomed]
+        gone = {_identity(value, "") for value in doomed}
+        merged[key] = [value for value in old if _identity(value, "") not in gone]
 
 
 def _value(field: schema.Field | None, old: Tree, patch: Tree) -> Tree:
@@ -106,7 +107,8 @@ def _value(field: schema.Field | None, old: Tree, patch: Tree) -> Tree:
 def _merged_list(field: schema.Field, old: Sequence[Any], patch: Sequence[Any]) -> list[Any]:
     key = field.patch_key
     if not field.reference:
-        return _ordered([*old, *(value for value in patch if value not in old)], patch, old, key)
+        known = {_identity(value, key) for value in old}
+        return _ordered([*old, *(value for value in patch if _identity(value, key) not in known)], patch, old, key)
     directives = [_directive(item, key) for item in patch]
     plain = [item for item, directive in zip(patch, directives, strict=True) if directive == "merge"]
     if "replace" in directives:
