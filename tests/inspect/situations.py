@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 import dray
+from dray.api.extended_resources import IMPLICIT_PREFIX
 from dray.api.reasons.causes import CauseCode as Code
 from dray.api.reasons.suggestions import SuggestionCode as Help
 from dray.api.wire import Tree
@@ -31,6 +32,7 @@ from tests.waiting import wait_until
 API = "resource.k8s.io/v1"
 Step = Tree | Callable[[Cluster], Any]
 MODEL = f'device.attributes["{DRIVER}"].model == "%s"'
+INDEX = f'device.attributes["{DRIVER}"].index == %d'
 MEMORY = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("%s")) >= 0'
 ROOT = "resource.kubernetes.io/pcieRoot"
 HOSTNAME = "kubernetes.io/hostname"
@@ -328,6 +330,20 @@ NAMES = (
         (namespace("other"), template("t", namespace="other"), pod(templates=["t"])),
     ),
     Situation(
+        "the name of a template where that of a claim belongs",
+        Code.CLAIM_MISSING,
+        "there is a ResourceClaimTemplate of that name",
+        Help.AS_TEMPLATE,
+        (template("t"), pod(claims=["t"])),
+    ),
+    Situation(
+        "the name of a claim where that of a template belongs",
+        Code.TEMPLATE_MISSING,
+        "there is a ResourceClaim of that name",
+        Help.AS_CLAIM,
+        (claim("c"), pod(templates=["c"])),
+    ),
+    Situation(
         "a slip in an extended resource",
         Code.RESOURCE_UNKNOWN,
         "did you mean example.com/gpu?",
@@ -336,6 +352,13 @@ NAMES = (
             class_("served", f'device.driver == "{DRIVER}"', extendedResourceName="example.com/gpu"),
             resources({"example.com/gpus": "1"}),
         ),
+    ),
+    Situation(
+        "a slip in a class that is asked for as an extended resource",
+        Code.RESOURCE_UNKNOWN,
+        f"did you mean {IMPLICIT_PREFIX}{CLASS}?",
+        Help.USE_RESOURCE,
+        (resources({f"{IMPLICIT_PREFIX}gpu.exmaple.com": "1"}),),
     ),
     Situation(
         "an extended resource that nothing serves",
@@ -409,6 +432,13 @@ SELECTORS = (
         "no device has model = A100",
         Help.SELECTOR_VALUE,
         (wants(MODEL % "A100"), pod()),
+    ),
+    Situation(
+        "a slip in the driver that a selector names",
+        Code.NO_MATCH,
+        "no device has driver = gpu.exmaple.com",
+        Help.SELECTOR_VALUE,
+        (wants('device.driver == "gpu.exmaple.com"'), pod()),
     ),
     Situation(
         "a value that no device has",
@@ -489,6 +519,13 @@ NUMBERS = (
         (*FULL, claim(), pod()),
     ),
     Situation(
+        "some devices are taken and the others tainted",
+        Code.ALL_TAKEN,
+        "2 of 4 that match are taken, 2 tainted: maintenance:NoSchedule, by DeviceTaintRule fan",
+        Help.MORE_DEVICES,
+        (holder("x0", 2, "node-0"), rule(driver=DRIVER, pool="node-1"), claim(), pod()),
+    ),
+    Situation(
         "free devices are spread over nodes",
         Code.FRAGMENTED,
         "2 are free, but spread over 2 nodes",
@@ -541,6 +578,25 @@ NUMBERS = (
         "need 4 devices and compete for 2",
         Help.SPLIT,
         (claim("a", request(count=2)), claim("b", request(count=2)), pod(claims=["a", "b"])),
+    ),
+    Situation(
+        "two requests of one claim compete",
+        Code.CONFLICT,
+        "need 2 devices and compete for 1",
+        None,
+        (claim("c", request("a", selector=INDEX % 0), request("b", selector=INDEX % 0)), pod()),
+    ),
+    Situation(
+        "the smallest alternative needs the smallest change",
+        Code.ALTERNATIVES_SHORT,
+        "small: 3 of 4 that match are taken, 1 free",
+        Help.MORE_DEVICES,
+        (
+            holder("x0", 2, "node-0"),
+            holder("x1", 1, "node-1"),
+            claim("c", alternatives(request("big", count=4), request("small", count=2))),
+            pod(),
+        ),
     ),
     Situation(
         "no alternative can be served",
@@ -756,6 +812,17 @@ CLAIMS = (
         "on node-0, where it may not run",
         Help.NO_NODE_SELECTOR,
         (claim(), runs(pod("x", **ON_0)), pod(nodeSelector={HOSTNAME: "node-1"})),
+    ),
+    Situation(
+        "two shared claims are on different nodes",
+        Code.CLAIMS_APART,
+        "claims b and a are allocated on different nodes",
+        Help.OWN_CLAIM,
+        (
+            runs(claim("a"), pod("x", claims=["a"], nodeSelector={HOSTNAME: "node-0"})),
+            runs(claim("b"), pod("y", claims=["b"], nodeSelector={HOSTNAME: "node-1"})),
+            pod(claims=["a", "b"]),
+        ),
     ),
     Situation(
         "the claim of a group is short",
@@ -975,6 +1042,19 @@ ON_NODES = (
         (
             pod(
                 initContainers=[{"name": "setup", "image": "app", "command": ["sh", "-c", "exit 3"]}],
+                containers=shell("sleep 600"),
+            ),
+        ),
+        AGENT,
+    ),
+    Situation(
+        "an init container that takes its time",
+        Code.INITIALIZING,
+        "init container setup runs on agent-0",
+        None,
+        (
+            pod(
+                initContainers=[{"name": "setup", "image": "app", "command": ["sleep", "600"]}],
                 containers=shell("sleep 600"),
             ),
         ),

@@ -310,7 +310,7 @@ SITUATIONS = (
             pod(),
         ),
         "Constraint",
-        ("request r of claim c needs 2 devices that share example.com/root: at most 1 free ones do on one node (n1)",),
+        ("request r of claim c needs 2 devices that share example.com/root: of those that are free, at most 1 on one node (n1)",),
     ),
     Situation(
         "two requests must share a value and do not",

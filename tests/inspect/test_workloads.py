@@ -6,24 +6,30 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 import pytest
 
+from dray.api.reasons import cause_wording
+from dray.api.types.apps import Deployment
 from dray.api.wire import Tree
 from dray.cli import main
+from dray.inspect.placement import Deadlines
+from dray.inspect.snapshot import Snapshot
+from dray.inspect.workloads import WorkloadCase
 from dray.testing import Cluster
 from tests.inspect.situations import claim, pod, quota, request, runs, template
 from tests.inspect.test_situations import make
 from tests.waiting import SECONDS, wait_until
 
 
-def deployment(**spec: Any) -> Tree:
+def deployment(replicas: int = 2, **spec: Any) -> Tree:
     labels = {"app": "web"}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {
-            "replicas": 2,
+            "replicas": replicas,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {**pod(claims=[])["spec"], **spec}},
         },
@@ -48,14 +54,14 @@ def test_a_quota_that_refuses_pods(capsys: pytest.CaptureFixture[str]) -> None:
     with Cluster("--nodes", "1") as cluster:
         cluster.apply(quota(pods="1"))
         wait_until(lambda: cluster.get("resourcequotas", "q").get("status", {}).get("used"))
-        cluster.apply(deployment())
+        cluster.apply(deployment(replicas=3))
         found = explained(cluster, capsys, "Quota")
         assert (found["waits"], found["cause"]["subject"]) == (True, "q")
         [helps] = found["help"]
-        assert (helps["code"], helps["new"]) == ("help-raise-quota", "2")
+        assert (helps["code"], helps["new"]) == ("help-raise-quota", "3")
         for change in helps["changes"]:
             make(cluster, change)
-        wait_until(lambda: running(cluster) == 2)
+        wait_until(lambda: running(cluster) == 3)
         assert not explained(cluster, capsys, "AllRun")["waits"]
 
 
@@ -66,6 +72,29 @@ def test_a_service_account_that_does_not_exist(capsys: pytest.CaptureFixture[str
         for change in helps["changes"]:
             make(cluster, change)
         wait_until(lambda: running(cluster) == 2)
+
+
+def test_a_rollout_whose_pods_are_refused_waits_although_the_old_ones_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1") as cluster:
+        cluster.apply(deployment())
+        wait_until(lambda: running(cluster) == 2)
+        spec = {"template": {"spec": {"serviceAccountName": "robot"}}}
+        cluster.patch("deployments", "web", {"spec": spec})
+        [helps] = explained(cluster, capsys, "ServiceAccountMissing")["help"]
+        assert helps["code"] == "help-create-account"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "wanted", "says"),
+    [(2, "PodsNotMade", "0 of its 2 pods exist"), (0, "AllRun", "it wants no pods")],
+)
+@pytest.mark.wording
+def test_a_workload_without_pods(replicas: int, wanted: str, says: str) -> None:
+    """Without a controller manager nobody makes pods."""
+    web = msgspec.convert(deployment(replicas), Deployment)
+    found, _ = WorkloadCase(Snapshot.of(web), web, Deadlines()).finding()
+    assert (found.cause.code, found.waits) == (wanted, bool(replicas))
+    assert says in cause_wording.cause(found.cause)
 
 
 def test_the_pod_that_waits_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from dray.cel.parser import parse
 
 KINDS = {"attributes": "attribute", "capacity": "capacity"}
 _COMPARISONS = {"_==_": "=", "_!=_": "≠", "_>=_": "≥", "_<=_": "≤", "_>_": ">", "_<_": "<"}
+_METHODS = {"isGreaterThan": ">", "isLessThan": "<"}
 _OPENING, _CLOSING = "([{", ")]}"
 
 
@@ -190,9 +191,14 @@ def in_words(part: str) -> str:
         tree = parse(part)
     except Problems:
         return part
-    if not isinstance(tree, Call) or tree.function not in _COMPARISONS or len(tree.args) != 2:
-        return part
-    sign = _COMPARISONS[tree.function]
+    match tree:
+        case Call(function=function, target=Node() as target, args=[amount]) if function in _METHODS:
+            sign, name, value = _METHODS[function], _name(target), _constant(amount)
+            return f"{name} {sign} {value}" if name and value is not None else part
+        case Call(function=function, args=[_, _]) if function in _COMPARISONS:
+            sign = _COMPARISONS[function]
+        case _:
+            return part
     left, right = tree.args
     match left:
         case Call(function="compareTo", target=Node() as target, args=[amount]) if _is_zero(right):

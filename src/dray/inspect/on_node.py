@@ -45,6 +45,7 @@ class PlacedPod:
             or self._claims()
             or self._containers()
             or self._told()
+            or self._initializing()
             or Cause(CauseCode.STARTING, node=self._node)
         )
 
@@ -121,8 +122,36 @@ class PlacedPod:
 
     def _containers(self) -> Cause | None:
         status = self._pod.status
-        found = (_container(one) for one in (*status.initContainerStatuses, *status.containerStatuses))
+        found = (self._container(one) for one in (*status.initContainerStatuses, *status.containerStatuses))
         return next((cause for cause in found if cause is not None), None)
+
+    def _container(self, status: ContainerStatus) -> Cause | None:
+        """Why a container waits, where that is not a step on its way."""
+        waiting = status.state.waiting if status.state is not None else None
+        if waiting is None or waiting.reason in _USUAL:
+            return None
+        if waiting.reason in _NO_IMAGE:
+            return Cause(CauseCode.IMAGE, subject=status.name, wanted=status.image, message=waiting.message)
+        ended = status.lastState.terminated if status.lastState is not None else None
+        if waiting.reason == _CRASHES and ended is not None:
+            message = ended.message or say(CausePhrase.EXIT, code=ended.exitCode)
+            return Cause(
+                CauseCode.CONTAINER_FAILS,
+                subject=status.name,
+                request=self._pod.metadata.name,
+                message=message,
+                found=status.restartCount,
+            )
+        return Cause(CauseCode.CONTAINER_WAITS, subject=status.name, message=waiting.message or waiting.reason)
+
+    def _initializing(self) -> Cause | None:
+        """The init container that runs; a sidecar counts only until it has started."""
+        sidecars = {one.name for one in self._pod.spec.initContainers if one.restartPolicy == "Always"}
+        for one in self._pod.status.initContainerStatuses:
+            runs = one.state is not None and one.state.running is not None
+            if runs and not (one.name in sidecars and one.started):
+                return Cause(CauseCode.INITIALIZING, subject=one.name, node=self._node)
+        return None
 
     # What events tell
 
@@ -148,20 +177,6 @@ def latest_event(snapshot: Snapshot, kind: str, about: Pod, *reasons: str) -> Ev
         and (event.involvedObject.kind, event.involvedObject.name) == (kind, meta.name)
     ]
     return max(found, key=lambda event: event.lastTimestamp or event.metadata.creationTimestamp or "", default=None)
-
-
-def _container(status: ContainerStatus) -> Cause | None:
-    """Why a container waits, where that is not a step on its way."""
-    waiting = status.state.waiting if status.state is not None else None
-    if waiting is None or waiting.reason in _USUAL:
-        return None
-    if waiting.reason in _NO_IMAGE:
-        return Cause(CauseCode.IMAGE, subject=status.name, wanted=status.image, message=waiting.message)
-    ended = status.lastState.terminated if status.lastState is not None else None
-    if waiting.reason == _CRASHES and ended is not None:
-        message = ended.message or say(CausePhrase.EXIT, code=ended.exitCode)
-        return Cause(CauseCode.CONTAINER_FAILS, subject=status.name, message=message, found=status.restartCount)
-    return Cause(CauseCode.CONTAINER_WAITS, subject=status.name, message=waiting.message or waiting.reason)
 
 
 def _drivers(claim: ResourceClaim) -> set[str]:

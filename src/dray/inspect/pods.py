@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from dray.api import podclaims
 from dray.api.binding_conditions import BindingState, DeviceBinding, device_binding
 from dray.api.claim_access import Knowledge, PodClaims, claims_of, classes_of
-from dray.api.extended_resources import ExtendedResources, is_special, needs_of, special_claim
+from dray.api.extended_resources import IMPLICIT_PREFIX, ExtendedResources, is_special, needs_of, special_claim
 from dray.api.podclaims import Sharing
 from dray.api.reasons import wording
 from dray.api.reasons.causes import Cause, CauseCode
@@ -141,8 +141,19 @@ class PodCase:
 
     def _not_found(self, problem: ClaimProblem) -> Cause:
         named = any(entry.resourceClaimName == problem.claim for entry in self.pod.spec.resourceClaims)
+        if not named:
+            return Cause(CauseCode.CLAIM_MISSING, claim=problem.claim)
         known = (c.metadata.name for c in self._here(ResourceClaim))
-        return Cause(CauseCode.CLAIM_MISSING, claim=problem.claim, meant=alike(problem.claim, known) if named else "")
+        return Cause(
+            CauseCode.CLAIM_MISSING,
+            claim=problem.claim,
+            meant=alike(problem.claim, known),
+            wanted=self._of_kind(ResourceClaimTemplate, problem.claim),
+        )
+
+    def _of_kind(self, type_: type[T], name: str) -> str:
+        """The kind, if the pod's namespace has an object of that kind and name."""
+        return type_.__name__ if self.snapshot.get(type_, name, self.namespace) is not None else ""
 
     def _not_made(self, problem: ClaimProblem) -> Cause:
         """Its claim should come from a template and is not there."""
@@ -152,7 +163,8 @@ class PodCase:
         template = self.snapshot.get(ResourceClaimTemplate, wanted, self.namespace)
         if template is None:
             known = (t.metadata.name for t in self._here(ResourceClaimTemplate))
-            return Cause(CauseCode.TEMPLATE_MISSING, subject=wanted, meant=alike(wanted, known))
+            other = self._of_kind(ResourceClaim, wanted)
+            return Cause(CauseCode.TEMPLATE_MISSING, subject=wanted, meant=alike(wanted, known), wanted=other)
         quota = quota_cause(self.snapshot, self.namespace, ResourceClaim(spec=template.spec.spec))
         if quota is not None:
             return quota
@@ -207,6 +219,9 @@ class PodCase:
         unknown = sorted(asked - ExtendedResources(classes).served(asked).keys())
         if not unknown or DeviceClass in self.snapshot.unreadable:
             return None
+        if unknown[0].startswith(IMPLICIT_PREFIX):
+            meant = alike(unknown[0].removeprefix(IMPLICIT_PREFIX), self.snapshot.classes)
+            return Cause(CauseCode.RESOURCE_UNKNOWN, subject=unknown[0], meant=meant and f"{IMPLICIT_PREFIX}{meant}")
         known = {one.spec.extendedResourceName for one in classes if one.spec.extendedResourceName} | {
             name for name in offered if "/" in name
         }
@@ -216,6 +231,9 @@ class PodCase:
         claim = next(name for v in verdicts for name in v.elsewhere)
         used = ", ".join(self._other_consumers(claim))
         if not reachable:
+            named = dict.fromkeys(name for v in verdicts for name in v.elsewhere)
+            if all(any(name not in v.elsewhere for v in verdicts) for name in named):
+                return Cause(CauseCode.CLAIMS_APART, names=tuple(named))
             return Cause(CauseCode.CLAIM_OUT_OF_REACH, claim=claim, used=used)
         refused = _counted(reason for v in reachable for reason in v.rules)
         where = tuple(v.node for v in reachable)

@@ -182,7 +182,7 @@ class ClaimShortage:
             case StepCode.TOLERATED:
                 return self._tainted(census, reasons, node)
             case StepCode.FREE:
-                return _taken_by_others(census, reasons, node)
+                return self._taken_by_others(census, reasons, node)
             case StepCode.COUNTERS | StepCode.CAPACITY if lost.lacking:
                 return self._exhausted(census, reasons, node, lost)
             case StepCode.MATCHING | StepCode.DISTINCT:
@@ -235,6 +235,27 @@ class ClaimShortage:
             used=", ".join(rules_with(taints, self._snapshot)),
             found=len(census.tainted),
             of=len(census.selected),
+        )
+
+    def _taken_by_others(self, census: Census, reasons: AlternativeReasons, node: str) -> Cause:
+        needed, best = reasons.needed, reasons.available
+        asked = census.ask.asked(needed)
+        if reasons.every:
+            return Cause(CauseCode.ALL_TAKEN, asked=asked, node=node, found=best, of=needed, every=True)
+        free = census.free
+        if len(free) >= needed:
+            spread = len({one.node for one in free})
+            return Cause(CauseCode.FRAGMENTED, asked=asked, node=node, found=best, of=len(free), limit=str(spread))
+        taints = census.taints()
+        return Cause(
+            CauseCode.ALL_TAKEN,
+            asked=asked,
+            node=node,
+            found=len(census.taken),
+            of=len(census.selected),
+            limit=str(len(census.tainted)) if taints else "",
+            names=tuple(map(taint_text, taints)),
+            used=", ".join(rules_with(taints, self._snapshot)),
         )
 
     def _exhausted(self, census: Census, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:
@@ -333,11 +354,12 @@ def _name(key: str) -> str:
 
 
 def _conflict(conflict: RequestConflict) -> Cause:
-    """Requests that cannot be served together."""
+    """Requests that cannot be served together; `claim` is one of several claims that could be left to another pod."""
+    claims = {claim for claim, _ in conflict.requests}
     return Cause(
         CauseCode.CONFLICT,
         names=tuple(f"{request} of claim {_name(claim)}" for claim, request in conflict.requests),
-        claim=_name(conflict.requests[-1][0]),
+        claim=_name(conflict.requests[-1][0]) if len(claims) > 1 else "",
         found=conflict.devices,
         of=conflict.needed,
     )
@@ -352,18 +374,6 @@ def _unsupported(census: Census, reasons: AlternativeReasons, lost: DeviceStep) 
     """Devices that only a feature makes usable, and its gate is off."""
     off = len(census.selected) - lost.devices
     return Cause(CauseCode.FEATURE_OFF, asked=census.ask.asked(reasons.needed), subject=lost.subject, of=off)
-
-
-def _taken_by_others(census: Census, reasons: AlternativeReasons, node: str) -> Cause:
-    ask, needed, best = census.ask, reasons.needed, reasons.available
-    asked = ask.asked(needed)
-    if reasons.every:
-        return Cause(CauseCode.ALL_TAKEN, asked=asked, node=node, found=best, of=needed, every=True)
-    free = census.free
-    if len(free) >= needed:
-        spread = len({one.node for one in free})
-        return Cause(CauseCode.FRAGMENTED, asked=asked, node=node, found=best, of=len(free), limit=str(spread))
-    return Cause(CauseCode.ALL_TAKEN, asked=asked, node=node, found=len(census.taken), of=len(census.tolerated))
 
 
 def rules_with(taints: Iterable[DeviceTaint], snapshot: Snapshot) -> list[str]:

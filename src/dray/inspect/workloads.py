@@ -40,7 +40,7 @@ class WorkloadCase:
         self._workload = workload
         self._deadlines = deadlines
         self._namespace = workload.metadata.namespace
-        self._makers = [workload, *self._owned(ReplicaSet, [workload])]
+        self._makers = self._owned(ReplicaSet, [workload]) if isinstance(workload, Deployment) else [workload]
 
     def finding(self) -> tuple[CauseFinding, tuple[Suggestion, ...]]:
         refused = self._refused()
@@ -53,6 +53,9 @@ class WorkloadCase:
                 help_ = suggestions(self._snapshot, pod, found.cause, found.nodes, self._deadlines)
                 cause = Cause(CauseCode.OTHER_POD, subject=pod.metadata.name, behind=found.cause)
                 return found._replace(cause=cause), help_
+        missing = self._missing()
+        if missing:
+            return CauseFinding(Cause(CauseCode.PODS_NOT_MADE, found=len(pods), of=len(pods) + missing)), ()
         return CauseFinding(Cause(CauseCode.ALL_RUN, of=len(pods)), waits=False), ()
 
     def _owned(self, type_: Any, owners: Iterable[Object]) -> list[Any]:
@@ -83,17 +86,29 @@ class WorkloadCase:
         return one.metadata.namespace == self._namespace
 
     def _event(self) -> Event | None:
-        """What the server said last when it refused a pod, unless pods were created since."""
-        uids = {maker.metadata.uid for maker in self._makers}
-        found = [e for e in self._snapshot.all(Event) if e.reason == _REFUSED and e.involvedObject.uid in uids]
-        last = max(found, key=lambda event: event.lastTimestamp or "", default=None)
-        newest = max((pod.metadata.creationTimestamp or "" for pod in self._owned(Pod, self._makers)), default="")
-        return last if last is not None and (last.lastTimestamp or "") >= newest and self._lacks_pods() else None
+        """What the server said last when it refused a pod, unless the one who asked for it has made pods since."""
+        told = [event for maker in self._makers if (event := self._event_of(maker)) is not None]
+        return max(told, key=lambda event: event.lastTimestamp or "", default=None)
 
-    def _lacks_pods(self) -> bool:
-        pods = [pod for pod in self._owned(Pod, self._makers) if pod.metadata.deletionTimestamp is None]
-        wanted = getattr(self._workload.spec, "replicas", None)
-        return wanted is None or len(pods) < wanted
+    def _event_of(self, maker: Object) -> Event | None:
+        uid = maker.metadata.uid
+        found = [e for e in self._snapshot.all(Event) if e.reason == _REFUSED and e.involvedObject.uid == uid]
+        last = max(found, key=lambda event: event.lastTimestamp or "", default=None)
+        newest = max((pod.metadata.creationTimestamp or "" for pod in self._owned(Pod, [maker])), default="")
+        return last if last is not None and (last.lastTimestamp or "") >= newest and self._lacks(maker) != 0 else None
+
+    def _missing(self) -> int:
+        """How many pods are still to be made, of workloads that say how many they want."""
+        if not self._makers:
+            return self._lacks(self._workload) or 0
+        return sum(self._lacks(maker) or 0 for maker in self._makers)
+
+    def _lacks(self, maker: Object) -> int | None:
+        """How many pods one lacks that makes them itself; None where it does not say how many it wants."""
+        if not isinstance(maker, Deployment | ReplicaSet | StatefulSet):
+            return None
+        pods = [pod for pod in self._owned(Pod, [maker]) if pod.metadata.deletionTimestamp is None]
+        return max(0, (1 if maker.spec.replicas is None else maker.spec.replicas) - len(pods))
 
     def _pod(self) -> Pod:
         """A pod as the workload would make it."""
@@ -110,7 +125,7 @@ class WorkloadCase:
         """A larger quota or a new account, if a pod can then be created and has a place."""
         pod = self._pod()
         subject = Subject(self._snapshot, pod, (), self._deadlines.cluster)
-        offers = [*names.quota(subject, cause)] if cause.code is CauseCode.QUOTA else []
+        offers = [*names.quota(subject, cause, max(1, self._missing()))] if cause.code is CauseCode.QUOTA else []
         if cause.code is CauseCode.ACCOUNT_MISSING:
             offers.append(names.account(self._namespace, cause.subject))
         for offer in offers:

@@ -19,6 +19,7 @@ class CausePhrase(StrEnum):
     WAITS_NOT = "explain-waits-not"
     MEANT = "explain-meant"
     MEANT_DOMAIN = "explain-meant-domain"
+    OF_OTHER_KIND = "explain-of-other-kind"
     REQUEST = "explain-request"
     EXTENDED_RESOURCE = "explain-extended-resource"
     NEEDS = "explain-needs"
@@ -29,6 +30,7 @@ class CausePhrase(StrEnum):
     SOME_OF = "explain-some-of"
     FREE_LEFT = "explain-free-left"
     BY_RULES = "explain-by-rules"
+    TAINTED_TOO = "explain-tainted-too"
     USED_BY = "explain-used-by"
     USED_BY_NOBODY = "explain-used-by-nobody"
     NO_DEVICE = "explain-no-device"
@@ -56,6 +58,8 @@ class CausePhrase(StrEnum):
     OTHER_CLAIMS = "explain-other-claims"
     ALTERNATIVE = "explain-alternative"
     EXIT = "explain-exit"
+    ONE_RUNS = "explain-one-runs"
+    NONE_WANTED = "explain-none-wanted"
     NOT_FOUND = "explain-not-found"
     IN_NAMESPACES = "explain-in-namespaces"
     MAY_NOT_LIST = "explain-may-not-list"
@@ -83,6 +87,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.WAITS_NOT: "{subject}: {why}",
     CausePhrase.MEANT: ", did you mean {meant}?",
     CausePhrase.MEANT_DOMAIN: '{kind} {name} of domain "{domain}"',
+    CausePhrase.OF_OTHER_KIND: "; there is a {kind} of that name",
     CausePhrase.REQUEST: "request {request} of claim {claim}",
     CausePhrase.EXTENDED_RESOURCE: "extended resource {resource} (request {request} of the claim that is made for it)",
     CausePhrase.NEEDS: "{asked} needs {devices}",
@@ -92,6 +97,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.ALL_OF: "all {of}",
     CausePhrase.SOME_OF: "{found} of {of}",
     CausePhrase.FREE_LEFT: ", {free} free",
+    CausePhrase.TAINTED_TOO: ", {number} tainted: {names}{rules}",
     CausePhrase.BY_RULES: ", by DeviceTaintRule {names}",
     CausePhrase.USED_BY: "used by {names}",
     CausePhrase.USED_BY_NOBODY: "used by nobody",
@@ -103,7 +109,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.COMPETE: "they need {of} devices and compete for {found}",
     CausePhrase.APART: "each could be served without the others",
     CausePhrase.WITHIN_CONSTRAINTS: "request {names} cannot be served within its constraints",
-    CausePhrase.SHARE: "share {subject}: at most {found} free ones do on one node ({node})",
+    CausePhrase.SHARE: "share {subject}: of those that are free, at most {found} on one node ({node})",
     CausePhrase.DIFFER: "all differ in {subject}: at most {found} values are free on one node ({node})",
     CausePhrase.HELD_BY: "devices that would do are held by",
     CausePhrase.HOLDER: "claim {claim}: {devices}{where} ({users})",
@@ -120,6 +126,8 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.OTHER_CLAIMS: "its other claims cannot be served there",
     CausePhrase.ALTERNATIVE: "{name}: {why}",
     CausePhrase.EXIT: "exit code {code}",
+    CausePhrase.ONE_RUNS: "its pod runs",
+    CausePhrase.NONE_WANTED: "it wants no pods",
     CausePhrase.NOT_FOUND: '{kind} "{name}" not found',
     CausePhrase.IN_NAMESPACES: '{kind} "{name}" is not in namespace {namespace}, but in {names}',
     CausePhrase.MAY_NOT_LIST: "you may not list {names}",
@@ -153,15 +161,15 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CauseCode.NO_POOLS: "it is answered: driver {driver} has no matching pool",
     CauseCode.ANSWER_FAILED: "its computation failed: {message}",
     CauseCode.ALL_RUN: "all of its {of} pods run",
-    CauseCode.CLAIM_MISSING: 'its resourceclaim "{claim}" does not exist{meant}',
-    CauseCode.TEMPLATE_MISSING: 'its resourceclaimtemplate "{subject}" does not exist{meant}',
+    CauseCode.CLAIM_MISSING: 'its resourceclaim "{claim}" does not exist{meant}{other}',
+    CauseCode.TEMPLATE_MISSING: 'its resourceclaimtemplate "{subject}" does not exist{meant}{other}',
     CauseCode.CLASS_MISSING: "request {request} of claim {claim}: device class {subject} does not exist{meant}",
     CauseCode.GROUP_MISSING: 'its podgroup "{group}" does not exist{meant}',
     CauseCode.GROUP_CLAIM_MISSING: (
         'entry {subject} names claim "{claim}" of podgroup "{group}", which has no such claim'
     ),
     CauseCode.RESOURCE_UNKNOWN: (
-        "nothing serves {subject}: no device class has that extendedResourceName, and no node has it{meant}"
+        "nothing serves {subject}: no device class does, by its extendedResourceName or its own name, and no node{meant}"
     ),
     CauseCode.NO_CLAIM_CONTROLLER: (
         "the claim for entry {subject} has not been made for {whose}: does the claim controller run?"
@@ -175,12 +183,14 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     ),
     CauseCode.CLAIM_REFUSED: "its claim cannot be created: {message}",
     CauseCode.PODS_REFUSED: "its pods cannot be created: {message}",
+    CauseCode.PODS_NOT_MADE: "{found} of its {of} pods exist: does the controller manager run?",
     CauseCode.ACCOUNT_MISSING: 'its pods cannot be created: serviceaccount "{subject}" does not exist',
     CauseCode.CLAIM_DELETING: 'resourceclaim "{claim}" is being deleted{used}',
     CauseCode.CLAIM_FULL: 'resourceclaim "{claim}" is in use by {limit} consumers, and no more can be added',
     CauseCode.CLAIM_FOREIGN: 'resourceclaim "{claim}" was not created for it',
     CauseCode.CLAIM_ELSEWHERE: 'claim "{claim}" is allocated on {names}, where it may not run: {refused}',
     CauseCode.CLAIM_OUT_OF_REACH: 'claim "{claim}" is allocated where no node can reach it',
+    CauseCode.CLAIMS_APART: "claims {names} are allocated on different nodes, and no node can reach all of them",
     CauseCode.CLAIM_LEFT_OVER: (
         "claim {claim}, made for its extended resources by an earlier attempt, is left over; "
         "the scheduler deletes it before the next attempt"
@@ -232,10 +242,14 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CauseCode.CLAIM_NOT_ALLOCATED: "node {node} waits for claim {claim}, which is not allocated",
     CauseCode.NOT_RESERVED: "node {node} waits: claim {claim} is not reserved for the pod",
     CauseCode.IMAGE: "container {subject}: image {wanted} cannot be pulled: {message}",
-    CauseCode.CONTAINER_FAILS: "container {subject} ends with {message} again and again; restarts: {found}",
+    CauseCode.CONTAINER_FAILS: (
+        "container {subject} ends with {message} again and again (restarts: {found}); "
+        "its log may say why: kubectl logs {request} -c {subject}"
+    ),
     CauseCode.CONTAINER_WAITS: "container {subject} waits: {message}",
     CauseCode.NOT_READY: "it runs on {node}, but is not ready: {message}",
     CauseCode.VOLUME: "volume {subject} is not ready: {message}",
+    CauseCode.INITIALIZING: "init container {subject} runs on {node}, and what comes after it waits for its end",
     CauseCode.STARTING: "node {node} has not started it yet",
     CauseCode.DELETING: "it is being deleted{used}",
     CauseCode.DELETING_NOT_UNPREPARED: (
@@ -248,6 +262,8 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     SuggestionCode.CLASS_SELECTOR: "let class {subject} select with {new}",
     SuggestionCode.USE_CLAIM: "use claim {new} instead of {old} in {subject}",
     SuggestionCode.USE_TEMPLATE: "use template {new} instead of {old} in {subject}",
+    SuggestionCode.AS_TEMPLATE: "write resourceClaimTemplateName instead of resourceClaimName: {new} in {subject}",
+    SuggestionCode.AS_CLAIM: "write resourceClaimName instead of resourceClaimTemplateName: {new} in {subject}",
     SuggestionCode.USE_RESOURCE: "ask for {new} instead of {old} in {subject}",
     SuggestionCode.COPY_CLAIM: "create claim {new} here as it is in namespace {old}: claims are of one namespace",
     SuggestionCode.COPY_TEMPLATE: "create template {new} here as it is in namespace {old}: templates are of one namespace",
@@ -283,8 +299,8 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     SuggestionCode.USE_SCHEDULER: "let {new} schedule {subject} instead of {old}",
     SuggestionCode.CREATE_GROUP: "create PodGroup {subject}",
     SuggestionCode.GROUP_CLAIM: "name claim {new} of the group instead of {old} in {subject}",
-    SuggestionCode.MORE_MEMBERS: "{number} more pods of podgroup {subject}",
+    SuggestionCode.MORE_MEMBERS: "{number} more pod{s} of podgroup {subject}",
     SuggestionCode.POD_AGAIN: "create {subject} again",
-    SuggestionCode.POOL_AGAIN: "publish pool {subject} as it is, in {number} slices with each device once",
+    SuggestionCode.POOL_AGAIN: "publish pool {subject} as it is, in {number} slice{s} with each device once",
     SuggestionCode.CREATE_ACCOUNT: "create ServiceAccount {subject}",
 }

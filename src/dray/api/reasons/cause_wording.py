@@ -47,6 +47,7 @@ def cause_detail(found: Cause) -> str:
         _template(found),
         subject=found.subject,
         meant=say(CausePhrase.MEANT, meant=found.meant) if found.meant else "",
+        other=say(CausePhrase.OF_OTHER_KIND, kind=found.wanted) if found.wanted else "",
         claim=found.claim,
         request=found.request,
         group=found.group,
@@ -92,6 +93,8 @@ def _template(found: Cause) -> StrEnum:
             return CausePhrase.NO_MORE_THAN
         case CauseCode.TIMED_OUT if not found.of:
             return CausePhrase.WHY_LATE
+        case CauseCode.ALL_RUN if found.of < 2:
+            return CausePhrase.ONE_RUNS if found.of else CausePhrase.NONE_WANTED
         case _:
             return found.code
 
@@ -126,7 +129,7 @@ def listed(names: Sequence[str], most: int = _NAMED) -> str:
 
 def _names(found: Cause) -> str:
     match found.code:
-        case CauseCode.CONFLICT:
+        case CauseCode.CONFLICT | CauseCode.CLAIMS_APART:
             return " and ".join(found.names)
         case CauseCode.ALLOCATED:
             return ", ".join(found.names) or say(CausePhrase.NO_DEVICE)
@@ -154,8 +157,8 @@ def _found(found: Cause) -> str:
 def _used(found: Cause) -> str:
     """Who uses something, what is used of a quota, how many are free, which rules taint."""
     match found.code:
-        case CauseCode.ALL_TAKEN if found.of > found.found:
-            return say(CausePhrase.FREE_LEFT, free=found.of - found.found)
+        case CauseCode.ALL_TAKEN:
+            return _not_taken(found)
         case CauseCode.TAINTED if found.used:
             return say(CausePhrase.BY_RULES, names=found.used)
         case CauseCode.ALLOCATED:
@@ -164,6 +167,16 @@ def _used(found: Cause) -> str:
             return f", {say(CausePhrase.USED_BY, names=found.used)}"
         case _:
             return found.used
+
+
+def _not_taken(found: Cause) -> str:
+    """What becomes of the devices that are not taken: so many are free, so many are tainted."""
+    tainted = int(found.limit or 0)
+    free = found.of - found.found - tainted
+    rules = say(CausePhrase.BY_RULES, names=found.used) if found.used else ""
+    names = ", ".join(found.names[:_NAMED])
+    told = say(CausePhrase.TAINTED_TOO, number=tainted, names=names, rules=rules) if tainted else ""
+    return f"{say(CausePhrase.FREE_LEFT, free=free) if free else ''}{told}"
 
 
 def _askers(found: Cause) -> str:
@@ -272,4 +285,5 @@ def suggestion(found: Suggestion) -> str:
         names=", ".join(found.names),
         node=found.node,
         number=found.number,
+        s="" if found.number == 1 else "s",
     )

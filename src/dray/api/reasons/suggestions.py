@@ -44,6 +44,8 @@ class SuggestionCode(StrEnum):
     CLASS_SELECTOR = "help-class-selector"
     USE_CLAIM = "help-use-claim"
     USE_TEMPLATE = "help-use-template"
+    AS_TEMPLATE = "help-as-template"
+    AS_CLAIM = "help-as-claim"
     USE_RESOURCE = "help-use-resource"
     COPY_CLAIM = "help-copy-claim"
     COPY_TEMPLATE = "help-copy-template"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from dray.api import podclaims
 from dray.api.quantity import Quantity
 from dray.api.reasons.causes import Cause
@@ -17,6 +19,7 @@ from dray.inspect.hardware import alike
 from dray.inspect.suggesting.subject import Subject, requests_in
 
 RESOURCE_API = "resource.k8s.io/v1"
+_CLAIM, _TEMPLATE = "resourceClaimName", "resourceClaimTemplateName"
 
 
 def class_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
@@ -45,15 +48,21 @@ def class_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 def claim_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """A claim that is alike, or the claim of that name in another namespace."""
     if cause.meant:
-        changes = subject.again(lambda spec: _rename(spec, "resourceClaimName", cause.claim, cause.meant))
+        changes = subject.again(lambda spec: _rename(spec, _CLAIM, cause.claim, cause.meant))
         yield Suggestion(SuggestionCode.USE_CLAIM, subject.label, cause.claim, cause.meant, changes=changes)
+    if cause.wanted:
+        changes = subject.again(lambda spec: _named_by(spec, _CLAIM, _TEMPLATE, cause.claim))
+        yield Suggestion(SuggestionCode.AS_TEMPLATE, subject.label, new=cause.claim, changes=changes)
     yield from _copied(subject, ResourceClaim, cause.claim, SuggestionCode.COPY_CLAIM)
 
 
 def template_missing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     if cause.meant:
-        changes = subject.again(lambda spec: _rename(spec, "resourceClaimTemplateName", cause.subject, cause.meant))
+        changes = subject.again(lambda spec: _rename(spec, _TEMPLATE, cause.subject, cause.meant))
         yield Suggestion(SuggestionCode.USE_TEMPLATE, subject.label, cause.subject, cause.meant, changes=changes)
+    if cause.wanted:
+        changes = subject.again(lambda spec: _named_by(spec, _TEMPLATE, _CLAIM, cause.subject))
+        yield Suggestion(SuggestionCode.AS_CLAIM, subject.label, new=cause.subject, changes=changes)
     yield from _copied(subject, ResourceClaimTemplate, cause.subject, SuggestionCode.COPY_TEMPLATE)
 
 
@@ -71,6 +80,13 @@ def _rename(spec: Tree, field: str, old: str, new: str) -> None:
     for entry in spec.get("resourceClaims", ()):
         if entry.get(field) == old:
             entry[field] = new
+
+
+def _named_by(spec: Tree, old: str, new: str, name: str) -> None:
+    """Let an entry name its claim, or its template, in the other field."""
+    for entry in spec.get("resourceClaims", ()):
+        if entry.get(old) == name:
+            entry[new] = entry.pop(old)
 
 
 def resource_unknown(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
@@ -133,11 +149,11 @@ def gang_incomplete(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 # Claims that cannot be made or used
 
 
-def quota(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
-    """A larger quota."""
+def quota(subject: Subject, cause: Cause, number: int = 1) -> Iterator[Suggestion]:
+    """A quota that is large enough for so many more objects."""
     found = subject.snapshot.get(ResourceQuota, cause.subject, subject.namespace)
     if found is not None:
-        needed = str(Quantity.parse(cause.used) + Quantity.parse(cause.wanted))
+        needed = str(sum([Quantity.parse(cause.wanted)] * number, Quantity.parse(cause.used)))
         change = patched(found, {"spec": {"hard": {cause.request: needed}}})
         yield Suggestion(SuggestionCode.RAISE_QUOTA, cause.subject, cause.request, needed, changes=(change,))
 
@@ -169,9 +185,15 @@ def own_claim(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
         return
     tree = manifest_of(claim)
     tree["metadata"] = {"name": name, "namespace": subject.namespace}
-    pod = subject.again(lambda spec: _rename(spec, "resourceClaimName", cause.claim, name))
+    pod = subject.again(lambda spec: _rename(spec, _CLAIM, cause.claim, name))
     changes = (created(tree), *pod) if pod else ()
     yield Suggestion(SuggestionCode.OWN_CLAIM, subject.label, cause.claim, name, changes=changes)
+
+
+def own_claims(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """A claim of the pod's own in place of one of several that no node can reach together."""
+    for name in cause.names:
+        yield from own_claim(subject, replace(cause, claim=name))
 
 
 def account(namespace: str, name: str) -> Suggestion:

@@ -41,6 +41,9 @@ def selector(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
             changes = _with_selector(subject, cause.asked, old, text)
             yield Suggestion(SuggestionCode.SELECTOR_NAME, where, fault.place.name, told, changes=changes)
         return
+    for text in redriven(old, _drivers(subject)):
+        changes = _with_selector(subject, cause.asked, old, text)
+        yield Suggestion(SuggestionCode.SELECTOR_VALUE, where, in_words(old), in_words(text), changes=changes)
     census = Census(ask, subject.hardware, subject.snapshot.taken)
     for text, before, after in revalued(old, census.after(number)):
         changes = _with_selector(subject, cause.asked, old, text)
@@ -91,13 +94,17 @@ def _class_mended(subject: Subject, name: str) -> Iterator[Suggestion]:
 def class_matches_nothing(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """Another name of a driver, an attribute or a value in the class."""
     class_ = subject.snapshot.classes.get(cause.subject)
-    drivers = sorted({one.id.driver for one in subject.hardware.usable})
+    drivers = _drivers(subject)
     for one in class_.spec.selectors if class_ is not None else ():
         old = one.cel.expression if one.cel is not None else ""
         texts = [*redriven(old, drivers), *(text for _, _, text in _mended(subject, old))]
         texts += [text for text, _, _ in revalued(old, subject.hardware.usable)]
         for text in texts:
             yield _class_selector(subject, cause.subject, old, text)
+
+
+def _drivers(subject: Subject) -> list[str]:
+    return sorted({one.id.driver for one in subject.hardware.usable})
 
 
 def _class_selector(subject: Subject, name: str, old: str, new: str) -> Suggestion:
@@ -176,9 +183,9 @@ def less_capacity(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 def tolerate(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """Tolerations for the taints that keep the request away: for each alone, then for all."""
     ask, asked = subject.ask(cause.asked), cause.asked
-    if ask is None or asked is None:
+    taints = Census(ask, subject.hardware, subject.snapshot.taken).taints() if ask is not None else []
+    if asked is None or not taints:
         return
-    taints = Census(ask, subject.hardware, subject.snapshot.taken).taints()
     for some in ([[taint] for taint in taints] if len(taints) > 1 else []) + [taints]:
         yield _tolerating(subject, asked, some)
 
@@ -232,7 +239,7 @@ def _without(spec: Tree, attribute: str) -> None:
 
 def other_pod(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
     """One of several claims that compete left to another pod."""
-    if len(cause.names) < 2 or not cause.claim:
+    if not cause.claim:
         return
 
     def leave_out(spec: Tree) -> None:

@@ -133,5 +133,9 @@ def requests_in(spec: Tree, name: str) -> Iterator[dict[str, Any]]:
 
 
 def causes_in(cause: Cause) -> Iterator[Cause]:
-    """A cause, or those of its alternatives."""
-    yield from cause.alternatives or (cause,)
+    """A cause, or those of its alternatives, the one with the fewest devices first: it needs the smallest change."""
+    yield from sorted(cause.alternatives, key=_needed) or (cause,)
+
+
+def _needed(cause: Cause) -> int:
+    return cause.asked.needed if cause.asked is not None else 0
