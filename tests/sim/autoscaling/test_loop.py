@@ -149,7 +149,7 @@ async def test_nodes_on_order_are_not_ordered_twice() -> None:
 
 
 async def test_a_group_that_does_not_deliver_is_cancelled_and_another_one_is_asked() -> None:
-    never, dear = group("never", 1, 1.0, startSeconds=9999), group("dear", 1, 5.0)
+    never, dear = group("never", 1, 1.0, startSeconds=9999, min=1), group("dear", 1, 5.0)
     async with setting(never, dear, provisionSeconds=100, backoffSeconds=1000) as one:
         await one.cluster.create(Pod, objects.pod("p", templates=["gpu"]))
         await one.seen(Pod, 1)

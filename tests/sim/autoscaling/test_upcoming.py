@@ -13,7 +13,7 @@ from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.planner import plan
 from dray.sim.autoscaling.upcoming import add_ordered, complete_nodes
 from dray.sim.cluster import Cluster
-from tests.sim.autoscaling.test_planner import group, groups
+from tests.sim.autoscaling.test_planner import daemon_set, group, groups
 from tests.sim.test_cluster import pod, template
 
 BORN = 1_000_000.0
@@ -62,3 +62,11 @@ def test_nodes_on_order_take_pods_that_wait() -> None:
     add_ordered(made, found, {"a": 2})
     made.settle()
     assert plan(made, found, sizes={"a": 2}).increases == {"a": 1}
+
+
+def test_daemons_come_to_nodes_on_order() -> None:
+    found = groups(group("a", 0, max=9, cpu=4))
+    made = cluster(found, pod("p"))
+    add_ordered(made, found, {"a": 1}, [daemon_set("4")])
+    made.settle()
+    assert [one.metadata.name for one in made.pods_on("a-ordered-1")] == ["d-a-ordered-1"]

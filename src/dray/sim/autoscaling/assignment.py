@@ -5,15 +5,17 @@ Units of a kind take the places of their kind in order, so the first to come are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.claims import ClaimProblem
+from dray.api.reasons.nodes import NodeVerdict, SchedulingRule
 from dray.sim.autoscaling.demand import Kind, Unit, name_of
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
+from dray.sim.autoscaling.linked import Bought
 from dray.sim.autoscaling.market import Purchase
 from dray.sim.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, Served, Unhelped
 from dray.sim.autoscaling.trial import Filled
@@ -71,6 +73,37 @@ def assign(
     )
 
 
+def tell_linked(shopping: Shopping, bought: Bought, refuses: Callable[[int, Unit], NodeVerdict | None]) -> Assignment:
+    """What is told of linked kinds; `refuses` is what a new node of a group says to a unit in the whole cluster."""
+    served, unhelped, helpful = [], [], set()
+    for number, kind in enumerate(shopping.kinds):
+        left = bought.left.get(number, ())
+        names = {name_of(pod) for unit in left for pod in unit.pods}
+        able = [
+            own.group.name
+            for at, own in enumerate(shopping.fillings)
+            if own.most[number] or at in bought.able.get(number, ())
+        ]
+        helpful |= {*able}
+        if len(names) < len(kind.pods):
+            served.append(Served(tuple(name for name in kind.pods if name not in names), tuple(able)))
+        if left:
+            whys = [_linked_refusal(shopping, at, number, refuses(at, left[0])) for at in range(len(shopping.fillings))]
+            unhelped.append(Unhelped(tuple(name for name in kind.pods if name in names), tuple(whys)))
+    useless = tuple(own.group.name for own in shopping.fillings if own.group.name not in helpful)
+    return Assignment(bought.nodes, tuple(served), tuple(unhelped), useless)
+
+
+def _linked_refusal(shopping: Shopping, at: int, number: int, said: NodeVerdict | None) -> GroupRefusal:
+    own = shopping.fillings[at]
+    if said is None:
+        return GroupRefusal(own.group.name, NoHelp.CLOSED if own.group.name in shopping.closed else NoHelp.NO_ROOM)
+    by_devices = any(reason.rule is SchedulingRule.DYNAMIC_RESOURCES for reason in said.reasons)
+    if own.most[number] and by_devices:
+        return GroupRefusal(own.group.name, NoHelp.NETWORK)
+    return GroupRefusal(own.group.name, NoHelp.REFUSED, verdict=said)
+
+
 def _served(shopping: Shopping, number: int, served: int) -> Served:
     """Why the first units of a kind go where they go."""
     kind = shopping.kinds[number]
@@ -83,12 +116,14 @@ def _served(shopping: Shopping, number: int, served: int) -> Served:
 def _node(kinds: Sequence[Kind], own: Fillings, one: Purchase, name: str, taken: list[int]) -> PlannedNode:
     filled = own.filled(one.filling)
     assert filled is not None  # only possible fillings are bought
-    pods: list[PlannedPod] = []
+    order = {outcome.pod: place for place, outcome in enumerate(filled.outcomes)}
+    units: list[tuple[int, Unit, Unit]] = []
     for kind, count in one.filling:
         places = zip(kinds[kind].units[:count], kinds[kind].units[taken[kind] :], strict=False)
-        for model, unit in places:
-            pods += _pods(own, filled, model, unit, name)
+        units += [(order[name_of(model.pods[0])], model, unit) for model, unit in places]
         taken[kind] += count
+    units.sort(key=lambda each: each[0])  # in the order in which they fit
+    pods = [pod for _, model, unit in units for pod in _pods(own, filled, model, unit, name)]
     return PlannedNode(name, own.group.name, tuple(pods), filled.steps)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.api.types.core import Pod
-from dray.sim.autoscaling.demand import Kind
+from dray.api.types.core import Node
+from dray.sim.autoscaling.demand import Kind, Unit
 from dray.sim.autoscaling.fillings import Fillings
-from dray.sim.autoscaling.trial import World, placed
+from dray.sim.autoscaling.trial import World, placed, withdraw
 from dray.sim.cluster import Cluster
 
 
@@ -20,13 +20,13 @@ def servable(kinds: Sequence[Kind], fillings: Sequence[Fillings], world: World) 
     cluster: Cluster | None = None
     found = []
     for number, kind in enumerate(kinds):
-        user = next((own for own in fillings if _uses_network(own, number)), None)
-        if user is None:
+        able = [own for own in fillings if own.most[number]]
+        if not any(_uses_network(own, number) for own in able):
             found.append(len(kind.units))
             continue
         if cluster is None:
             cluster = Cluster(world.objects, gates=world.gates)
-        found.append(_served(cluster, kind, user, number))
+        found.append(_served(cluster, kind, able))
     return found
 
 
@@ -35,11 +35,19 @@ def _uses_network(own: Fillings, kind: int) -> bool:
     return filled is not None and not all(own.trial.brings(use.device) for use in filled.devices())
 
 
-def _served(cluster: Cluster, kind: Kind, user: Fillings, number: int) -> int:
+def _served(cluster: Cluster, kind: Kind, able: Sequence[Fillings]) -> int:
+    """How many units get what they need when each may have a new node of any group."""
     for count, unit in enumerate(kind.units):
-        cluster.add(*user.group.template.objects(f"{user.trial.name}-{number}-{count}"))
-        if not placed(cluster, unit):
-            for pod in unit.pods:
-                cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)
+        if not any(_is_served(cluster, unit, own) for own in able):
             return count
     return len(kind.units)
+
+
+def _is_served(cluster: Cluster, unit: Unit, own: Fillings) -> bool:
+    name = f"{own.trial.name}-{sum(1 for _ in cluster.all(Node))}"
+    cluster.add(*own.group.template.objects(name))
+    if placed(cluster, unit):
+        return True
+    withdraw(cluster, unit)
+    cluster.remove(Node, name)
+    return False

@@ -36,6 +36,10 @@ class Kind(msgspec.Struct, frozen=True):
     def first(self) -> Unit:
         return self.units[0]
 
+    @property
+    def pods(self) -> tuple[str, ...]:
+        return tuple(name_of(pod) for unit in self.units for pod in unit.pods)
+
 
 class Demand(msgspec.Struct, frozen=True):
     """What waits for nodes, by kind; and pods that no node can help, since they wait for something else."""

@@ -68,7 +68,7 @@ def decide(view: View) -> Decision:
     cluster = Cluster([one for one in view.objects if not isinstance(one, DaemonSet)], gates=view.gates)
     coming = complete_nodes(cluster, view.groups, view.now)
     sizes = sizes_of(cluster, view.groups)
-    add_ordered(cluster, view.groups, view.ordered)
+    add_ordered(cluster, view.groups, view.ordered, daemons)
     sizes = {name: size + view.ordered.get(name, 0) for name, size in sizes.items()}
     cluster.settle()
     found = plan(cluster, view.groups, sizes=sizes, closed=view.closed, daemon_sets=daemons)
@@ -168,9 +168,16 @@ class Autoscaler:
             if found.failed:
                 pause = self._backoff.fail(group.name, now)
                 log.warning("group %s: %s; it is left alone for %g s", group.name, found.why, pause)
-                await self._provider.delete(group.name, [NodeName("", one) for one in found.failed])
+                await self._cancel(group.name, found.failed)
             ordered[group.name] = found.open
         return ordered
+
+    async def _cancel(self, group: str, instances: Iterable[str]) -> None:
+        """Hand back what did not come. Where the provider refuses, the other groups go on."""
+        try:
+            await self._provider.delete(group, [NodeName("", one) for one in instances])
+        except ProviderError as error:
+            log.warning("group %s: what did not come cannot be handed back: %s", group, error)
 
     async def _grow(self, found: Plan, now: float) -> None:
         for group, count in found.increases.items():

@@ -1,7 +1,8 @@
 """Which nodes to add for the pods that wait: the cheapest set over all groups at once.
 
-Nodes that a group's minimum asks for come first, and the scheduler fills them. What still waits is planned: greedily, then
-along a linear program that also gives a lower bound, then exactly where there is time. Preemption is not considered: a
+Nodes that a group's minimum asks for come first, and the scheduler fills them. Then come nodes for pods that depend on other
+nodes (`linked`). What still waits is planned: greedily, then along a linear program that also gives a lower bound, then
+exactly where there is time. Preemption is not considered: a
 pod that could preempt another waits for a node like any other.
 """
 
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from dray.api.types.apps import DaemonSet
 from dray.api.types.core import Node
-from dray.sim.autoscaling.assignment import Shopping, assign
+from dray.sim.autoscaling.assignment import Shopping, assign, tell_linked
 from dray.sim.autoscaling.attached import servable
 from dray.sim.autoscaling.bound import Relaxed, relax
 from dray.sim.autoscaling.demand import Demand, demand_of, name_of
@@ -25,6 +26,7 @@ from dray.sim.autoscaling.expanders import costs_of, measure
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.greedy import first_values, greedy, important_values
 from dray.sim.autoscaling.groups import NodeGroups
+from dray.sim.autoscaling.linked import Shop, carry_out, may_be_linked, minds_others, planned_node
 from dray.sim.autoscaling.market import (
     Counts,
     Market,
@@ -36,7 +38,7 @@ from dray.sim.autoscaling.market import (
     without,
 )
 from dray.sim.autoscaling.plans import Check, Plan, PlannedNode
-from dray.sim.autoscaling.trial import World, daemons_on, world_of
+from dray.sim.autoscaling.trial import World, add_node, submit, withdraw, world_of
 from dray.sim.cluster import Cluster
 
 SECONDS = 3.5  # for the search, unless somebody says more
@@ -75,23 +77,14 @@ def plan(
         world = world_of(trial, daemon_sets)
         minimum = _minimum(groups, counted, {*closed})
         for node in minimum:
-            add_node(trial, groups, node, world)
+            add_node(trial, groups, node.name, node.group, world)
         trial.settle()
         question = _Question(groups, counted, Counter(node.group for node in minimum), frozenset(closed), world)
         found = _planned(trial, question, begun + seconds)
         found = replace(found, nodes=(*minimum, *found.nodes))
-        check = _checked(trial, groups, found, world)
+    check = _checked(cluster, groups, found, world)
     price = sum({group.name: group.price for group in groups.groups}[node.group] for node in found.nodes)
     return replace(found, price=price, check=check, seconds=time.monotonic() - begun)
-
-
-def add_node(cluster: Cluster, groups: NodeGroups, node: PlannedNode, world: World) -> None:
-    """Put a planned node into a cluster, with its devices and daemons."""
-    group = next(group for group in groups.groups if group.name == node.group)
-    made = group.template.objects(node.name)
-    cluster.add(*made)
-    for daemon in world.daemons:
-        cluster.add(*daemons_on(daemon, next(one for one in made if isinstance(one, Node))))
 
 
 def _minimum(groups: NodeGroups, sizes: dict[str, int], closed: set[str]) -> list[PlannedNode]:
@@ -116,10 +109,87 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 def _planned(trial: Cluster, question: _Question, deadline: float) -> Plan:
+    """The plan. Kinds to which a plan for nodes alone does not apply are linked to other nodes, and get theirs first."""
     demand = demand_of(trial)
-    blocked = tuple(name_of(pod) for pod in demand.blocked)
+    kind_of = {name: number for number, kind in enumerate(demand.kinds) for name in kind.pods}
+    linked = {number for number, kind in enumerate(demand.kinds) if minds_others(kind.first)}
+    minds, alone = bool(linked), Plan()
+    while True:
+        with trial.fork() as attempt:
+            found, refused = _attempted(attempt, question, demand, linked, deadline)
+        if not refused:
+            break
+        linked |= {kind_of[name] for name in refused}
+        alone = found
+    if not minds and alone.pods <= found.pods:  # what nodes that know nothing of each other cost for no more pods
+        found = replace(found, lower_bound=max(found.lower_bound, alone.lower_bound))
+    return replace(found, blocked=tuple(name_of(pod) for pod in demand.blocked))
+
+
+def _attempted(
+    trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float
+) -> tuple[Plan, frozenset[str]]:
+    """A plan with nodes for linked kinds first, and pods of others that turn out to be linked as well."""
+    together = Plan()
+    if linked:
+        together = _planned_together(trial, question, demand, linked, deadline)
+        more = together.increases
+        sizes = {name: size + more.get(name, 0) for name, size in question.sizes.items()}
+        question = replace(question, sizes=sizes, named=Counter(question.named) + Counter(more))
+        demand = demand_of(trial)
+    alone = _planned_alone(question, demand, deadline)
+    if not linked and not may_be_linked(trial):
+        return alone, frozenset()
+    nodes, refused = carry_out(trial, question.groups, question.world, alone.nodes, demand)
+    return _joined(together, replace(alone, nodes=nodes), demand), refused
+
+
+def _joined(together: Plan, alone: Plan, demand: Demand) -> Plan:
+    """One plan of two, the second one made for what waits after the first one."""
+    useless = alone.useless if demand.kinds else together.useless
+    if together.served or together.unhelped:
+        useless = tuple(name for name in useless if name in together.useless)
+    cost = together.cost + alone.cost
+    proven = together.proven and alone.proven and not (together.nodes and alone.nodes)
+    return Plan(
+        (*together.nodes, *alone.nodes),
+        (*together.served, *alone.served),
+        (*together.unhelped, *alone.unhelped),
+        useless=useless,
+        cost=cost,
+        lower_bound=cost if proven else max(together.lower_bound, alone.lower_bound),
+        proven=proven,
+    )
+
+
+def _planned_together(trial: Cluster, question: _Question, demand: Demand, linked: set[int], deadline: float) -> Plan:
+    """A plan for linked kinds, carried out in the trial; the other pods take what room it leaves."""
+    groups, kinds = question.groups, tuple(demand.kinds[number] for number in sorted(linked))
+    for kind in demand.kinds:
+        withdraw(trial, *kind.units)
+    shopping = _shopping(Demand(kinds), question)
+    market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), kinds, deadline)
+    shop = Shop(trial, groups, question.world, market, shopping.rooms, question.named)
+    bought = shop.buy([(number, unit) for number, kind in enumerate(kinds) for unit in kind.units])
+    told = tell_linked(shopping, bought, shop.refuses)
+    for number, kind in enumerate(demand.kinds):
+        if number not in linked:
+            submit(trial, *kind.units)
+    trial.settle()
+    nodes = tuple(planned_node(trial, node.name, node.group) for node in bought.nodes)
+    names = [group.name for group in groups.groups]
+    plain = dict(zip(names, measure(groups.groups, groups.settings.expander), strict=True))
+    cost = sum(plain[node.group] + node.steps * groups.settings.alternativePrice for node in nodes)
+    bound = cost if bought.proven else 0.0
+    return Plan(
+        nodes, told.served, told.unhelped, useless=told.useless, cost=cost, lower_bound=bound, proven=bought.proven
+    )
+
+
+def _planned_alone(question: _Question, demand: Demand, deadline: float) -> Plan:
+    """A plan for pods that depend on no other node than their own."""
     if not demand.kinds:
-        return Plan(blocked=blocked)
+        return Plan()
     groups = question.groups
     shopping = _shopping(demand, question)
     market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), demand.kinds, deadline)
@@ -131,8 +201,7 @@ def _planned(trial: Cluster, question: _Question, deadline: float) -> Plan:
         given.nodes,
         given.served,
         given.unhelped,
-        blocked,
-        given.useless,
+        useless=given.useless,
         cost=cost,
         lower_bound=bound,
         proven=bound >= cost,
@@ -210,14 +279,15 @@ def _rounded(market: Market, kept: Counts, rooms: Counts, relaxed: Relaxed) -> l
     return [*bought, *rest]
 
 
-def _checked(trial: Cluster, groups: NodeGroups, found: Plan, world: World) -> Check | None:
+def _checked(cluster: Cluster, groups: NodeGroups, found: Plan, world: World) -> Check | None:
     """What the scheduler does with the new nodes by itself."""
-    pods = {pod.pod for node in found.nodes for pod in node.pods}
+    pods = found.pods
     if not pods or len(pods) > _CHECKED_PODS:
         return None
-    for node in found.nodes:
-        if not node.for_minimum:
-            add_node(trial, groups, node, world)
-    trial.settle()
-    waiting = tuple(name for name in trial.waiting() if name in pods)
+    with cluster.fork() as trial:
+        trial.settle()
+        for node in found.nodes:
+            add_node(trial, groups, node.name, node.group, world)
+        trial.settle()
+        waiting = tuple(name for name in trial.waiting() if name in pods)
     return Check(len(pods) - len(waiting), waiting)

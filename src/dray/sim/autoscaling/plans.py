@@ -89,6 +89,11 @@ class Plan(msgspec.Struct, frozen=True):
         return found
 
     @property
+    def pods(self) -> frozenset[str]:
+        """The pods that go to new nodes."""
+        return frozenset(pod.pod for node in self.nodes for pod in node.pods)
+
+    @property
     def gap(self) -> float:
         """By how much the plan costs more than the lower bound, as a part of the lower bound."""
         if self.proven or self.cost <= self.lower_bound:

@@ -73,7 +73,9 @@ def _summary(plan: Plan, groups: NodeGroups) -> Iterator[str]:
     if plan.proven:
         yield f"this is the cheapest set of nodes{of} for these pods: lower bound {_money(plan.lower_bound)}"
     else:
-        bound = f"lower bound {_money(plan.lower_bound)}, gap {100 * plan.gap:.2f} %"
+        bound = "no lower bound is known"  # for pods that depend on other nodes
+        if plan.lower_bound:
+            bound = f"lower bound {_money(plan.lower_bound)}, gap {100 * plan.gap:.2f} %"
         yield f"not proven to be the cheapest set of nodes{of}: cost {_money(plan.cost)}, {bound}"
 
 

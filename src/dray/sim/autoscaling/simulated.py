@@ -86,7 +86,8 @@ class SimulatedProvider:
         for name in names:
             if name not in self._members[group]:
                 raise ProviderError(f"group {group} has no node {name}")
-        if len(self._members[group]) - len(names) < self._groups[group].min:
+        there = {name for name, state in self._members[group].items() if state is InstanceState.RUNNING}
+        if there & {*names} and len(there - {*names}) < self._groups[group].min:
             raise ProviderError(f"group {group} would be below its minimum {self._groups[group].min}")
         for name in names:
             self._members[group][name] = InstanceState.DELETING

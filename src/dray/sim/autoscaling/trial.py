@@ -1,8 +1,8 @@
 """One new node of a group, as the scheduler's own code sees it: which pods fit on it together, and why others do not.
 
 The node stands alone in a small simulated cluster with its daemons, so a question costs the same however large the real
-cluster is. Left out, therefore: rules that look at other nodes (spreading, affinity to pods elsewhere); `check` asks the
-whole cluster about those.
+cluster is. Left out, therefore: rules that look at other nodes, and devices that nodes share; `linked` asks the whole
+cluster about those.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Wire
 from dray.controllers.workloads.daemons import daemon_tree, fit
 from dray.sim.autoscaling.demand import Unit, group_of
-from dray.sim.autoscaling.groups import NodeGroup
+from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
 from dray.sim.cluster import Cluster
 from dray.sim.copies import daemon_like
 from dray.sim.what_if import DeviceUse, PodOutcome, outcomes
@@ -94,7 +94,7 @@ class Trial:
             if not all(placed(trial, unit) for unit in units):
                 return None
             found = outcomes(trial, [pod for unit in units for pod in unit.pods])
-            return Filled(found, sum(_steps(trial, unit) for unit in units))
+            return Filled(found, sum(steps_taken(trial, unit) for unit in units))
 
     def count(self, units: Sequence[Unit]) -> int:
         """How many of the units fit together, tried in their order until one does not."""
@@ -136,17 +136,41 @@ def _holds(claim: ResourceClaim, pools: set[tuple[str, str]]) -> bool:
     return allocation is not None and any((one.driver, one.pool) in pools for one in allocation.devices.results)
 
 
+def add_node(cluster: Cluster, groups: NodeGroups, name: str, group: str, world: World) -> None:
+    """Put a new node of a group into a cluster, with its devices and daemons."""
+    made = next(one for one in groups.groups if one.name == group).template.objects(name)
+    cluster.add(*made)
+    for daemon in world.daemons:
+        cluster.add(*daemons_on(daemon, next(one for one in made if isinstance(one, Node))))
+
+
+def withdraw(trial: Cluster, *units: Unit) -> None:
+    """Take back the pods of units."""
+    for unit in units:
+        for pod in unit.pods:
+            if trial.get(Pod, pod.metadata.name, pod.metadata.namespace) is not None:
+                trial.remove(Pod, pod.metadata.name, pod.metadata.namespace)
+
+
+def submit(trial: Cluster, *units: Unit) -> None:
+    """Let units come."""
+    for unit in units:
+        for claim in unit.claims:
+            if trial.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace) is None:
+                trial.add(claim)
+        for pod in unit.pods:
+            trial.submit(pod)
+
+
 def placed(trial: Cluster, unit: Unit) -> bool:
     """Submit a unit; whether all of its pods found a place."""
-    for claim in unit.claims:
-        if trial.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace) is None:
-            trial.add(claim)
-    for pod in unit.pods:
-        trial.submit(pod)
-    return trial.settle() == len(unit.pods)
+    submit(trial, unit)
+    trial.settle()
+    found = [trial.get(Pod, pod.metadata.name, pod.metadata.namespace) for pod in unit.pods]
+    return all(pod is not None and pod.spec.nodeName for pod in found)
 
 
-def _steps(trial: Cluster, unit: Unit) -> int:
+def steps_taken(trial: Cluster, unit: Unit) -> int:
     """How far down their lists of alternatives the requests of a unit were served."""
     names = {
         (use.claim, pod.metadata.namespace)

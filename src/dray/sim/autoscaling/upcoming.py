@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from dray.api.times import parse_timestamp
+from dray.api.types.apps import DaemonSet
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
-from dray.sim.autoscaling.planner import add_node
-from dray.sim.autoscaling.plans import PlannedNode
-from dray.sim.autoscaling.trial import world_of
+from dray.sim.autoscaling.trial import add_node, world_of
 from dray.sim.cluster import Cluster
 from dray.sim.copies import node_like
 
@@ -38,12 +37,14 @@ def complete_nodes(cluster: Cluster, groups: NodeGroups, now: float) -> list[str
     return found
 
 
-def add_ordered(cluster: Cluster, groups: NodeGroups, ordered: Mapping[str, int]) -> None:
-    """Put nodes that are on order into a cluster, as their templates say."""
-    world = world_of(cluster)
+def add_ordered(
+    cluster: Cluster, groups: NodeGroups, ordered: Mapping[str, int], daemon_sets: Iterable[DaemonSet] = ()
+) -> None:
+    """Put nodes that are on order into a cluster, as their templates say, with their daemons."""
+    world = world_of(cluster, daemon_sets)
     for group in groups.groups:
         for number in range(1, ordered.get(group.name, 0) + 1):
-            add_node(cluster, groups, PlannedNode(f"{group.name}-ordered-{number}", group.name), world)
+            add_node(cluster, groups, f"{group.name}-ordered-{number}", group.name, world)
 
 
 def _is_young(node: Node, groups: NodeGroups, now: float) -> bool:
