@@ -55,6 +55,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 LARGEST_OBJECT = 3 * MIB // 2  # as it is stored; etcd takes no more in one request
 SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
+STREAM_MESSAGE = MIB  # of a WebSocket into a pod
+STREAM_FRAME = 256 * KIB  # of SPDY
+STREAM_WAITING = 256 * KIB  # of what a client has sent into a pod, which the pod has not taken
+STREAMS = 1024  # at a time on a SPDY connection
+STREAM_HEADERS = 8 * KIB  # of a SPDY stream, unpacked
 SHARED_BYTES = 32 * MIB  # of encoded events, and of encoded other versions, that are kept for the next reader
 
 
@@ -93,8 +98,12 @@ TABLE = (
     Row("bytes of an error", "status_bytes", "cut short, and says so"),
     Row("characters of warnings (256 each if there are more)", "warnings", "the rest is left out", "4,096"),
     Row("seconds for `/readyz`", "ready_seconds", "500"),
-    Row("watches at once", "watchers", "429, Retry-After", "shares"),
-    Row("watches at once of one user (not of system:masters)", "watchers_of_user", "429, Retry-After"),
+    Row("watches, and streams into pods, at once", "watchers", "429, Retry-After", "shares"),
+    Row("watches and streams at once of one user (not of system:masters)", "watchers_of_user", "429, Retry-After"),
+    Row("bytes of a message on a WebSocket into a pod", STREAM_MESSAGE, "closed", "32 MiB"),
+    Row("bytes of a SPDY frame; of its headers, unpacked, 8 KiB", STREAM_FRAME, "closed", "16 MiB"),
+    Row("bytes that a client sends into a pod ahead of it", STREAM_WAITING, "the client is made to wait"),
+    Row("streams on one SPDY connection; each forwarded port counts as a watch", STREAMS, "refused"),
     Row("seconds in which a node sends nothing of a log that is not followed", "log_silent_seconds", "the log ends"),
     Row("seconds of a log that is followed", "log_seconds", "the log ends"),
     Row("bytes of a log", "log_bytes", "the log ends"),

@@ -119,6 +119,32 @@ class LoopTurns:
             loop.call_soon(self._dispatch)
 
 
+class Steps:
+    """The small steps of a stream, of which nobody knows how many there will be: together they take turns, too."""
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+        self._began = 0.0
+
+    async def begin(self) -> None:
+        """Something has arrived."""
+        if turns()._busy:
+            await turns().wait(self._user)
+        self._began = perf_counter()
+
+    async def step(self) -> None:
+        """A part of it is done; more may follow."""
+        spent = perf_counter() - self._began
+        if spent > SLICE_SECONDS:
+            turns()._spend(spent)
+            await turns().wait(self._user)
+            self._began = perf_counter()
+
+    def end(self) -> None:
+        """All of it is done."""
+        turns()._spend(perf_counter() - self._began)
+
+
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """The items, some at a time."""
     for start in range(0, len(items), size):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.apiserver.streaming.spdy import DICTIONARY, SpdyConnection, SpdyError
+from tests.hostile.attackers import measured
 
 
 class Pipe:
@@ -21,6 +22,11 @@ class Pipe:
         self._pieces = [*pieces]
         self.written = b""
         self.closed = False
+
+    @property
+    def left(self) -> int:
+        """How many pieces the server has not read."""
+        return len(self._pieces)
 
     async def read(self) -> bytes:
         return self._pieces.pop(0) if self._pieces else b""
@@ -64,7 +70,7 @@ async def test_streams_are_the_same_however_their_bytes_are_cut(cut: list[int], 
         size = cut[len(pieces) % len(cut)]
         pieces.append(whole[at : at + size])
         at += size
-    connection = SpdyConnection(Pipe(*pieces))
+    connection = SpdyConnection(Pipe(*pieces), "jane")
     await connection.run()
     first, second = await connection.accept(), await connection.accept()
     assert first is not None
@@ -81,7 +87,7 @@ async def test_streams_are_the_same_however_their_bytes_are_cut(cut: list[int], 
 async def test_answers_carry_what_a_client_must_know() -> None:
     ping = struct.pack(">HHB", 0x8003, 6, 0) + (4).to_bytes(3, "big") + b"\0\0\0\7"
     pipe = Pipe(Client().open(5, {}), ping)
-    connection = SpdyConnection(pipe)
+    connection = SpdyConnection(pipe, "jane")
     await connection.run()
     assert pipe.written[:4] == b"\x80\x03\x00\x02"  # the reply to the stream
     assert pipe.written[8:12] == b"\0\0\0\5"
@@ -116,18 +122,47 @@ def frames(data: bytes) -> list[bytes]:
 )
 async def test_what_is_no_spdy_is_named(sent: bytes, problem: str) -> None:
     with pytest.raises(SpdyError, match=problem):
-        await SpdyConnection(Pipe(sent)).run()
+        await SpdyConnection(Pipe(sent), "jane").run()
 
 
 async def test_headers_that_unpack_to_very_much_are_refused() -> None:
     with pytest.raises(SpdyError, match="longer than"):
-        await SpdyConnection(Pipe(Client().open(1, {"a": "b" * 1_000_000}))).run()
+        await SpdyConnection(Pipe(Client().open(1, {"a": "b" * 1_000_000})), "jane").run()
+
+
+async def test_thousands_of_small_frames_take_turns() -> None:
+    ping = struct.pack(">HHB", 0x8003, 6, 0) + (4).to_bytes(3, "big") + b"\0\0\0\7"
+    client = Client()
+    opened = b"".join(client.open(2 * n + 1, {f"{n}-{m}": "" for m in range(400)}) for n in range(300))
+    for sent in (ping * 50_000, b"\0\0\0\1\0\0\0\0" * 50_000, opened):
+        async with measured() as stall:
+            await SpdyConnection(Pipe(sent), "jane").run()
+        assert stall.longest < 0.06  # in one go they took 70 to 130 ms
+
+
+async def test_what_nobody_reads_makes_the_client_wait() -> None:
+    client = Client()
+    pipe = Pipe(*(client.open(number, {}) for number in (1, 3)), *[client.data(1, b"x" * 100_000)] * 20)
+    connection = SpdyConnection(pipe, "jane")
+    running = asyncio.create_task(connection.run())
+    first, second = await connection.accept(), await connection.accept()
+    assert first is not None
+    assert second is not None
+    await asyncio.sleep(0.01)
+    assert pipe.left > 15
+    for _ in range(10):
+        assert await first.read() == b"x" * 100_000
+    await asyncio.sleep(0.01)
+    assert 4 < pipe.left < 10
+    first.ignore()
+    await running
+    assert pipe.left == 0
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8))
 async def test_garbage_ends_the_connection_and_nothing_else(pieces: list[bytes]) -> None:
     pipe = Pipe(*(piece for piece in pieces if piece))
-    connection = SpdyConnection(pipe)
+    connection = SpdyConnection(pipe, "jane")
     with suppress(SpdyError):
         await asyncio.wait_for(connection.run(), 5)
     await connection.leave()

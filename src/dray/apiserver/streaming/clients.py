@@ -100,8 +100,12 @@ class SpdyClient:
                     if stream is None:
                         return False
                     channel = _NAMES.get(stream.headers.get("streamtype", ""))
-                    if channel is not None:
-                        self._streams[channel] = stream
+                    if channel is None:
+                        await self._connection.refuse(stream)
+                        continue
+                    self._streams[channel] = stream
+                    if channel not in (STDIN, RESIZE):
+                        stream.ignore()
         except TimeoutError:
             return False
         for channel in (STDIN, RESIZE):

@@ -7,19 +7,21 @@ for each. Left out: what a port is connected to, which the node knows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Protocol
 
 import aiohttp
 
-from dray.api.errors import ApiError
+from dray.api.errors import ApiError, BadRequest
 from dray.apiserver.streaming.spdy import SpdyConnection, SpdyStream
 from dray.apiserver.streaming.websockets import WebSocket
 
-_PAIR_WITHIN = 30.0  # seconds between the two streams of a connection
-Connect = Callable[[int], Awaitable[aiohttp.ClientWebSocketResponse]]
-"""Connect to a port of the pod; raises ApiError when that is not possible."""
+_PORT = re.compile("[0-9]{1,5}")
+_PORTS = 128  # that the channels of one WebSocket can number
+Connect = Callable[[int], AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]]
+"""A connection to a port of the pod; raises ApiError when that is not possible."""
 
 
 class _Data(Protocol):
@@ -39,11 +41,14 @@ async def forward_spdy(connection: SpdyConnection, connect: Connect) -> None:
         while (stream := await connection.accept()) is not None:
             request = stream.headers.get("requestid", "")
             if stream.headers.get("streamtype") == "error":
+                stream.ignore()
                 waiting[request] = stream
             elif (errors := waiting.pop(request, None)) is not None:
                 task = asyncio.create_task(_pair(connection, stream, errors, connect))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
+            else:
+                await connection.refuse(stream)
     finally:
         for task in (running, *tasks):
             task.cancel()
@@ -64,22 +69,38 @@ async def _pair(connection: SpdyConnection, data: SpdyStream, errors: SpdyStream
 
 async def _serve_port(data: _Data, port: str, connect: Connect) -> str:
     """Pass bytes on until either side has ended; what went wrong, if anything did."""
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        return f"port {port!r}: expected a number from 1 to 65535"
     try:
-        node = await connect(int(port))
+        async with connect(_number(port)) as node:
+            return await _served(node, data)
     except ApiError as error:
         return str(error)
-    outward = asyncio.create_task(_to_client(node, data))
-    inward = asyncio.create_task(_to_node(data, node))
-    try:
-        return await outward
     except (ConnectionError, aiohttp.ClientError) as error:
         return f"the connection to port {port} was lost: {error}"
+
+
+async def _served(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:
+    inward = asyncio.create_task(_to_node(data, node))
+    try:
+        return await _to_client(node, data)
     finally:
         inward.cancel()
         await asyncio.gather(inward, return_exceptions=True)
-        await node.close()
+
+
+def _number(port: str) -> int:
+    if not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+        raise BadRequest(f"port {port[:16]!r}: expected a number from 1 to 65535")
+    return int(port)
+
+
+def ports_of(values: Iterable[str]) -> list[int]:
+    """The ports that a client of the older form names. Raises BadRequest for what is none, and for too many."""
+    ports = [_number(port) for value in values for port in value.split(",")]
+    if not ports:
+        raise BadRequest('query parameter "ports" is required')
+    if len(ports) > _PORTS:
+        raise BadRequest(f"{len(ports)} ports: at most {_PORTS} can be forwarded at once")
+    return ports
 
 
 async def _to_client(node: aiohttp.ClientWebSocketResponse, data: _Data) -> str:

@@ -44,7 +44,17 @@ async def _to_client(client: StreamClient, node: aiohttp.ClientWebSocketResponse
             continue
         channel, data = message.data[0], message.data[1:]
         if channel == channels.ERROR:
-            status: Tree = msgspec.json.decode(data)
-            return status
+            return _told(data)
         await client.send(channel, data)
     return channels.failed("the node ended the connection")
+
+
+def _told(data: bytes) -> Tree:
+    """How a command ended, as a node says it; nodes may say anything."""
+    try:
+        status: Tree = msgspec.json.decode(data, type=Tree)
+    except msgspec.DecodeError:
+        status = {}
+    if status.get("status") == "Success" or isinstance(status.get("message"), str):
+        return status
+    return channels.failed("the node did not say how it ended")

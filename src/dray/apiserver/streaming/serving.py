@@ -6,7 +6,8 @@ caller has checked.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -28,6 +29,8 @@ _FORWARD_WS = (channels.PORT_FORWARD_TUNNEL, channels.V4)
 _TRUE = ("true", "1", "")
 
 TakeOver = Callable[[bytes], Duplex]
+Place = Callable[[], AbstractContextManager[None]]
+"""One of the places that a user has for streams; raises TooManyRequests when there is none left."""
 Dial = Callable[[Request, str, Sequence[tuple[str, str]]], Awaitable["aiohttp.ClientWebSocketResponse"]]
 """Connect to the node of a pod: the request, what is wanted there (exec/CONTAINER, …), and parameters."""
 Container = Callable[[Request, str], str]
@@ -61,11 +64,11 @@ class Streams:
         self._dial = dial
         self._container = container
 
-    async def serve(self, request: Request, query: bytes, upgrade: Upgrade) -> None:
+    async def serve(self, request: Request, query: bytes, upgrade: Upgrade, place: Place) -> None:
         """Talk until either side has had enough. Raises ApiError while the client still expects HTTP."""
         options = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         if request.subresource == "portforward":
-            await self._forward(request, options, upgrade)
+            await self._forward(request, options, upgrade, place)
         else:
             await self._converse(request, options, upgrade)
 
@@ -92,7 +95,7 @@ class Streams:
         protocol = _agreed(upgrade, _EXEC_WS if upgrade.protocol == "websocket" else _EXEC_SPDY)
         node = await self._dial(request, f"{request.subresource}/{container}", wanted)
         try:
-            client = await _client(upgrade, protocol, asked, tty)
+            client = await _client(request.user.name, upgrade, protocol, asked, tty)
         except BaseException:
             await node.close()
             raise
@@ -105,43 +108,52 @@ class Streams:
 
     # -- port-forward
 
-    async def _forward(self, request: Request, options: list[tuple[str, str]], upgrade: Upgrade) -> None:
-        from dray.apiserver.streaming.portforward import forward_channels, forward_spdy
+    async def _forward(self, request: Request, options: list[tuple[str, str]], upgrade: Upgrade, place: Place) -> None:
+        from dray.apiserver.streaming.portforward import forward_channels, forward_spdy, ports_of
         from dray.apiserver.streaming.spdy import SpdyConnection
         from dray.apiserver.streaming.websockets import MessageBytes, WebSocket
 
         self._container(request, "")  # the pod exists and has a node
 
-        async def connect(port: int) -> aiohttp.ClientWebSocketResponse:
-            return await self._dial(request, "portForward", [("port", str(port))])
+        user = request.user.name
+
+        @asynccontextmanager
+        async def connect(port: int) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+            with place():
+                node = await self._dial(request, "portForward", [("port", str(port))])
+                try:
+                    yield node
+                finally:
+                    await node.close()
 
         if upgrade.protocol != "websocket":
             protocol = _agreed(upgrade, (channels.PORT_FORWARD,))
-            await forward_spdy(SpdyConnection(upgrade.take_over(_spdy_head(protocol))), connect)
+            await forward_spdy(SpdyConnection(upgrade.take_over(_spdy_head(protocol)), user), connect)
             return
         protocol = _agreed(upgrade, _FORWARD_WS)
-        ports = [int(port) for name, value in options if name == "ports" for port in value.split(",") if port.isdigit()]
-        if protocol != channels.PORT_FORWARD_TUNNEL and not ports:
-            raise BadRequest('query parameter "ports" is required')
-        socket = WebSocket(upgrade.take_over(_websocket_head(upgrade, protocol)))
-        if protocol == channels.PORT_FORWARD_TUNNEL:
-            await forward_spdy(SpdyConnection(MessageBytes(socket)), connect)
+        tunnelled = protocol == channels.PORT_FORWARD_TUNNEL
+        ports = [] if tunnelled else ports_of(value for name, value in options if name == "ports")
+        socket = WebSocket(upgrade.take_over(_websocket_head(upgrade, protocol)), user)
+        if tunnelled:
+            await forward_spdy(SpdyConnection(MessageBytes(socket), user), connect)
         else:
             await forward_channels(socket, ports, connect)
 
 
-async def _client(upgrade: Upgrade, protocol: str, asked: set[int], tty: bool) -> WebSocketClient | SpdyClient | None:
+async def _client(
+    user: str, upgrade: Upgrade, protocol: str, asked: set[int], tty: bool
+) -> WebSocketClient | SpdyClient | None:
     """The client in the form that it speaks; None when it went before it began."""
     from dray.apiserver.streaming.clients import SpdyClient, WebSocketClient
     from dray.apiserver.streaming.spdy import SpdyConnection
     from dray.apiserver.streaming.websockets import WebSocket
 
     if upgrade.protocol == "websocket":
-        client = WebSocketClient(WebSocket(upgrade.take_over(_websocket_head(upgrade, protocol))), protocol)
+        client = WebSocketClient(WebSocket(upgrade.take_over(_websocket_head(upgrade, protocol)), user), protocol)
         await client.greet(asked & {STDOUT, STDERR})
         return client
     resizes = {RESIZE} if tty and protocol in (channels.V4, channels.V3) else set()
-    spdy = SpdyClient(SpdyConnection(upgrade.take_over(_spdy_head(protocol))), protocol)
+    spdy = SpdyClient(SpdyConnection(upgrade.take_over(_spdy_head(protocol)), user), protocol)
     if await spdy.open({ERROR} | asked | resizes):
         return spdy
     await spdy.finish(channels.failed("the client did not open its streams in time"))

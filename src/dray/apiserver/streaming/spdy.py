@@ -12,7 +12,9 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 
+from dray.apiserver.limits import STREAM_FRAME, STREAM_HEADERS, STREAM_WAITING, STREAMS
 from dray.apiserver.streaming.duplex import Bytes
+from dray.apiserver.turns import Steps
 
 _WORDS = [
     "options",
@@ -87,9 +89,7 @@ DICTIONARY = b"".join(struct.pack(">I", len(word)) + word.encode() for word in (
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
 _FIN = 0x01
 _VERSION = 3
-_FRAME_MOST = 1 << 20
-_STREAMS_MOST = 1024  # at a time on a connection
-_HEADERS_MOST = 64 << 10  # bytes of a header block once it is decompressed
+_FRAME_BYTES = 64  # that a frame takes beside its data, while it waits
 _DATA_MOST = 64 << 10  # bytes in a frame that is sent
 _PROTOCOL_ERROR, _REFUSED = 1, 3
 
@@ -105,9 +105,11 @@ class SpdyStream:
         self._connection = connection
         self._number = number
         self.headers = headers
-        self._incoming: asyncio.Queue[bytes | None] = asyncio.Queue(64)
+        self._incoming: asyncio.Queue[bytes | None] = asyncio.Queue()  # the connection bounds how much is in it
         self._sent_end = False
+        self.fed_end = False
         self.received_end = False
+        self.deaf = False
 
     async def read(self) -> bytes | None:
         """What comes next; None at the end."""
@@ -116,6 +118,8 @@ class SpdyStream:
         data = await self._incoming.get()
         if data is None:
             self.received_end = True
+        else:
+            self._connection.taken(len(data))
         return data
 
     async def write(self, data: bytes) -> None:
@@ -128,15 +132,25 @@ class SpdyStream:
             self._sent_end = True
             await self._connection.send_data(self._number, b"", _FIN)
 
-    async def feed(self, data: bytes | None) -> None:
-        await self._incoming.put(data)
+    def feed(self, data: bytes | None) -> None:
+        self._incoming.put_nowait(data)
+
+    def ignore(self) -> None:
+        """Nobody will read this: what was sent is dropped, and so is what still comes."""
+        self.deaf = True
+        while not self._incoming.empty():
+            if (left := self._incoming.get_nowait()) is not None:
+                self._connection.taken(len(left))
 
 
 class SpdyConnection:
     """A server's end of a connection; `run` reads it, `accept` gives the streams that the peer opens."""
 
-    def __init__(self, stream: Bytes) -> None:
+    def __init__(self, stream: Bytes, user: str) -> None:
         self._stream = stream
+        self._steps = Steps(user)
+        self._waiting = 0  # bytes that were received and that nobody has taken, of all streams together
+        self._room = asyncio.Event()
         self._streams: dict[int, SpdyStream] = {}
         self._opened: asyncio.Queue[SpdyStream | None] = asyncio.Queue()
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
@@ -152,20 +166,22 @@ class SpdyConnection:
         try:
             while data := await self._stream.read():
                 self._buffer += data
+                await self._steps.begin()
                 while frame := self._next_frame():
                     await self._take(*frame)
+                    await self._steps.step()
+                self._steps.end()
         finally:
             for stream in self._streams.values():
                 stream.received_end = True
-                if not stream._incoming.full():
-                    stream._incoming.put_nowait(None)
+                stream.feed(None)
             self._opened.put_nowait(None)
 
     def _next_frame(self) -> tuple[bytes, bytes] | None:
         if len(self._buffer) < 8:
             return None
         size = int.from_bytes(self._buffer[5:8], "big")
-        if size > _FRAME_MOST:
+        if size > STREAM_FRAME:
             raise SpdyError(f"a frame of {size} bytes is too long")
         if len(self._buffer) < 8 + size:
             return None
@@ -195,28 +211,49 @@ class SpdyConnection:
         headers = self._headers(body[10:])
         if number % 2 == 0 or number in self._streams:
             raise SpdyError(f"stream {number} cannot be opened by a client, or is open")
-        if len(self._streams) >= _STREAMS_MOST:
+        if len(self._streams) >= STREAMS:
             await self._stream.write(_control(_RST_STREAM, 0, struct.pack(">II", number, _REFUSED)))
             return
         stream = self._streams[number] = SpdyStream(self, number, headers)
         reply = struct.pack(">I", number) + self._compressed({})
         await self._stream.write(_control(_SYN_REPLY, 0, reply))
         if flags & _FIN:
-            await stream.feed(None)
+            stream.fed_end = True
+            stream.feed(None)
         self._opened.put_nowait(stream)
 
     async def _data(self, number: int, flags: int, body: bytes) -> None:
         stream = self._streams.get(number)
-        if stream is None:
+        if stream is None or stream.deaf:
             return  # it was closed while the data was under way
         if body:
-            await stream.feed(body)
-        if flags & _FIN:
-            await stream.feed(None)
+            await self._make_room(len(body))
+            stream.feed(body)
+        if flags & _FIN and not stream.fed_end:
+            stream.fed_end = True
+            stream.feed(None)
+
+    async def _make_room(self, size: int) -> None:
+        """Wait while too much waits to be taken: what is not read here makes the client wait."""
+        while self._waiting > STREAM_WAITING:
+            self._room.clear()
+            await self._room.wait()
+        self._waiting += size + _FRAME_BYTES
+
+    def taken(self, size: int) -> None:
+        """Somebody has read that many bytes of a stream."""
+        self._waiting -= size + _FRAME_BYTES
+        self._room.set()
 
     def forget(self, stream: SpdyStream) -> None:
         """A stream that is over on both sides makes room for others."""
         self._streams.pop(stream._number, None)
+        stream.ignore()
+
+    async def refuse(self, stream: SpdyStream) -> None:
+        """Take no part in a stream."""
+        self.forget(stream)
+        await self._stream.write(_control(_RST_STREAM, 0, struct.pack(">II", stream._number, _REFUSED)))
 
     async def send_data(self, number: int, data: bytes, flags: int) -> None:
         await self._stream.write(struct.pack(">IB", number, flags) + len(data).to_bytes(3, "big") + data)
@@ -231,11 +268,11 @@ class SpdyConnection:
 
     def _headers(self, block: bytes) -> dict[str, str]:
         try:
-            data = self._inflate.decompress(block, _HEADERS_MOST)
+            data = self._inflate.decompress(block, STREAM_HEADERS)
         except zlib.error as error:
             raise SpdyError(f"a header block cannot be decompressed: {error}") from error
         if self._inflate.unconsumed_tail:
-            raise SpdyError(f"a header block is longer than {_HEADERS_MOST} bytes")
+            raise SpdyError(f"a header block is longer than {STREAM_HEADERS} bytes")
         return _read_pairs(data)
 
     def _compressed(self, headers: Mapping[str, str]) -> bytes:

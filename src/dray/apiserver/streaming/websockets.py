@@ -12,10 +12,11 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
+from dray.apiserver.limits import STREAM_MESSAGE
 from dray.apiserver.streaming.duplex import Bytes
+from dray.apiserver.turns import Steps
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_MESSAGE_MOST = 1 << 20  # bytes; a message that is longer ends the connection
 NORMAL, TOO_LARGE = 1000, 1009
 
 
@@ -40,35 +41,39 @@ def handshake(headers: Mapping[str, str], protocol: str) -> bytes:
 class WebSocket:
     """Whole messages. Pings are answered while messages are read."""
 
-    def __init__(self, stream: Bytes) -> None:
+    def __init__(self, stream: Bytes, user: str) -> None:
         self._stream = stream
+        self._steps = Steps(user)
         self._frames = Connection(ConnectionType.SERVER)
         self._messages: deque[bytes] = deque()
-        self._parts: list[bytes] = []
+        self._begun = bytearray()  # of a message that comes in parts
         self._ended = False
 
     async def receive(self) -> bytes | None:
         """The next message, text as its bytes; None at the end."""
         while not self._messages and not self._ended:
             data = await self._stream.read()
+            await self._steps.begin()
             try:
                 self._frames.receive_data(data or None)
                 for event in self._frames.events():
                     await self._take(event)
+                    await self._steps.step()
             except (RemoteProtocolError, LocalProtocolError, ConnectionError):
                 self._ended = True
+            self._steps.end()
         return self._messages.popleft() if self._messages else None
 
     async def _take(self, event: object) -> None:
         match event:
             case BytesMessage() | TextMessage():
-                data = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
-                self._parts.append(data)
-                if sum(map(len, self._parts)) > _MESSAGE_MOST:
+                self._begun += event.data.encode() if isinstance(event.data, str) else event.data
+                if len(self._begun) > STREAM_MESSAGE:
                     await self.close(TOO_LARGE)
-                elif event.message_finished:
-                    self._messages.append(b"".join(self._parts))
-                    self._parts = []
+                    raise ConnectionAbortedError("the message is too long")
+                if event.message_finished:
+                    self._messages.append(bytes(self._begun))
+                    self._begun.clear()
             case Ping():
                 await self._stream.write(self._frames.send(event.response()))
             case CloseConnection():
@@ -77,13 +82,16 @@ class WebSocket:
 
     async def send(self, data: bytes) -> None:
         """Raises ConnectionError when the client is gone."""
-        try:
-            await self._stream.write(self._frames.send(BytesMessage(data=data)))
-        except LocalProtocolError as error:
-            raise ConnectionResetError("the WebSocket is closed") from error
+        await self._send(BytesMessage(data=data))
 
     async def send_text(self, text: str) -> None:
-        await self._stream.write(self._frames.send(TextMessage(data=text)))
+        await self._send(TextMessage(data=text))
+
+    async def _send(self, message: BytesMessage | TextMessage) -> None:
+        try:
+            await self._stream.write(self._frames.send(message))
+        except LocalProtocolError as error:
+            raise ConnectionResetError("the WebSocket is closed") from error
 
     def abort(self) -> None:
         """Close without a word."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -313,7 +314,8 @@ class Call:
         with api._watches.taken(request.user):
             api.metrics.in_flight -= 1  # it may go on for hours
             try:
-                await streams.serve(request, self._scope["query_string"], upgrade)
+                place = partial(api._watches.taken, request.user)
+                await streams.serve(request, self._scope["query_string"], upgrade, place)
             except ConnectionError:
                 self.code = self.code or 101  # the client is gone
             finally:
