@@ -89,13 +89,13 @@ def receive(listener: Any) -> Request | None:
 
 
 def start(
-    request: Request, task: dict[str, Any], inner: Callable[[], int], take_identity: Callable[[dict[str, Any]], None]
+    request: Request, task: dict[str, Any], inner: Callable[[], int], become: Callable[..., None]
 ) -> Session | None:
     """Start the command that somebody asks for; None when the machine has no room for it."""
     try:
         session = Session(request.connection, os.fork())
         if session.pid == 0:
-            _run(session, task, request.words, request.descriptors, inner, take_identity)
+            _run(session, task, request.words, request.descriptors, inner, become)
     except Exception:
         request.connection.close()
         return None
@@ -126,7 +126,7 @@ def _run(
     request: dict[str, Any],
     descriptors: list[int],
     inner: Callable[[], int],
-    take_identity: Callable[[dict[str, Any]], None],
+    become: Callable[..., None],
 ) -> None:
     """In a child of the guardian: become the command. Never returns."""
     code = _SPAWN_FAILED
@@ -136,8 +136,7 @@ def _run(
 
         def act() -> None:
             os.chdir(task["inside"])
-            take_identity(task)
-            os.execvpe(request["argv"][0], request["argv"], task["inside_env"])
+            become(task, request["argv"], task["inside_env"])
 
         if task["depth"] or task["pid_file"]:
             code = _inside(_settled(inner), act, session, request)
@@ -165,9 +164,9 @@ def _attach(descriptors: list[int], tty: bool, connection: int) -> None:
 
 
 def _described(error: OSError, argv: list[str]) -> str:
-    where = os.fsdecode(error.filename or argv[0])  # bytes, where the program was looked for along the PATH
-    if isinstance(error, FileNotFoundError) and where.endswith(argv[0]):
+    if isinstance(error, FileNotFoundError) and error.filename in (None, argv[0]):
         return f'exec: "{argv[0]}": executable file not found in $PATH'
+    where = error.filename or argv[0]
     return f'exec: "{where}": {error.strerror or error}'
 
 
@@ -178,6 +177,8 @@ def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[s
     """Run in the namespaces of a process, with no more rights than it has; the exit code."""
     if not pid:
         raise OSError("the container is about to start, or about to end")
+    import foreground  # type: ignore[import-not-found]  # beside this file, which no container sees
+
     rights = _rights(pid)
     _join_groups(pid)
     with open("/proc/sys/kernel/cap_last_cap") as stream:
@@ -188,8 +189,6 @@ def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[s
         try:
             _limit(rights, capabilities, same_users)
             if request["tty"]:
-                import foreground  # type: ignore[import-not-found]  # beside this file
-
                 foreground.lead()
             act()
         except OSError as error:

@@ -10,6 +10,7 @@ A directory that is gone, or has an `exit.json` at the start, means that the att
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -168,11 +169,9 @@ class Workload:
             self.ends.use(bool(self.task.get("tty")))
             open_files(self.task)
             os.chdir(self.task["directory"])
-            take_identity(self.task)
-            os.execvpe(self.task["argv"][0], self.task["argv"], self.task["env"])
+            become(self.task, self.task["argv"], self.task["env"])
         except OSError as error:
-            where = os.fsdecode(error.filename or self.task["argv"][0])
-            os.write(failed, f"{where}: {error.strerror}".encode())
+            os.write(failed, f"{error.filename or self.task['argv'][0]}: {error.strerror}".encode())
         except BaseException as error:
             os.write(failed, repr(error).encode())
         os._exit(128)
@@ -216,17 +215,37 @@ def open_files(task: dict[str, Any]) -> None:
         os.dup2(os.open(path, os.O_RDONLY), int(number))
 
 
-def take_identity(task: dict[str, Any]) -> None:
-    """Be who the container is to be; only where nothing else sees to it."""
+def become(task: dict[str, Any], argv: list[str], environment: dict[str, str]) -> None:
+    """Be who the container is to be, where nothing else sees to it, and then a program. Returns only by an error."""
     identity = task.get("identity") or {}
-    if "user" in identity:
-        os.setgroups(identity["groups"])
-        os.setresgid(*[identity["group"]] * 3)
-        os.setresuid(*[identity["user"]] * 3)
     if identity.get("no_new_privileges"):
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if "user" in identity:
+        os.setgroups(identity["groups"])
+        os.setresgid(*[identity["group"]] * 3)
+        os.setresuid(*[identity["user"]] * 3)
+    execute(argv, environment)
+
+
+def execute(argv: list[str], environment: dict[str, str]) -> None:
+    """Be a program that is looked for along the PATH.
+
+    `os.execvpe` would load a module to do so. Here may be the files of an image, or a user who may not read ours.
+    """
+    problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+    places = (
+        [""] if "/" in argv[0] else [f"{place or '.'}/" for place in environment.get("PATH", os.defpath).split(":")]
+    )
+    for place in places:
+        try:
+            os.execve(place + argv[0], argv, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            problem = error  # somewhere else may be one that may be run
+    raise problem
 
 
 def child_of(parent: int) -> int:
@@ -325,7 +344,7 @@ class Watch:
         if request is not None and request.words.get("attach"):
             self._attach(request)
         elif request is not None:
-            session = sessions.start(request, self._workload.task, self._workload.inner, take_identity)
+            session = sessions.start(request, self._workload.task, self._workload.inner, become)
             if session is not None:
                 self._sessions[session.pid] = session
                 self.on(session.fileno(), lambda _: session.kill())  # hung up

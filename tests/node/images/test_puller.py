@@ -15,12 +15,14 @@ import pytest
 from dray.api.types.core import Secret
 from dray.client import Client
 from dray.node.images.puller import ImageSettings
+from dray.node.runtime import Key
+from dray.node.runtimes import open_runtime
 from tests.node.cluster import Cluster
 from tests.node.conftest import running_agent
 from tests.node.images.imaging import Layout, shell_layer
 from tests.node.test_agent import lines
 from tests.node.test_runtimes import unavailable
-from tests.waiting import eventually
+from tests.waiting import eventually, within
 
 shell = cache(shell_layer)
 
@@ -58,6 +60,22 @@ async def test_a_container_runs_what_its_image_says(images: Layout, cluster: Clu
     await cluster.pod("q", containers=main("app:1", args=["echo $FROM"], env=[{"name": "FROM", "value": "pod"}]))
     text = 'Container image "app:1" already present on machine and can be accessed by the pod'
     assert await cluster.event("q", "Pulled") == text
+
+
+@pytest.mark.parametrize("user", [0, 1234])
+async def test_commands_in_an_image_need_nothing_of_the_host(
+    images: Layout, cluster: Cluster, root: Path, user: int
+) -> None:
+    context = {"securityContext": {"runAsUser": user}}
+    path = [{"name": "PATH", "value": "/nowhere:/bin"}]
+    await cluster.pod("p", containers=main("app:1", command=["sleep", "600"], env=path, **context))
+    pod = await cluster.phase("p", "Running")
+    runtime = open_runtime(pod.status.containerStatuses[0].containerID.partition(":")[0], root)
+    for tty in (False, True):
+        session = await runtime.exec(Key(pod.metadata.uid, "main", 0), ["id", "-u"], tty=tty)
+        assert (await within(session.read())).split() == [str(user).encode()], session.failure
+        assert await within(session.wait()) == 0
+        session.close()
 
 
 async def test_what_one_container_writes_no_other_sees(images: Layout, cluster: Cluster, root: Path) -> None:
