@@ -66,13 +66,13 @@ def test_state_is_taken_over_and_said_to_be(shell: Shell) -> None:
     assert "taken over from an earlier start: 2 nodes\n" in start(shell, "--nodes", "2")
     shell.dray("down")
     assert "2 nodes; removed, since nobody runs them now: node-1\n" in start(shell, "--nodes", "1")
-    wait_until(lambda: "answers: 1 nodes" in shell.dray("status")[1])
+    wait_until(lambda: "answers: 1 node," in shell.dray("status")[1])
 
 
 def test_named_clusters_live_side_by_side_and_go_without_a_trace(shell: Shell) -> None:
     start(shell)
     said = start(shell, "--name", "ci", "--store", "memory", "--merge-kubeconfig")
-    assert "`dray down ci` ends it" in said
+    assert "`dray down --name ci` ends it" in said
     own = shell.home / ".kube" / "config"
     assert yaml.safe_load(own.read_text())["current-context"] == "dray-ci"
     names = [line.split()[0] for line in shell.dray("list")[1].splitlines()[1:]]
@@ -83,6 +83,25 @@ def test_named_clusters_live_side_by_side_and_go_without_a_trace(shell: Shell) -
     assert shell.dray("delete", "ci")[0] == 0
     assert not directory.exists()
     assert yaml.safe_load(own.read_text())["contexts"] == []
+
+
+def test_a_cluster_gets_a_port_that_is_free_and_keeps_it(shell: Shell) -> None:
+    def up(*words: str) -> str:
+        status, said = shell.dray("up", "--detach", "--store", "memory", *words)
+        assert status == 0, said
+        return said.splitlines()[0].rpartition(":")[2]
+
+    first, second = up(), up("--name", "ci")
+    assert first != second
+    assert "its state was in memory and is gone" in shell.dray("down", "ci")[1]
+    assert up("--name", "ci") == second
+
+
+def test_the_end_is_told_for_a_directory_of_its_own(shell: Shell) -> None:
+    try:
+        assert f"`dray down --dir {shell.home / 'own'}` ends it" in start(shell, "--dir", "own", "--store", "memory")
+    finally:
+        shell.dray("delete", "--dir", "own")
 
 
 def test_what_cannot_start_says_why_also_in_the_background(shell: Shell) -> None:
@@ -146,7 +165,7 @@ def test_containers_that_go_on_are_told_of_and_end_with_the_cluster(shell: Shell
     kubeconfig = f"--kubeconfig={shell.home / '.dray' / 'kubeconfig'}"
     subprocess.run(["kubectl", kubeconfig, "create", "-f", str(shell.home / "pod.json")], check=True, timeout=SECONDS)
     wait_until(lambda: _runs("4321"))
-    assert "1 containers go on" in shell.dray("down")[1]
+    assert "1 container left running" in shell.dray("down")[1]
     assert _runs("4321")
     assert shell.dray("delete")[0] == 0
     assert not _runs("4321")

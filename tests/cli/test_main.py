@@ -27,6 +27,21 @@ def test_an_unknown_command_is_refused() -> None:
     assert text.startswith("dray: there is no command fly; there are allocate, apiserver, ")
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["up", "--nodez", "3"], "dray up: there is no option --nodez; did you mean --nodes?\n"),
+        (["snapshot", "check", "--dri=x", "f"], "dray snapshot: there is no option --dri; did you mean --dir?\n"),
+        (["explain", "pod", "a", "b"], "dray explain: b is one argument too many\n"),
+        (["top", "pols"], "there is no pols; did you mean pools?\n"),
+        (["driver", "tset"], "there is no tset; did you mean test?\n"),
+    ],
+)
+def test_a_slip_is_told_with_what_was_meant(words: list[str], says: str) -> None:
+    code, text = outcome(*words)
+    assert (code, text.endswith(says)) == (2, True), text
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])

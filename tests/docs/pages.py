@@ -120,10 +120,9 @@ class Reader:
             raise AssertionError(f"{step.text}\n{said}\nexit {status}, instead of\n{expected}") from None
 
     def run(self, command: str) -> tuple[int, str]:
-        """The exit status of a command and what it printed; one that never ends is ended. Clusters get any free port."""
+        """The exit status of a command and what it printed; one that never ends is ended."""
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
-        command = command.replace("dray up ", "dray up --port 0 ")
         self._shell.stdin.write(f"{command}\nstatus=$?; echo; echo end-of-command $status\n")
         self._shell.stdin.flush()
         said: list[str] = []

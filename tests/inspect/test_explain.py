@@ -310,7 +310,9 @@ SITUATIONS = (
             pod(),
         ),
         "Constraint",
-        ("request r of claim c needs 2 devices that share example.com/root: of those that are free, at most 1 on one node (n1)",),
+        (
+            "request r of claim c needs 2 devices that share example.com/root: of those that are free, at most 1 on one node (n1)",
+        ),
     ),
     Situation(
         "two requests must share a value and do not",

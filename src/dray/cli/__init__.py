@@ -12,7 +12,8 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dray.cli._examples import epilog
 
@@ -36,7 +37,10 @@ def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
     if not first:
         parser.print_help()
         return 0
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        print(f"{prog} {first}: {_not_understood(unknown[0], parser)}", file=sys.stderr)
+        return 2
     try:
         return int(args.run(args))
     except BrokenPipeError:
@@ -48,7 +52,7 @@ def run_command(prog: str, known: Sequence[str], arguments: list[str]) -> int:
 
 def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of a command line with these commands."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=prog,
         description="Dynamic Resource Allocation for Kubernetes, whole, in Python.",
         epilog=f"`{prog} COMMAND --help` tells more about a command.",
@@ -61,6 +65,31 @@ def parser_of(prog: str, names: Sequence[str]) -> argparse.ArgumentParser:
         command.epilog = command.epilog or epilog(name)
         command.formatter_class = _HelpFormatter
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says which of the known words was probably meant; the parsers of commands are of this kind, too."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"there is no {value}{suggestion(str(value), [*action.choices])}")
+
+
+def _not_understood(word: str, parser: argparse.ArgumentParser) -> str:
+    """What is wrong with a word that no option or argument takes."""
+    name = word.partition("=")[0]
+    if not name.startswith("-"):
+        return f"{word} is one argument too many"
+    known = sorted(option for option in _options(parser) if option.startswith("--"))
+    return f"there is no option {name}{suggestion(name, known)}"
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _options(command)
 
 
 class _HelpFormatter(argparse.HelpFormatter):

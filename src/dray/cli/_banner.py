@@ -22,12 +22,12 @@ def runs(args: argparse.Namespace) -> tuple[str, ...]:
         return tuple(lines)
     lines.append("scheduler, controllers")
     if args.nodes:
-        lines.append(f"{_counted(args.nodes, 'simulated node')} × {_counted(args.devices, 'device')}")
+        lines.append(f"{counted(args.nodes, 'simulated node')} × {counted(args.devices, 'device')}")
     if args.profile:
         lines.append(f"simulated nodes {args.profile}")
     if args.agents:
         runtime = _runtime(args.runtime)
-        lines.append(f"{_counted(args.agents, 'node agent')}, runtime {runtime}{not_isolated(runtime)}")
+        lines.append(f"{counted(args.agents, 'node agent')}, runtime {runtime}{not_isolated(runtime)}")
     if args.autoscale:
         driven = f", ordered by Cluster Autoscaler at {args.provider_address}" if args.provider_address else ""
         lines.append(f"simulated nodes of {args.autoscale} as pods need them{driven}")
@@ -107,5 +107,6 @@ def shown(lines: Iterable[str], width: int | None = None) -> list[str]:
     return found
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

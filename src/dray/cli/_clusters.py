@@ -40,6 +40,7 @@ class Record(msgspec.Struct, frozen=True):
     url: str
     runs: tuple[str, ...]  # what it runs, in words: "3 simulated nodes × 8 devices"
     started: str
+    state: str = ""  # where it is kept; empty for a cluster whose state is gone when it ends
 
 
 class Cluster:
@@ -51,6 +52,13 @@ class Cluster:
     @property
     def name(self) -> str:
         return self.directory.name if self.directory.parent == _home() else str(self.directory)
+
+    @property
+    def option(self) -> str:
+        """How a command line names the cluster, with a space before it; empty for the one of this directory."""
+        if self.directory.parent == _home():
+            return f" --name {self.name}"
+        return "" if self.directory == DEFAULT_DIR.resolve() else f" --dir {self.directory}"
 
     @property
     def exists(self) -> bool:
@@ -65,11 +73,11 @@ class Cluster:
             return None
         return record if _begun(record.pid) == record.begun else None
 
-    def stop(self) -> bool:
-        """End the process that runs the cluster; False when none does."""
+    def stop(self) -> Record | None:
+        """End the process that runs the cluster, and say what it ran; None when there was none."""
         record = self.record()
         if record is None:
-            return False
+            return None
         with suppress(ProcessLookupError):
             os.kill(record.pid, signal.SIGTERM)
         deadline = time.monotonic() + _END_SECONDS
@@ -77,7 +85,7 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise ClusterError(f"process {record.pid} of cluster {self.name} does not end; see its log")
             time.sleep(0.05)
-        return True
+        return record
 
     def delete(self) -> None:
         """Remove what the cluster left; it does not run any more."""
@@ -85,11 +93,11 @@ class Cluster:
         _link(self.directory).unlink(missing_ok=True)
 
     @contextmanager
-    def recorded(self, url: str, runs: tuple[str, ...]) -> Iterator[None]:
+    def recorded(self, url: str, runs: tuple[str, ...], state: str) -> Iterator[None]:
         """Leave a record while the cluster runs in this process, and enter it into the user's list."""
         pid = os.getpid()
         started = timestamp(time.time())
-        record = Record(pid, _begun(pid) or 0, url, runs, started)
+        record = Record(pid, _begun(pid) or 0, url, runs, started, state)
         path = self.directory / _RECORD
         path.write_bytes(msgspec.json.encode(record))
         with suppress(OSError):  # a list that cannot be written is no reason not to run

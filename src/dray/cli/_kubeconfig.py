@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import base64
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from dray.api.wire import Tree
 
 if TYPE_CHECKING:
     from dray.apiserver.security.certificates import Keys
 
+_NAME = "dray"  # of the cluster and its context in its own file
 _LISTS = ("clusters", "users", "contexts")
 
 
-def entries(url: str, keys: Keys | None, name: str = "dray", user: str = "admin") -> Tree:
+def entries(url: str, keys: Keys | None, name: str = _NAME, user: str = "admin") -> Tree:
     """Cluster, user and context of a cluster; without keys, nobody has to say who asks."""
     cluster: Tree = {"server": url}
     secrets: Tree = {}
@@ -51,6 +54,15 @@ def write(path: Path, added: Tree, *, select: bool) -> None:
         config["current-context"] = added["contexts"][0]["name"]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
+
+
+def port(path: Path) -> int | None:
+    """The port of the cluster that was written into this file; None where there is none."""
+    with suppress(ValueError, KeyError, TypeError, OSError):
+        for entry in _read(path).get("clusters") or []:
+            if entry["name"] == _NAME:
+                return urlsplit(str(entry["cluster"]["server"])).port
+    return None
 
 
 def remove(path: Path, name: str) -> None:

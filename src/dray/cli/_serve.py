@@ -29,6 +29,7 @@ _GC_THRESHOLDS = (100_000, 20, 50)
 _OPEN_FILES = 65_536
 # How long a thread beside the event loop may keep it waiting, each time that the loop reads or writes a connection.
 _SWITCH_SECONDS = 0.0005
+_PORT = 6443  # as Kubernetes has it
 _STORES = "memory, sqlite (the default: a file in DIR), sqlite:PATH or etcd://HOST:PORT,HOST:PORT,…"
 
 
@@ -56,7 +57,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--merge-kubeconfig", action="store_true", help="also add a context to your own kubeconfig, and select it"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", default=6443, type=int, help="port to listen on, 0 for any (%(default)s)")
+    parser.add_argument(
+        "--port",
+        type=int,
+        help=f"port to listen on, 0 for any (the one that the cluster had, else {_PORT}, else any that is free)",
+    )
     parser.add_argument("--store", default="sqlite", help=_STORES)
     parser.add_argument("--feature-gates", default="", metavar="A=true,…", help="see `dray gates`")
     parser.add_argument("--runtime-config", default="", metavar="G/V=false,…", help="turn API versions off or on")
@@ -136,7 +141,8 @@ async def _serve_on(
     try:
         await server.start()
         tasks = [asyncio.create_task(part.run(), name=part.name) for part in (parts(running, args) if parts else ())]
-        with _clusters.Cluster(args.dir).recorded(url, _banner.runs(args)):
+        state = "" if args.store == "memory" else str(args.dir.resolve()) if args.store == "sqlite" else args.store
+        with _clusters.Cluster(args.dir).recorded(url, _banner.runs(args), state):
             ready(running, keys, url, took_over)
             return await _until_stopped(stopping, tasks)
     finally:
@@ -192,15 +198,21 @@ def _listen(args: argparse.Namespace) -> socket.socket:
         raise StartError(
             f"--insecure serves everybody who can connect; it listens on this machine only, not {args.host}"
         )
-    if not 0 <= args.port < 65536:
-        raise StartError(f"port {args.port}: expected a number from 0 to 65535")
+    if args.port is None:
+        for port in (_kubeconfig.port(args.dir / "kubeconfig"), _PORT):
+            with suppress(OSError):
+                if port:
+                    return listen(args.host, port)
+    port = args.port or 0
+    if not 0 <= port < 65536:
+        raise StartError(f"port {port}: expected a number from 0 to 65535")
     try:
-        return listen(args.host, args.port)
+        return listen(args.host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            text = f"port {args.port} on {args.host} is taken; stop what listens there, or choose another with --port"
+            text = f"port {port} on {args.host} is taken; stop what listens there, or choose another with --port"
         elif error.errno == errno.EACCES:
-            text = f"port {args.port} needs privileges; choose one above 1023 with --port"
+            text = f"port {port} needs privileges; choose one above 1023 with --port"
         else:
             text = f"cannot listen on {args.host}: {error.strerror or error}"
         raise StartError(text) from error
@@ -308,7 +320,10 @@ def _announce(args: argparse.Namespace, running: Running, keys: Keys, url: str, 
 def _take_leave(directory: Path) -> None:
     """Say what goes on after the end, since nothing else would."""
     if left := len(_containers.running(directory)):
-        print(f"{left} containers go on: the next `dray up` finds them again, `dray delete` ends them", file=sys.stderr)
+        print(
+            f"{_banner.counted(left, 'container')} left running: the next `dray up` finds them again, `dray delete` ends them",
+            file=sys.stderr,
+        )
 
 
 def context_of(name: str) -> str:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dray.cli import _clusters, _containers
+from dray.cli._banner import counted
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -25,7 +26,14 @@ def run(args: argparse.Namespace) -> int:
     except (_clusters.ClusterError, PermissionError) as error:
         print(f"dray down: {error}", file=sys.stderr)
         return 1
-    print(f"cluster {cluster.name} {'ended' if ended else 'does not run'}; its state is in {cluster.directory}")
+    if ended is None:
+        print(f"cluster {cluster.name} does not run")
+    elif ended.state:
+        print(f"cluster {cluster.name} ended; its state is in {ended.state}")
+    else:
+        print(f"cluster {cluster.name} ended; its state was in memory and is gone")
     if left := len(_containers.running(cluster.directory)):
-        print(f"{left} containers go on: the next `dray up` finds them again, `dray delete` ends them")
+        print(
+            f"{counted(left, 'container')} left running: the next `dray up` finds them again, `dray delete` ends them"
+        )
     return 0

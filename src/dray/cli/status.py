@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dray.cli import _clusters
+from dray.cli._banner import counted
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     record = cluster.record()
     if record is None:
-        print(f"cluster {cluster.name} does not run; `dray up` goes on with its state in {cluster.directory}")
+        print(f"cluster {cluster.name} does not run; `dray up{cluster.option}` starts it again in {cluster.directory}")
         return 3
     print(f"cluster {cluster.name} runs at {record.url} since {record.started} (process {record.pid})")
     print(*(f"  {line}" for line in record.runs), sep="\n")
@@ -53,4 +54,4 @@ async def _counts(cluster: _clusters.Cluster) -> str:
             claims = len((await client.list(ResourceClaim)).items)
     except (ApiError, ConfigError, TimeoutError, OSError) as error:
         return f"does not answer: {error or type(error).__name__}"
-    return f"answers: {nodes} nodes, {pods} pods, {claims} claims"
+    return f"answers: {counted(nodes, 'node')}, {counted(pods, 'pod')}, {counted(claims, 'claim')}"
