@@ -95,6 +95,19 @@ def test_the_restart_policy_decides(policy: str, code: int, start: list[str], ph
     assert (decision.start, decision.phase) == (start, phase)
 
 
+@pytest.mark.parametrize(
+    ("operator", "code", "again"), [("In", 42, True), ("In", 7, False), ("NotIn", 42, False), ("NotIn", 7, True)]
+)
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_a_rule_of_a_container_wins_over_the_policies(kind: str, operator: str, code: int, again: bool) -> None:
+    rule = {"action": "Restart", "exitCodes": {"operator": operator, "values": [42]}}
+    own = {"name": "a", "image": "i", "restartPolicy": "Never", "restartPolicyRules": [rule]}
+    spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]} | {kind: [own]}
+    made = msgspec.convert({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec}, Pod)
+    decision = decided(made, ended("a", code))
+    assert (decision.start, decision.phase) == ((["a"], "") if again else ([], "Failed"))
+
+
 def test_a_pod_is_over_when_all_containers_are() -> None:
     spec = pod("a", "b", policy="Never")
     assert decided(spec, ended("a"), runs("b")).phase == ""

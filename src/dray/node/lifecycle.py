@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dray.api.types.core import Container, Pod
+from dray.api.types.core import Container, ContainerRestartRule, Pod
 from dray.node.containers import AnyContainer
 from dray.node.runtime import Attempt
 
@@ -114,7 +114,7 @@ def _decide_init(
         elif mains_begun or (attempt is not None and attempt.exit_code == 0):
             continue
         elif attempt is None or not attempt.running:
-            if attempt is not None and pod.spec.restartPolicy == "Never":
+            if attempt is not None and not _runs_again(pod, container, attempt):
                 _finish(pod, histories, decision, failed=True)
                 return False
             _restart(pod, container, attempt, now, delays, decision)
@@ -141,10 +141,16 @@ def _decide_main(pod: Pod, histories: Histories, now: float, delays: RestartDela
 
 def _runs_again(pod: Pod, container: Container, attempt: Attempt) -> bool:
     """Whether a container runs, or will after it ended like this."""
-    if attempt.exit_code is None:
+    if attempt.exit_code is None or any(_applies(rule, attempt.exit_code) for rule in container.restartPolicyRules):
         return True
     policy = container.restartPolicy or pod.spec.restartPolicy
     return policy in ("", "Always") or (policy == "OnFailure" and attempt.exit_code != 0)
+
+
+def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
+    """Whether a rule wants a container back that ended like this."""
+    codes = rule.exitCodes
+    return rule.action == "Restart" and codes is not None and (exit_code in codes.values) == (codes.operator == "In")
 
 
 def _restart(

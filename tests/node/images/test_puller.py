@@ -129,6 +129,11 @@ async def test_an_image_that_cannot_be_had_is_waited_for(images: Layout, cluster
 
 
 async def test_policies_and_names(images: Layout, cluster: Cluster) -> None:
+    await cluster.pod("tried", containers=main("none:1"))
+    await cluster.until("tried", lambda pod: "ImagePullBackOff" in str(pod.status.containerStatuses))
+    # What one pod could not get is asked for again at once for another, and never for the third.
+    await cluster.pod("another", containers=main("none:1"))
+    await cluster.event("another", "Pulling")
     await cluster.pod("never", containers=main("none:1", imagePullPolicy="Never"))
     text = 'Container image "none:1" is not present with pull policy of Never'
     assert await cluster.event("never", "ErrImageNeverPull") == text

@@ -71,7 +71,7 @@ class Images:
         self._clock = clock
         self._recorder = recorder
         self._locks: dict[str, asyncio.Lock] = {}
-        self._failures: dict[str, _Failure] = {}
+        self._failures: dict[tuple[str, str], _Failure] = {}  # by pod and image: another pod may have better secrets
         self.used = settings.given
 
     async def ensure(self, pod: Pod, container: AnyContainer, sources: Sources) -> StoredImage:
@@ -88,7 +88,8 @@ class Images:
                 text = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
                 self._recorder.record(pod, "Pulled", text)
                 return known
-            self._check_pause(pod, container, name)
+            if container.imagePullPolicy != "Never":
+                self._check_pause(pod, container, name)
             return await self._pull(pod, container, name, sources)
 
     def identity(self, image: str, stored: StoredImage) -> str:
@@ -96,7 +97,7 @@ class Images:
         return ImageName.parse(image).pinned(stored.digest)
 
     def _check_pause(self, pod: Pod, container: AnyContainer, name: ImageName) -> None:
-        failure = self._failures.get(name.full)
+        failure = self._failures.get((pod.metadata.uid, name.full))
         left = failure.until - self._clock.monotonic() if failure is not None else 0.0
         if failure is not None and left > 0:
             text = f'Back-off pulling image "{container.image}"'
@@ -117,7 +118,7 @@ class Images:
             text = f'Container image "{container.image}" is not present with pull policy of Never'
             self._recorder.warning(pod, "ErrImageNeverPull", text)
             raise NoImage(Waiting("ErrImageNeverPull", text), _FIRST_PAUSE)
-        self._failures.pop(name.full, None)
+        self._failures.pop((pod.metadata.uid, name.full), None)
         self._library.remember(name.full, stored.digest)
         took = f"{self._clock.monotonic() - begun:.3g}s"
         text = f'Successfully pulled image "{container.image}" in {took} ({took} including waiting).'
@@ -125,9 +126,12 @@ class Images:
         return stored
 
     def _failed(self, pod: Pod, container: AnyContainer, name: ImageName, error: str) -> NoImage:
-        before = self._failures.get(name.full)
+        key, now = (pod.metadata.uid, name.full), self._clock.monotonic()
+        before = self._failures.get(key)
         pause = min(before.pause * 2, _LAST_PAUSE) if before is not None else _FIRST_PAUSE
-        self._failures[name.full] = _Failure(error, pause, self._clock.monotonic() + pause)
+        # Whoever has not tried again for so long is gone, or is as good as new.
+        self._failures = {k: failure for k, failure in self._failures.items() if failure.until + _LAST_PAUSE > now}
+        self._failures[key] = _Failure(error, pause, now + pause)
         self._recorder.warning(pod, "Failed", f'Failed to pull image "{container.image}": {error}')
         self._recorder.warning(pod, "Failed", "Error: ErrImagePull")
         return NoImage(Waiting("ErrImagePull", error), _SOON)
