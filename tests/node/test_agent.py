@@ -525,7 +525,7 @@ async def test_containers_outlive_the_agent_and_are_not_started_twice(
         await within(driver.registered.wait())
         pod = await cluster.get("running")
         assert (pod.status.phase, pod.status.containerStatuses[0].restartCount) == ("Running", 0)
-        assert (lines(root, running), lines(root, ending)) == (["once"], ["once"])
+        await eventually(lambda: (lines(root, running), lines(root, ending)) == (["once"], ["once"]))
         assert len(driver.called("prepare")) == 1
         await cluster.delete("running")
         await cluster.gone("running")
