@@ -111,6 +111,14 @@ def test_where_devices_on_the_network_run_out_the_next_alternative_is_planned_fo
     assert len({*devices(found)}) == 3
 
 
+def test_a_pod_with_another_choice_leaves_the_device_on_the_network_to_one_without() -> None:
+    either = claim("either", alternatives(asked(), {"deviceClassName": "port"}))
+    port = claim("port", {"name": "r", "exactly": {"deviceClassName": "port"}})
+    pods = [web("first", "8", ("either",)), web("second", "8", ("port",))]
+    found = planned(groups(group("cpu", 0, 1), group("gpu", 1, 10)), PORT, network_slice(1), either, port, *pods)
+    assert (found.increases, found.unhelped) == ({"cpu": 1, "gpu": 1}, ())
+
+
 def test_each_device_on_the_network_goes_to_one_pod_of_the_plan() -> None:
     claims = [claim(f"c{number}", {"name": "r", "exactly": {"deviceClassName": "port"}}) for number in range(4)]
     pods = [web(f"p{number}", "8", (f"c{number}",)) for number in range(4)]

@@ -15,7 +15,7 @@ from dray.api.reasons.nodes import NodeVerdict, SchedulingRule
 from dray.sim.autoscaling.demand import Kind, Unit, name_of
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
-from dray.sim.autoscaling.linked import Bought
+from dray.sim.autoscaling.linked import EXACT_UNITS, Bought
 from dray.sim.autoscaling.market import Purchase
 from dray.sim.autoscaling.plans import GroupRefusal, PlannedNode, PlannedPod, Served, Unhelped
 from dray.sim.autoscaling.trial import Filled
@@ -33,6 +33,19 @@ class Shopping(msgspec.Struct, frozen=True):
     reachable: tuple[int, ...]
     wanted: tuple[int, ...]
     closed: frozenset[str]
+
+    @property
+    def sharing(self) -> frozenset[str]:
+        """The pods for which devices on the network may not suffice, where these are few enough to try all choices."""
+        users = [kind for number, kind in enumerate(self.kinds) if any(own.reaches[number] for own in self.fillings)]
+        if sum(len(kind.units) for kind in users) > EXACT_UNITS:
+            return frozenset()
+        return frozenset(name for kind in users for name in kind.pods)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether devices on the network do not suffice for all."""
+        return any(much < len(kind.units) for much, kind in zip(self.reachable, self.kinds, strict=True))
 
     @property
     def most_steps(self) -> int:

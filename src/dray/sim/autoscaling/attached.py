@@ -21,18 +21,13 @@ def servable(kinds: Sequence[Kind], fillings: Sequence[Fillings], world: World) 
     found = []
     for number, kind in enumerate(kinds):
         able = [own for own in fillings if own.most[number]]
-        if not any(_uses_network(own, number) for own in able):
+        if not any(own.reaches[number] for own in able):
             found.append(len(kind.units))
             continue
         if cluster is None:
             cluster = Cluster(world.objects, gates=world.gates)
         found.append(_served(cluster, kind, able))
     return found
-
-
-def _uses_network(own: Fillings, kind: int) -> bool:
-    filled = own.filled(((kind, 1),))
-    return filled is not None and not all(own.trial.brings(use.device) for use in filled.devices())
 
 
 def _served(cluster: Cluster, kind: Kind, able: Sequence[Fillings]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dray.sim.autoscaling.demand import Kind, Unit
 from dray.sim.autoscaling.groups import NodeGroup
-from dray.sim.autoscaling.needs import Needs, needs_of
+from dray.sim.autoscaling.needs import Needs, needs_of, reaching
 from dray.sim.autoscaling.trial import Filled, Trial, World
 
 Filling = tuple[tuple[int, int], ...]  # kinds by number, ascending, each with how many units of it
@@ -24,8 +24,9 @@ _MIXED = 120  # orders that are tried at the most where every order is looked fo
 class Fillings:
     """The fillings of a node of one group.
 
-    Where it `has_choices` (alternatives, partitions), one more unit on a node may change what the others get. `most` says how many units of each kind fit when nothing else is there, `least_steps` how many steps down lists of
-    alternatives one of them takes then.
+    Where it `has_choices` (alternatives, partitions), one more unit on a node may change what the others get. `most`
+    says how many units of each kind fit when nothing else is there, `least_steps` how many steps down lists of alternatives
+    one of them takes then, `reaches` which kinds may get devices over the network.
     """
 
     def __init__(self, group: NodeGroup, kinds: Sequence[Kind], world: World, *, thorough: bool = True) -> None:
@@ -36,6 +37,7 @@ class Fillings:
         self._thorough = thorough
         self.has_choices = _has_alternatives(kinds) or _has_partitions(group)
         self.needs: list[Needs] = needs_of(self.trial, kinds)
+        self.reaches = reaching(self.trial, kinds)
         self._known: dict[Filling, Filled | None] = {}
         alone = [self.filled(((number, 1),)) for number in range(len(kinds))]
         self.least_steps = [one.steps if one is not None else 0 for one in alone]

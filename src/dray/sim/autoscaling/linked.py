@@ -8,7 +8,7 @@ the whole cluster and finds the pods to which that does not apply. Left out: why
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from dray.api.reasons.nodes import NodeVerdict
 from dray.api.types.core import Pod, PodSpec
 from dray.api.types.resource import ResourceSlice
-from dray.sim.autoscaling.demand import Demand, Unit, name_of
+from dray.sim.autoscaling.demand import Demand, Kind, Unit, name_of
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.market import Market
 from dray.sim.autoscaling.plans import PlannedNode, PlannedPod
@@ -25,7 +25,7 @@ from dray.sim.cluster import Cluster
 from dray.sim.copies import is_daemon
 from dray.sim.what_if import outcomes
 
-_EXACT_UNITS = 12  # units for which choices of nodes are compared; for more, the first choice stands
+EXACT_UNITS = 12  # units for which choices of nodes are compared; for more, the first choice stands
 _EFFORT = 1_500  # placements that comparing may take
 _HOSTNAME = "kubernetes.io/hostname"
 KindOfUnit = tuple[int, Unit]  # a unit with the number of its kind
@@ -124,17 +124,21 @@ class Shop:
         self._bought: list[int] = []  # the groups of the nodes that were added
         self._able: dict[int, set[int]] = {}
         self._effort = 0
+        self._order: Sequence[KindOfUnit] = ()  # the best order and choices so far
         self._best: Choices = ()
         self._cost = float("inf")
 
-    def buy(self, units: Sequence[KindOfUnit]) -> Bought:
-        """Buy nodes, and place the units on them as the scheduler does."""
-        compares = len(units) <= _EXACT_UNITS
+    def buy(self, kinds: Sequence[Kind]) -> Bought:
+        """Buy nodes, and place the units of kinds on them as the scheduler does."""
+        order: Sequence[KindOfUnit] = [(number, unit) for number, kind in enumerate(kinds) for unit in kind.units]
+        compares = len(order) <= EXACT_UNITS
         if compares:
-            counts = Counter(kind for kind, _ in units)
-            self._branch(units, (), 0.0, self._market.unplaced([counts[kind] for kind in sorted(counts)]))
-        left = self._walk(units, dict(enumerate(self._best)))
-        proven = compares and not self._is_over
+            unplaced = self._market.unplaced([len(kind.units) for kind in kinds])
+            for blocks in itertools.permutations(enumerate(kinds)):
+                self._branch([(number, unit) for number, kind in blocks for unit in kind.units], (), 0.0, unplaced)
+            order = self._order
+        left = self._walk(order, dict(enumerate(self._best)))
+        proven = compares and len(kinds) == 1 and not self._is_over  # kinds might also come in turns
         while left and len(again := self._walk(left, {})) < len(left):
             left, proven = again, False  # what came later made these possible
         return Bought(
@@ -201,7 +205,7 @@ class Shop:
         if spent >= self._cost - self._market.costs.tie * 1e-2 or (self._is_over and self._best):
             return
         if len(chosen) == len(units):
-            self._best, self._cost = chosen, spent
+            self._order, self._best, self._cost = units, chosen, spent
             return
         self._effort += 1
         kind, unit = units[len(chosen)]

@@ -35,6 +35,21 @@ def needs_of(trial: Trial, kinds: Sequence[Kind]) -> list[Needs]:
     return [*zip(*(*_countable(trial, kinds), *_devices(trial, kinds)), strict=True)]
 
 
+def reaching(trial: Trial, kinds: Sequence[Kind]) -> list[bool]:
+    """For each kind whether a unit of it on the node may get devices that other nodes reach, too."""
+    shared = [piece for piece in trial.cluster.all(ResourceSlice) if not piece.spec.nodeName]
+    if not shared:
+        return [False] * len(kinds)
+    features = Features.from_gates(trial.cluster.gates.enabled)
+    layout = _layout(trial, shared, features)
+    items = [_items(trial, kind.first, layout, features) for kind in kinds]
+    return [any(choice.devices for item in own for choice in item.choices) for own in items]
+
+
+def _layout(trial: Trial, slices: Iterable[ResourceSlice], features: Features) -> Layout:
+    return view(trial.node, by_pool(slices), content_of, partial(Layout, features=features), features).layout
+
+
 def _countable(trial: Trial, kinds: Sequence[Kind]) -> Iterable[list[float]]:
     """Rows for cpu, memory, pods and what else a node says that it has, without what its daemons take."""
     free = amounts(trial.node.status.allocatable)
@@ -58,8 +73,7 @@ def _asked(pods: Iterable[Pod]) -> Amounts:
 def _devices(trial: Trial, kinds: Sequence[Kind]) -> Iterable[list[float]]:
     """Rows for devices, counters and shares."""
     features = Features.from_gates(trial.cluster.gates.enabled)
-    slices = [*trial.cluster.all(ResourceSlice)]
-    layout = view(trial.node, by_pool(slices), content_of, partial(Layout, features=features), features).layout
+    layout = _layout(trial, trial.cluster.all(ResourceSlice), features)
     items = [_items(trial, kind.first, layout, features) for kind in kinds]
     yield [_IMPOSSIBLE * any(not item.choices for item in own) for own in items]
     items = [tuple(item for item in own if item.choices) for own in items]

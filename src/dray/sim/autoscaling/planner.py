@@ -26,7 +26,7 @@ from dray.sim.autoscaling.expanders import costs_of, measure
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.greedy import first_values, greedy, important_values
 from dray.sim.autoscaling.groups import NodeGroups
-from dray.sim.autoscaling.linked import Shop, carry_out, may_be_linked, minds_others, planned_node
+from dray.sim.autoscaling.linked import EXACT_UNITS, Shop, carry_out, may_be_linked, minds_others, planned_node
 from dray.sim.autoscaling.market import (
     Counts,
     Market,
@@ -121,9 +121,22 @@ def _planned(trial: Cluster, question: _Question, deadline: float) -> Plan:
             break
         linked |= {kind_of[name] for name in refused}
         alone = found
+    if 0 < len(linked) < len(demand.kinds) and sum(len(kind.units) for kind in demand.kinds) <= EXACT_UNITS:
+        with trial.fork() as attempt:
+            every, _ = _attempted(attempt, question, demand, {*range(len(demand.kinds))}, deadline)
+        found = min(found, every, key=lambda one: _merit(demand, one))
     if not minds and alone.pods <= found.pods:  # what nodes that know nothing of each other cost for no more pods
         found = replace(found, lower_bound=max(found.lower_bound, alone.lower_bound))
     return replace(found, blocked=tuple(name_of(pod) for pod in demand.blocked))
+
+
+def _merit(demand: Demand, found: Plan) -> tuple[float, ...]:
+    """How good a plan is, the less the better: how many pods it leaves out, the most important first, then its cost."""
+    unhelped = {name for one in found.unhelped for name in one.pods}
+    left: Counter[int] = Counter()
+    for pod in (pod for kind in demand.kinds for unit in kind.units for pod in unit.pods):
+        left[pod.spec.priority or 0] += name_of(pod) in unhelped
+    return (*(left[priority] for priority in sorted(left, reverse=True)), found.cost)
 
 
 def _attempted(
@@ -137,10 +150,13 @@ def _attempted(
         sizes = {name: size + more.get(name, 0) for name, size in question.sizes.items()}
         question = replace(question, sizes=sizes, named=Counter(question.named) + Counter(more))
         demand = demand_of(trial)
-    alone = _planned_alone(question, demand, deadline)
+    shopping = _shopping(demand, question)
+    alone = _planned_alone(question, shopping, deadline)
     if not linked and not may_be_linked(trial):
         return alone, frozenset()
     nodes, refused = carry_out(trial, question.groups, question.world, alone.nodes, demand)
+    if refused or shopping.is_short:
+        refused |= shopping.sharing
     return _joined(together, replace(alone, nodes=nodes), demand), refused
 
 
@@ -150,7 +166,7 @@ def _joined(together: Plan, alone: Plan, demand: Demand) -> Plan:
     if together.served or together.unhelped:
         useless = tuple(name for name in useless if name in together.useless)
     cost = together.cost + alone.cost
-    proven = together.proven and alone.proven and not (together.nodes and alone.nodes)
+    proven = together.proven and alone.proven and not (together.nodes and demand.kinds)
     return Plan(
         (*together.nodes, *alone.nodes),
         (*together.served, *alone.served),
@@ -170,7 +186,7 @@ def _planned_together(trial: Cluster, question: _Question, demand: Demand, linke
     shopping = _shopping(Demand(kinds), question)
     market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), kinds, deadline)
     shop = Shop(trial, groups, question.world, market, shopping.rooms, question.named)
-    bought = shop.buy([(number, unit) for number, kind in enumerate(kinds) for unit in kind.units])
+    bought = shop.buy(kinds)
     told = tell_linked(shopping, bought, shop.refuses)
     for number, kind in enumerate(demand.kinds):
         if number not in linked:
@@ -186,13 +202,12 @@ def _planned_together(trial: Cluster, question: _Question, demand: Demand, linke
     )
 
 
-def _planned_alone(question: _Question, demand: Demand, deadline: float) -> Plan:
+def _planned_alone(question: _Question, shopping: Shopping, deadline: float) -> Plan:
     """A plan for pods that depend on no other node than their own."""
-    if not demand.kinds:
+    if not shopping.kinds:
         return Plan()
     groups = question.groups
-    shopping = _shopping(demand, question)
-    market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), demand.kinds, deadline)
+    market = Market(shopping.fillings, costs_of(groups.groups, groups.settings), shopping.kinds, deadline)
     purchases, values, proven = _bought(market, shopping)
     cost = _cost(market, purchases, groups)
     bound = cost if proven else min(cost, _bound(market, shopping, purchases, values))
