@@ -23,6 +23,11 @@ STORAGE = "storage.k8s.io"
 NETWORK = "networking.k8s.io"
 BACKEND: Tree = {"service": {"name": "s", "port": {"number": 80}}}
 SCALED: Tree = {"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}}
+FLOW = "flowcontrol.apiserver.k8s.io"
+LEVEL: Tree = {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}}
+RESOURCES: Tree = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "namespaces": ["*"]}
+FLOW_RULE: Tree = {"subjects": [{"kind": "User", "user": {"name": "u"}}], "resourceRules": [RESOURCES]}
+FLOW_SCHEMA: Tree = {"spec": {"priorityLevelConfiguration": {"name": "l"}, "rules": [FLOW_RULE]}}
 GOOD = {
     ("apps", "StatefulSet"): STATEFUL_SET,
     ("apps", "ControllerRevision"): {"data": {"spec": {}}, "revision": 1},
@@ -51,7 +56,8 @@ GOOD = {
     (NETWORK, "ServiceCIDR"): {"spec": {"cidrs": ["10.0.0.0/24"]}},
     ("node.k8s.io", "RuntimeClass"): {"handler": "runc"},
     ("autoscaling", "HorizontalPodAutoscaler"): SCALED,
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): {"spec": {"type": "Exempt"}},
+    (FLOW, "PriorityLevelConfiguration"): LEVEL,
+    (FLOW, "FlowSchema"): FLOW_SCHEMA,
 }
 
 
@@ -85,7 +91,7 @@ BAD = [
     ("", "PersistentVolume", "spec.capacity", {}, "Required value"),
     (STORAGE, "StorageClass", "provisioner", "", "Required value"),
     (STORAGE, "CSINode", "spec.drivers[0].nodeID", "", "Required value"),
-    (STORAGE, "VolumeAttachment", "spec.nodeName", "", "Required value"),
+    (STORAGE, "VolumeAttachment", "spec.source.persistentVolumeName", "", "Required value: must specify non empty persistentVolumeName"),
     (NETWORK, "Ingress", "spec.defaultBackend.service.name", "", "Required value"),
     (NETWORK, "IngressClass", "spec.controller", "x", 'Invalid value: "x": must be a domain-prefixed path (such as "acme.io/foo")'),
     ("discovery.k8s.io", "EndpointSlice", "addressType", "", "Required value"),
@@ -94,11 +100,11 @@ BAD = [
         "EndpointSlice",
         "endpoints[0].addresses[0]",
         "here",
-        'Invalid value: "here": must be a valid IPv4 address',
+        'Invalid value: "here": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
     ),
     ("", "Endpoints", "subsets[0].addresses[0].ip", "127.0.0.1", 'Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'),
     ("autoscaling", "HorizontalPodAutoscaler", "spec.maxReplicas", 0, "Invalid value: 0: must be greater than 0"),
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration", "spec.type", "x", 'Unsupported value: "x": supported values: "Exempt", "Limited"'),
+    (FLOW, "PriorityLevelConfiguration", "spec.type", "x", 'Unsupported value: "x": supported values: "Exempt", "Limited"'),
 ]  # fmt: skip
 
 
@@ -120,6 +126,70 @@ def changed(tree: Any, path: str, value: Any) -> Any:
 def test_a_bad_field_is_named(group: str, kind: str, field: str, value: Any, text: str) -> None:
     complaints = Asking(group, kind).create(changed(GOOD[group, kind], field, value))
     assert (field, text) in [(complaint.field, complaint.detail) for complaint in complaints]
+
+
+LIMITS = "spec.limits[0]"
+TARGET = "spec.metrics[0].resource.target"
+RULE = "spec.rules[0].resourceRules[0]"
+# A change, and the fields that Kubernetes names for it with their reasons, each as often as it does.
+CAUSES: list[tuple[str, str, str, Any, list[str]]] = [
+    ("apps", "StatefulSet", "metadata", {"name": "a.b"}, ["metadata.name Invalid"]),
+    ("", "LimitRange", "spec.limits", [{"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}}],
+        [f"{LIMITS}.min[cpu] Invalid", f"{LIMITS}.defaultRequest[cpu] Invalid", f"{LIMITS}.default[cpu] Invalid"]),
+    ("", "LimitRange", "spec.limits", [{"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "3"}}],
+        [f"{LIMITS}.defaultRequest[cpu] Invalid"]),
+    ("", "LimitRange", "spec.limits[0].maxLimitRequestRatio", {"cpu": "3"}, [f"{LIMITS}.maxLimitRequestRatio[cpu] Invalid"]),
+    ("", "LimitRange", "spec.limits", [{"type": "PersistentVolumeClaim"}], [f"{LIMITS}.limits Required"]),
+    ("", "LimitRange", "spec.limits", [{"type": "Pod", "max": {"foo": "1"}}], [f"{LIMITS}.max[foo] Invalid"] * 2),
+    ("", "PersistentVolume", "spec.capacity", {}, ["spec.capacity Required", "spec.capacity NotSupported"]),
+    ("", "PersistentVolumeClaim", "spec.dataSourceRef", {"kind": "Pod", "name": "x"}, ["spec.dataSource Invalid", "spec.dataSourceRef Invalid"]),
+    ("autoscaling", "HorizontalPodAutoscaler", "spec.metrics", [{"type": "Other"}], ["spec.metrics[0].type NotSupported"] * 2),
+    ("autoscaling", "HorizontalPodAutoscaler", "spec.metrics", [{"type": "Resource", "resource": {"name": "cpu", "target": {}}}],
+        [f"{TARGET}.type Required", f"{TARGET}.type Invalid", f"{TARGET}.averageUtilization Required"]),
+    ("autoscaling", "HorizontalPodAutoscaler", "spec.metrics",
+        [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 1, "averageValue": "1"}}}],
+        [f"{TARGET}.averageValue Forbidden"]),
+    (NETWORK, "NetworkPolicy", "spec.ingress[0].from[0]", {"ipBlock": {"cidr": ""}}, ["spec.ingress[0].from[0].ipBlock.cidr Required"]),
+    (NETWORK, "NetworkPolicy", "spec.ingress[0].ports", [{"port": 80, "endPort": 70000}], ["spec.ingress[0].ports[0].endPort Invalid"]),
+    (NETWORK, "Ingress", "spec.rules", [{"http": {"paths": [{"path": "/a/../b", "pathType": "Prefix", "backend": BACKEND}]}}],
+        ["spec.rules[0].http.paths[0].path Invalid"]),
+    (NETWORK, "Ingress", "spec.rules", [{"http": {"paths": [{"path": "/", "backend": {}}]}}], ["spec.rules[0].http.paths[0].pathType Required"]),
+    (NETWORK, "IngressClass", "spec.parameters", {"kind": "K", "name": "n", "scope": "Cluster", "namespace": "x"}, ["spec.parameters.namespace Forbidden"]),
+    (NETWORK, "ServiceCIDR", "spec.cidrs", ["10.0.0.0/24", "10.1.0.0/24"], ["spec.cidrs Invalid"]),
+    ("node.k8s.io", "RuntimeClass", "overhead", {"podFixed": {"cpu": "-1"}}, ["overhead.limits[cpu] Invalid"]),
+    (STORAGE, "CSIDriver", "spec.volumeLifecycleModes", ["Sometimes"], ["spec.volumeLifecycleModes NotSupported"]),
+    (STORAGE, "CSIStorageCapacity", "storageClassName", "", ["storageClassName Invalid"]),
+    (STORAGE, "VolumeAttachment", "spec.attacher", "", ["spec.attacher Required"] * 2),
+    (STORAGE, "StorageClass", "allowedTopologies", [{"matchLabelExpressions": [{"key": "z", "values": []}]}],
+        ["allowedTopologies[0].matchLabelExpressions[0].values Required"]),
+    ("discovery.k8s.io", "EndpointSlice", "endpoints[0].hints", {"forZones": [{"name": "a"}, {"name": "a"}]},
+        ["endpoints[0].hints.forZones[1].name Duplicate"]),
+    ("discovery.k8s.io", "EndpointSlice", "endpoints[0].addresses", ["fd00::1"], ["endpoints[0].addresses[0] Invalid"]),
+    (FLOW, "FlowSchema", "spec.matchingPrecedence", 1, ["spec.matchingPrecedence Invalid"]),
+    (FLOW, "FlowSchema", "spec.rules[0].resourceRules[0]", {}, [f"{RULE}.{name} Required" for name in RESOURCES]),
+    (FLOW, "FlowSchema", "spec.rules[0].subjects[0].group", {"name": "g"}, ["spec.rules[0].subjects[0].group Forbidden"]),
+    (FLOW, "PriorityLevelConfiguration", "spec", {"type": "Exempt"}, ["spec.type Invalid"]),
+    (FLOW, "PriorityLevelConfiguration", "spec.limited.limitResponse.queuing", {"queues": 4, "handSize": 8},
+        ["spec.limited.limitResponse.queuing.handSize Invalid"]),
+    (FLOW, "PriorityLevelConfiguration", "spec.limited.limitResponse.queuing", {"queues": 10000, "handSize": 8},
+        ["spec.limited.limitResponse.queuing.handSize Invalid"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("group", "kind", "field", "value", "causes"), CAUSES)
+def test_every_cause_is_told_as_often_as_kubernetes_does(
+    group: str, kind: str, field: str, value: Any, causes: list[str]
+) -> None:
+    complaints = Asking(group, kind).create(changed(GOOD[group, kind], field, value))
+    found = [f"{complaint.field} {complaint.reason.removeprefix('FieldValue')}" for complaint in complaints]
+    assert sorted(found) == sorted(causes)
+
+
+def test_a_driver_does_not_change_how_volumes_live() -> None:
+    driver: Tree = {"spec": {"attachRequired": True}}
+    other: Tree = {"spec": {"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]}}
+    complaints = Asking(STORAGE, "CSIDriver").update(driver, other)
+    assert [complaint.field for complaint in complaints] == ["spec.attachedRequired", "spec.volumeLifecycleModes"]
 
 
 def test_a_stateful_set_keeps_its_identity() -> None:

@@ -8,10 +8,11 @@ from dray.api import names
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.quantity import Quantity
 from dray.api.types import autoscaling
+from dray.api.validation.containers import resource_name
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, required_name
+from dray.api.validation.lists import Errors, at_least, each, named, required_name
 from dray.api.validation.metadata import metadata, metadata_update
-from dray.api.validation.paths import SPEC, Path
+from dray.api.validation.paths import SPEC, STATUS, Path
 
 _METRICS = {
     "ContainerResource": "containerResource",
@@ -20,6 +21,7 @@ _METRICS = {
     "Pods": "pods",
     "Resource": "resource",
 }
+_SOURCES = ("object", "external", "pods", "resource", "containerResource")  # the first that is there is looked at
 _TARGETS = ("AverageValue", "Utilization", "Value")
 _SELECT_POLICIES = ("Disabled", "Max", "Min")
 _POLICIES = ("Percent", "Pods")
@@ -39,6 +41,14 @@ def update_autoscaler(
     yield from _spec(autoscaler.spec)
 
 
+def update_autoscaler_status(
+    autoscaler: autoscaling.HorizontalPodAutoscaler, old: autoscaling.HorizontalPodAutoscaler, context: Context
+) -> Errors:
+    yield from metadata_update(autoscaler.metadata, old.metadata)
+    for field in ("currentReplicas", "desiredReplicas"):
+        yield from at_least(getattr(autoscaler.status, field), 0, STATUS / field)
+
+
 def _spec(spec: autoscaling.HorizontalPodAutoscalerSpec) -> Errors:
     if spec.minReplicas is not None and spec.minReplicas < 1:
         yield invalid(SPEC / "minReplicas", spec.minReplicas, "must be greater than or equal to 1")
@@ -46,9 +56,7 @@ def _spec(spec: autoscaling.HorizontalPodAutoscalerSpec) -> Errors:
         yield invalid(SPEC / "maxReplicas", spec.maxReplicas, "must be greater than 0")
     if spec.minReplicas is not None and spec.maxReplicas < spec.minReplicas:
         yield invalid(SPEC / "maxReplicas", spec.maxReplicas, "must be greater than or equal to `minReplicas`")
-    target = spec.scaleTargetRef
-    for field in ("kind", "name"):
-        yield from required_name(getattr(target, field), SPEC / "scaleTargetRef" / field, names.path_segment)
+    yield from _reference(spec.scaleTargetRef, SPEC / "scaleTargetRef")
     yield from each(spec.metrics, SPEC / "metrics", _metric)
     if spec.behavior is not None:
         for direction in ("scaleUp", "scaleDown"):
@@ -57,40 +65,84 @@ def _spec(spec: autoscaling.HorizontalPodAutoscalerSpec) -> Errors:
                 yield from _rules(rules, SPEC / "behavior" / direction)
 
 
+def _reference(reference: autoscaling.CrossVersionObjectReference, path: Path) -> Errors:
+    for field in ("kind", "name"):
+        yield from required_name(getattr(reference, field), path / field, names.path_segment)
+
+
 def _metric(metric: autoscaling.MetricSpec, path: Path) -> Errors:
     if not metric.type:
         yield required(path / "type", "must specify a metric source type")
-    elif metric.type not in _METRICS:
+    if metric.type not in _METRICS:
         yield unsupported(path / "type", metric.type, tuple(_METRICS))
-    chosen = [field for field in _METRICS.values() if getattr(metric, field) is not None]
+    chosen = [field for field in _SOURCES if getattr(metric, field) is not None]
+    if chosen:
+        yield from _source(getattr(metric, chosen[0]), chosen[0], path / chosen[0])
     wanted = _METRICS.get(metric.type, "")
-    if not chosen:
-        yield required(path / (wanted or "type"), "must populate information for the given metric source")
-    for field in chosen:
-        if wanted and field != wanted:
+    if not wanted:  # told twice, as Kubernetes does
+        yield unsupported(path / "type", metric.type, tuple(_METRICS))
+    elif wanted not in chosen:
+        yield required(path / wanted, "must populate information for the given metric source")
+    if len(chosen) > 1:
+        for field in sorted({*chosen} - {wanted}):
             yield forbidden(path / field, "must populate the given metric source only")
-        else:
-            yield from _source(getattr(metric, field), field, path / field)
 
 
 def _source(source: Any, kind: str, path: Path) -> Errors:
+    if kind == "object":
+        yield from _reference(source.describedObject, path / "describedObject")
     if kind in ("resource", "containerResource") and not source.name:
         yield required(path / "name", "must specify a resource name")
-    if kind == "containerResource" and not source.container:
-        yield required(path / "container", "must specify a container")
+    if kind == "containerResource":
+        if source.name:
+            yield from resource_name(source.name, path / "name")
+        if not source.container:
+            yield required(path / "container", "must specify a container")
+        else:
+            yield from named(source.container, path / "container", names.label)
     if kind in ("object", "pods", "external"):
-        yield from required_name(source.metric.name, path / "metric" / "name", names.path_segment)
-    target, here = source.target, path / "target"
+        name, here = source.metric.name, path / "metric" / "name"
+        if name:
+            yield from named(name, here, names.path_segment)
+        else:
+            yield required(here, "must specify a metric name")
+    yield from _target(source.target, path / "target")
+    yield from _targets(source.target, kind, path / "target")
+
+
+def _target(target: autoscaling.MetricTarget, path: Path) -> Errors:
     if not target.type:
-        yield required(here / "type", "must specify a metric target type")
-    elif target.type not in _TARGETS:
-        yield invalid(here / "type", target.type, "must be either Utilization, Value, or AverageValue")
-    if target.averageUtilization is not None and target.averageUtilization < 1:
-        yield invalid(here / "averageUtilization", target.averageUtilization, "must be greater than 0")
+        yield required(path / "type", "must specify a metric target type")
+    if target.type not in _TARGETS:
+        yield invalid(path / "type", target.type, "must be either Utilization, Value, or AverageValue")
     for field in ("value", "averageValue"):
         amount = getattr(target, field)
         if amount is not None and Quantity.parse(amount).sign <= 0:
-            yield invalid(here / field, amount, "must be positive")
+            yield invalid(path / field, amount, "must be positive")
+    if target.averageUtilization is not None and target.averageUtilization < 1:
+        yield invalid(path / "averageUtilization", target.averageUtilization, "must be greater than 0")
+
+
+def _targets(target: autoscaling.MetricTarget, kind: str, path: Path) -> Errors:
+    """Which of the ways to say how much there should be a metric of this kind has."""
+    utilization, value, average = target.averageUtilization, target.value, target.averageValue
+    if kind in ("resource", "containerResource"):
+        if utilization is None and average is None:
+            text = "must set either a target raw value or a target utilization"
+            yield required(path / "averageUtilization", text)
+        if utilization is not None and average is not None:
+            text = "may not set both a target raw value and a target utilization"
+            yield forbidden(path / "averageValue", text)
+    elif kind == "pods":
+        if average is None:
+            yield required(path / "averageValue", "must specify a positive target averageValue")
+    elif value is None and average is None:
+        either = (
+            "a target value or averageValue" if kind == "object" else "a target value for metric or a per-pod target"
+        )
+        yield required(path / "averageValue", f"must set either {either}")
+    elif kind == "external" and value is not None and average is not None:
+        yield forbidden(path / "value", "may not set both a target value for metric and a per-pod target")
 
 
 def _rules(rules: autoscaling.HPAScalingRules, path: Path) -> Errors:
@@ -100,6 +152,8 @@ def _rules(rules: autoscaling.HPAScalingRules, path: Path) -> Errors:
         yield invalid(path / "stabilizationWindowSeconds", window, f"must be {bound}")
     if rules.selectPolicy is not None and rules.selectPolicy not in _SELECT_POLICIES:
         yield unsupported(path / "selectPolicy", rules.selectPolicy, _SELECT_POLICIES)
+    if rules.tolerance is not None and Quantity.parse(rules.tolerance).sign < 0:
+        yield invalid(path / "tolerance", rules.tolerance, "must be greater than or equal to 0")
     if not rules.policies:
         yield required(path / "policies", "must specify at least one Policy")
     for index, policy in enumerate(rules.policies):

@@ -23,6 +23,16 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_ANY_RESOURCES = frozenset(
+    {
+        *_STANDARD_RESOURCES,
+        *(f"{part}.{name}" for part in ("limits", "requests") for name in _STANDARD_RESOURCES),
+        *("storage", "requests.storage", "persistentvolumeclaims"),
+        *("configmaps", "pods", "replicationcontrollers", "resourcequotas", "secrets"),
+        *("services", "services.loadbalancers", "services.nodeports"),
+    }
+)
+_ANY_PREFIXES = ("hugepages-", "requests.hugepages-")
 _LASTING = (*PROBES, "lifecycle", "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules")
 _NOTHING = core.EphemeralContainer()
 _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
@@ -165,11 +175,11 @@ def _mounts(value: core.Container | core.EphemeralContainer, path: Path, volumes
 
 def resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str, core.PodResourceClaim]) -> Errors:
     for name, amount in value.limits.items():
-        yield from _resource(name, amount, path / "limits" % name)
+        yield from resource(name, amount, path / "limits" % name)
     for name, amount in value.requests.items():
-        yield from _resource(name, amount, path / "requests" % name)
+        yield from resource(name, amount, path / "requests" % name)
         limit = value.limits.get(name)
-        extended = "/" in name
+        extended = is_whole(name)
         if limit is None:
             if extended:
                 yield required(path / "limits", "Limit must be set for non overcommitable resources")
@@ -180,16 +190,33 @@ def resources(value: core.ResourceRequirements, path: Path, claims: Mapping[str,
     yield from _container_claims(value.claims, path / "claims", claims)
 
 
-def _resource(name: str, amount: str, path: Path) -> Errors:
-    yield from named(name, path, names.qualified_name)
-    if "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
-        yield invalid(path, name, "must be a standard resource type or fully qualified")
-        yield invalid(path, name, "must be a standard resource for containers")
+def resource(name: str, amount: str, path: Path) -> Errors:
+    """One resource of a container, and how much of it."""
+    yield from resource_name(name, path)
     quantity = Quantity.parse(amount)
     if quantity.sign < 0:
         yield invalid(path, amount, "must be greater than or equal to 0")
-    if "/" in name and quantity.milli() % 1000:
+    if is_whole(name) and quantity.milli() % 1000:
         yield invalid(path, amount, "must be an integer")
+
+
+def resource_name(name: str, path: Path) -> Errors:
+    """The name of something that a container can have."""
+    yield from any_resource_name(name, path)
+    if "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
+        yield invalid(path, name, "must be a standard resource for containers")
+
+
+def any_resource_name(name: str, path: Path) -> Errors:
+    faults = [*named(name, path, names.qualified_name)]
+    yield from faults
+    if not faults and "/" not in name and name not in _ANY_RESOURCES and not name.startswith(_ANY_PREFIXES):
+        yield invalid(path, name, "must be a standard resource type or fully qualified")
+
+
+def is_whole(name: str) -> bool:
+    """Whether a resource is given in whole pieces, which nobody shares."""
+    return "/" in name
 
 
 def _container_claims(

@@ -1,4 +1,4 @@
-"""Endpoints, network policies, ingress, and the addresses of services."""
+"""Endpoints, network policies, and the addresses of services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dray.api.types import core, discovery, networking
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
-from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.validation.metadata import check_labels, metadata, metadata_update
 from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
 
@@ -19,13 +19,15 @@ _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _ENDPOINTS_MAX = 1000
 _ADDRESSES_MAX = 100
 _PORTS_MAX = 20000
-_PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+_TOPOLOGY_MAX = 16
+_HINTS_MAX = 8
+_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _POLICY_TYPES = ("Egress", "Ingress")
 _BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -69,7 +71,7 @@ def _subsets(subsets: Sequence[core.EndpointSubset]) -> Errors:
                 yield from _endpoint_address(address, path / field / position)
         for position, port in enumerate(subset.ports):
             here = path / "ports" / position
-            yield from _port(port.port, port.protocol, here)
+            yield from _port(port.port, port.protocol, port.appProtocol, here)
             if port.name:
                 yield from named(port.name, here / "name", names.label)
             elif len(subset.ports) > 1:
@@ -77,20 +79,30 @@ def _subsets(subsets: Sequence[core.EndpointSubset]) -> Errors:
 
 
 def _endpoint_address(address: core.EndpointAddress, path: Path) -> Errors:
-    found = _address(address.ip)
+    found = address_of(address.ip)
     if found is None:
         yield invalid(path / "ip", address.ip, _BAD_IP)
-    elif found.is_unspecified:
-        yield invalid(path / "ip", address.ip, f"may not be unspecified ({found})")
-    elif found.is_loopback:
-        yield invalid(path / "ip", address.ip, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
-    elif found.is_link_local:
-        yield invalid(path / "ip", address.ip, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    else:
+        yield from _reachable(found, path / "ip")
     if address.hostname:
         yield from named(address.hostname, path / "hostname", names.label)
+    if address.nodeName is not None:
+        yield from named(address.nodeName, path / "nodeName", names.subdomain)
 
 
-def _port(port: int | None, protocol: str | None, path: Path) -> Errors:
+def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address, path: Path) -> Errors:
+    """An address that others than this machine can mean."""
+    if address.is_unspecified:
+        yield invalid(path, str(address), f"may not be unspecified ({address})")
+    elif address.is_loopback:
+        yield invalid(path, str(address), "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    elif address.is_link_local:
+        yield invalid(path, str(address), "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    elif any(address in network for network in _LOCAL_MULTICAST if network.version == address.version):
+        yield invalid(path, str(address), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+
+
+def _port(port: int | None, protocol: str | None, application: str | None, path: Path) -> Errors:
     if port is not None:
         for text in names.port_number(port):
             yield invalid(path / "port", port, text)
@@ -98,6 +110,8 @@ def _port(port: int | None, protocol: str | None, path: Path) -> Errors:
         yield required(path / "protocol")
     elif protocol not in PROTOCOLS:
         yield unsupported(path / "protocol", protocol, PROTOCOLS)
+    if application is not None:
+        yield from named(application, path / "appProtocol", names.qualified_name)
 
 
 def create_slice(slice_: discovery.EndpointSlice, context: Context) -> Errors:
@@ -135,13 +149,33 @@ def _endpoint(endpoint: discovery.Endpoint, kind: str, path: Path) -> Errors:
         if kind == "FQDN":
             yield from named(text, here, names.subdomain)
         elif kind in _ADDRESS_TYPES:
-            found = _address(text)
-            if found is None or f"IPv{found.version}" != kind:
-                yield invalid(here, text, f"must be a valid {kind} address")
+            found = address_of(text)
+            if found is None:
+                yield invalid(here, text, _BAD_IP)
+            elif f"IPv{found.version}" != kind:
+                yield invalid(here, text, f"must be an {kind} address")
+            # Kubernetes refuses loopback addresses here; pods of dray's nodes on one machine have no others.
     if endpoint.nodeName is not None:
         yield from named(endpoint.nodeName, path / "nodeName", names.subdomain)
+    if len(endpoint.deprecatedTopology) > _TOPOLOGY_MAX:
+        yield too_many(path / "deprecatedTopology", len(endpoint.deprecatedTopology), _TOPOLOGY_MAX)
+    yield from check_labels(endpoint.deprecatedTopology, path / "deprecatedTopology")
     if endpoint.hostname is not None:
         yield from named(endpoint.hostname, path / "hostname", names.label)
+    if endpoint.hints is not None:
+        zones, nodes = ([one.name for one in hints] for hints in (endpoint.hints.forZones, endpoint.hints.forNodes))
+        yield from _hints(zones, path / "hints" / "forZones", names.label_value)
+        yield from _hints(nodes, path / "hints" / "forNodes", names.subdomain)
+
+
+def _hints(wanted: Sequence[str], path: Path, check: names.Check) -> Errors:
+    if len(wanted) > _HINTS_MAX:
+        yield too_many(path, len(wanted), _HINTS_MAX)
+        return
+    for index, name in enumerate(wanted):
+        if name in wanted[:index]:
+            yield duplicate(path / index / "name", name)
+        yield from named(name, path / index / "name", check)
 
 
 def _slice_ports(ports: Sequence[discovery.EndpointPort]) -> Errors:
@@ -156,7 +190,7 @@ def _slice_ports(ports: Sequence[discovery.EndpointPort]) -> Errors:
         if name in seen:
             yield duplicate(path / index / "name", name)
         seen.add(name)
-        yield from _port(port.port, port.protocol, path / index)
+        yield from _port(port.port, port.protocol, port.appProtocol, path / index)
 
 
 # NetworkPolicy
@@ -196,8 +230,10 @@ def _policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
     if isinstance(port.port, int):
         for text in names.port_number(port.port):
             yield invalid(path / "port", port.port, text)
-        if port.endPort is not None and port.endPort < port.port:
-            yield invalid(path / "endPort", port.endPort, "must be greater than or equal to `port`")
+        if port.endPort is not None:
+            if port.endPort < port.port:
+                yield invalid(path / "endPort", port.port, "must be greater than or equal to `port`")
+            yield from (invalid(path / "endPort", port.endPort, text) for text in names.port_number(port.endPort))
     elif isinstance(port.port, str):
         yield from named(port.port, path / "port", names.port_name)
         if port.endPort is not None:
@@ -211,127 +247,24 @@ def _peer(peer: networking.NetworkPolicyPeer, path: Path) -> Errors:
     yield from label_selector(peer.namespaceSelector, path / "namespaceSelector")
     selected = peer.podSelector is not None or peer.namespaceSelector is not None
     if peer.ipBlock is not None:
-        block, here = peer.ipBlock, path / "ipBlock"
-        if not _is_network(block.cidr):
-            yield invalid(here / "cidr", block.cidr, _BAD_CIDR)
-        for index, text in enumerate(block.except_):
-            if not _is_network(text):
-                yield invalid(here / "except" / index, text, _BAD_CIDR)
-            elif _is_network(block.cidr) and not _is_part(text, block.cidr):
-                yield invalid(here / "except" / index, text, "must be a strict subset of `cidr`")
+        yield from _block(peer.ipBlock, path / "ipBlock")
         if selected:
             yield forbidden(path, "may not specify both ipBlock and another peer")
     elif not selected:
         yield required(path, "must specify a peer")
 
 
-# Ingress
-
-
-def create_ingress(ingress: networking.Ingress, context: Context) -> Errors:
-    yield from metadata(ingress.metadata, namespaced=True)
-    yield from _ingress_spec(ingress.spec)
-
-
-def update_ingress(ingress: networking.Ingress, old: networking.Ingress, context: Context) -> Errors:
-    yield from metadata_update(ingress.metadata, old.metadata)
-    yield from _ingress_spec(ingress.spec)
-
-
-def _ingress_spec(spec: networking.IngressSpec) -> Errors:
-    if not spec.rules and spec.defaultBackend is None:
-        yield invalid(SPEC, None, "either `defaultBackend` or `rules` must be specified")
-    if spec.defaultBackend is not None:
-        yield from _backend(spec.defaultBackend, SPEC / "defaultBackend")
-    for index, tls in enumerate(spec.tls):
-        for position, host in enumerate(tls.hosts):
-            yield from _host(host, SPEC / "tls" / index / "hosts" / position)
-    for index, rule in enumerate(spec.rules):
-        path = SPEC / "rules" / index
-        if rule.host:
-            yield from _host(rule.host, path / "host")
-        if rule.http is not None:
-            if not rule.http.paths:
-                yield required(path / "http" / "paths")
-            yield from each(rule.http.paths, path / "http" / "paths", _http_path)
-    if spec.ingressClassName is not None:
-        yield from named(spec.ingressClassName, SPEC / "ingressClassName", names.subdomain)
-
-
-def _host(host: str, path: Path) -> Errors:
-    if _address(host) is not None:
-        yield invalid(path, host, "must be a DNS name, not an IP address")
+def _block(block: networking.IPBlock, path: Path) -> Errors:
+    if not block.cidr:
+        yield required(path / "cidr")
+    elif not _is_network(block.cidr):
+        yield invalid(path / "cidr", block.cidr, _BAD_CIDR)
     else:
-        yield from named(host.removeprefix("*."), path, names.subdomain)
-
-
-def _http_path(item: networking.HTTPIngressPath, path: Path) -> Errors:
-    if item.pathType is None:
-        yield required(path / "pathType", "pathType must be specified")
-    elif item.pathType not in _PATH_TYPES:
-        yield unsupported(path / "pathType", item.pathType, _PATH_TYPES)
-    elif (item.path or item.pathType != "ImplementationSpecific") and not item.path.startswith("/"):
-        yield invalid(path / "path", item.path, "must be an absolute path")
-    yield from _backend(item.backend, path / "backend")
-
-
-def _backend(backend: networking.IngressBackend, path: Path) -> Errors:
-    if backend.service is not None and backend.resource is not None:
-        yield invalid(path, "", "cannot set both resource and service backends")
-    elif backend.resource is not None:
-        for field in ("kind", "name"):
-            if not getattr(backend.resource, field):
-                yield required(path / "resource" / field)
-    elif backend.service is not None:
-        yield from _service_backend(backend.service, path)
-    else:
-        yield invalid(path, "", "resource or service backend is required")
-
-
-def _service_backend(service: networking.IngressServiceBackend, path: Path) -> Errors:
-    yield from required_name(service.name, path / "service" / "name", names.label_1035)
-    port, here = service.port, path / "service" / "port"
-    if port.name and port.number:
-        yield invalid(path, "", "cannot set both port name & port number")
-    elif port.name:
-        yield from named(port.name, here / "name", names.port_name)
-    elif port.number:
-        for text in names.port_number(port.number):
-            yield invalid(here / "number", port.number, text)
-    else:
-        yield required(path, "port name or number is required")
-
-
-def create_ingress_class(class_: networking.IngressClass, context: Context) -> Errors:
-    yield from metadata(class_.metadata, namespaced=False)
-    yield from _ingress_class_spec(class_.spec)
-
-
-def update_ingress_class(class_: networking.IngressClass, old: networking.IngressClass, context: Context) -> Errors:
-    yield from metadata_update(class_.metadata, old.metadata)
-    yield from unchanged(class_.spec.controller, old.spec.controller, SPEC / "controller", class_.spec.controller)
-    yield from _ingress_class_spec(class_.spec)
-
-
-def _ingress_class_spec(spec: networking.IngressClassSpec) -> Errors:
-    path = SPEC / "controller"
-    if not spec.controller:
-        yield required(path)
-    else:
-        domain, slash, rest = spec.controller.partition("/")
-        if not slash or not domain or not rest:
-            yield invalid(path, spec.controller, 'must be a domain-prefixed path (such as "acme.io/foo")')
-        else:
-            yield from named(domain, path, names.subdomain)
-    parameters, here = spec.parameters, SPEC / "parameters"
-    if parameters is not None:
-        for field in ("kind", "name"):
-            if not getattr(parameters, field):
-                yield required(here / field, f"{field} is required")
-        if parameters.scope not in ("Cluster", "Namespace"):
-            yield unsupported(here / "scope", parameters.scope, ("Cluster", "Namespace"))
-        elif parameters.scope == "Namespace" and not parameters.namespace:
-            yield required(here / "namespace", "`parameters.scope` is set to 'Namespace'")
+        for index, text in enumerate(block.except_):
+            if not _is_network(text):
+                yield invalid(path / "except" / index, text, _BAD_CIDR)
+            elif not _is_part(text, block.cidr):
+                yield invalid(path / "except" / index, text, "must be a strict subset of `cidr`")
 
 
 # Addresses of services
@@ -339,14 +272,18 @@ def _ingress_class_spec(spec: networking.IngressClassSpec) -> Errors:
 
 def create_service_range(range_: networking.ServiceCIDR, context: Context) -> Errors:
     yield from metadata(range_.metadata, namespaced=False)
-    path = SPEC / "cidrs"
-    if not range_.spec.cidrs:
+    path, given = SPEC / "cidrs", range_.spec.cidrs
+    if not given:
         yield required(path, "at least one CIDR required")
-    elif len(range_.spec.cidrs) > 2:
-        yield invalid(SPEC, range_.spec, "may only hold up to 2 values")
-    for index, text in enumerate(range_.spec.cidrs):
-        if not _is_network(text, strict=True):
-            yield invalid(path / index, text, _BAD_CIDR)
+    elif len(given) > 2:
+        yield invalid(path, range_.spec, "may only hold up to 2 values")
+    elif len(given) == 2 and len({":" in text for text in given if _is_network(text)}) < 2:
+        text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+        yield invalid(path, range_.spec, text)
+    else:
+        for index, text in enumerate(given):
+            if not _is_network(text, strict=True):
+                yield invalid(path / index, text, _BAD_CIDR)
 
 
 def update_service_range(range_: networking.ServiceCIDR, old: networking.ServiceCIDR, context: Context) -> Errors:
@@ -360,9 +297,12 @@ def create_address(address: networking.IPAddress, context: Context) -> Errors:
     if parent is None:
         yield required(path)
         return
+    if parent.group:
+        yield from named(parent.group, path / "group", names.subdomain)
     for field in ("resource", "name"):
-        if not getattr(parent, field):
-            yield required(path / field)
+        yield from required_name(getattr(parent, field), path / field, names.path_segment)
+    if parent.namespace:
+        yield from named(parent.namespace, path / "namespace", names.path_segment)
 
 
 def update_address(address: networking.IPAddress, old: networking.IPAddress, context: Context) -> Errors:
@@ -371,5 +311,5 @@ def update_address(address: networking.IPAddress, old: networking.IPAddress, con
 
 
 def _ip_name(text: str) -> Sequence[str]:
-    found = _address(text)
+    found = address_of(text)
     return [] if found is not None and str(found) == text else ["must be a canonical format IP address"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from dray.api import names
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.types import apps, policy
+from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
@@ -24,6 +26,7 @@ _MUTABLE = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
+_PARTS_OF_REPLICAS = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 _COUNTS = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
 
 
@@ -31,7 +34,8 @@ _COUNTS = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPo
 
 
 def create_stateful_set(stateful_set: apps.StatefulSet, context: Context) -> Errors:
-    yield from metadata(stateful_set.metadata, namespaced=True)
+    """Its pods take their hostnames from its name, so that is a label."""
+    yield from metadata(stateful_set.metadata, namespaced=True, name_check=names.label)
     yield from _stateful_set_spec(stateful_set.spec)
 
 
@@ -43,6 +47,21 @@ def update_stateful_set(stateful_set: apps.StatefulSet, old: apps.StatefulSet, c
         listed = ", ".join(f"'{name}'" for name in _MUTABLE[:-1])
         text = f"updates to statefulset spec for fields other than {listed} and '{_MUTABLE[-1]}' are forbidden"
         yield forbidden(SPEC, text)
+
+
+def update_stateful_set_status(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
+    yield from metadata_update(stateful_set.metadata, old.metadata)
+    status = stateful_set.status
+    for field in ("replicas", *_PARTS_OF_REPLICAS, "observedGeneration", "collisionCount"):
+        yield from at_least(getattr(status, field), 0, STATUS / field)
+    for field in _PARTS_OF_REPLICAS:
+        if getattr(status, field) > status.replicas:
+            yield invalid(STATUS / field, getattr(status, field), "cannot be greater than status.replicas")
+    if status.availableReplicas > status.readyReplicas:
+        text = "cannot be greater than status.readyReplicas"
+        yield invalid(STATUS / "availableReplicas", status.availableReplicas, text)
+    if (status.collisionCount or 0) < (old.status.collisionCount or 0):
+        yield invalid(STATUS / "collisionCount", status.collisionCount or 0, "cannot be decremented")
 
 
 def _stateful_set_spec(spec: apps.StatefulSetSpec) -> Errors:
@@ -110,6 +129,7 @@ def update_budget_status(
     budget: policy.PodDisruptionBudget, old: policy.PodDisruptionBudget, context: Context
 ) -> Errors:
     yield from metadata_update(budget.metadata, old.metadata)
+    yield from conditions(budget.status.conditions, STATUS / "conditions")
     for field in _COUNTS:
         yield from at_least(getattr(budget.status, field), 0, STATUS / field)
 

@@ -1,0 +1,142 @@
+"""CertificateSigningRequests: what is asked for, of whom, and what became of it."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+from dray.api import names
+from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
+from dray.api.types import certificates
+from dray.api.validation.conditions import STATUSES
+from dray.api.validation.context import Context
+from dray.api.validation.lists import Errors
+from dray.api.validation.metadata import metadata, metadata_update
+from dray.api.validation.paths import SPEC, STATUS, Path
+
+Request = certificates.CertificateSigningRequest
+
+_USAGES = (
+    *("any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment"),
+    *("decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel"),
+    *("ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime"),
+    *("server auth", "signing", "timestamping"),
+)
+_SHORTEST = 600
+_LEGACY = "kubernetes.io/legacy-unknown"
+_PEM = re.compile(
+    rb"\s*-----BEGIN (NEW )?CERTIFICATE REQUEST-----\s(.*?)-----END (NEW )?CERTIFICATE REQUEST-----", re.DOTALL
+)
+_DECISIONS = ("Approved", "Denied")
+_OUTCOMES = (*_DECISIONS, "Failed")
+
+
+def create_request(request: Request, context: Context) -> Errors:
+    yield from metadata(request.metadata, namespaced=False, name_check=names.path_segment)
+    spec = request.spec
+    yield from _content(spec.request, SPEC / "request")
+    if not spec.usages:
+        yield required(SPEC / "usages")
+    seen: set[str] = set()
+    for index, usage in enumerate(spec.usages):
+        if usage not in _USAGES:
+            yield unsupported(SPEC / "usages" / index, usage, _USAGES)
+        if usage in seen:
+            yield duplicate(SPEC / "usages" / index, usage)
+        seen.add(usage)
+    if spec.signerName == _LEGACY:
+        text = "the legacy signerName is not allowed via this API version"
+        yield invalid(SPEC / "signerName", spec.signerName, text)
+    else:
+        yield from _signer(spec.signerName, SPEC / "signerName")
+    if spec.expirationSeconds is not None and spec.expirationSeconds < _SHORTEST:
+        text = f"may not specify a duration less than {_SHORTEST} seconds (10 minutes)"
+        yield invalid(SPEC / "expirationSeconds", spec.expirationSeconds, text)
+
+
+def update_request(request: Request, old: Request, context: Context) -> Errors:
+    yield from metadata_update(request.metadata, old.metadata)
+
+
+def update_status(request: Request, old: Request, context: Context) -> Errors:
+    """A signer adds the certificate, once; it decides nothing."""
+    yield from _update(request, old)
+    for kind in _DECISIONS:
+        before, now = (_of_type(one, kind) for one in (old, request))
+        if len(now) > len(before):
+            yield forbidden(STATUS / "conditions", f'updates may not add a condition of type "{kind}"')
+        elif len(now) == len(before) and now != before:
+            yield forbidden(STATUS / "conditions", f'updates may not modify a condition of type "{kind}"')
+    if old.status.certificate and request.status.certificate != old.status.certificate:
+        yield forbidden(STATUS / "certificate", "updates may not modify existing certificate content")
+
+
+def update_approval(request: Request, old: Request, context: Context) -> Errors:
+    yield from _update(request, old)
+
+
+def _update(request: Request, old: Request) -> Errors:
+    yield from metadata_update(request.metadata, old.metadata)
+    yield from _conditions(request, STATUS / "conditions")
+    for kind in _OUTCOMES:
+        if len(_of_type(request, kind)) < len(_of_type(old, kind)):
+            yield forbidden(STATUS / "conditions", f'updates may not remove a condition of type "{kind}"')
+
+
+def _of_type(request: Request, kind: str) -> list[certificates.CertificateSigningRequestCondition]:
+    return [condition for condition in request.status.conditions if condition.type == kind]
+
+
+def _conditions(request: Request, path: Path) -> Errors:
+    seen: list[str] = []
+    for index, condition in enumerate(request.status.conditions):
+        here, kind = path / index, condition.type
+        if not kind:
+            yield required(here / "type")
+        allowed = ("True",) if kind in _OUTCOMES else STATUSES
+        if not condition.status:
+            yield required(here / "status")
+        elif condition.status not in allowed:
+            yield unsupported(here / "status", condition.status, allowed)
+        if kind in _DECISIONS and any(other in seen for other in _DECISIONS if other != kind):
+            yield invalid(here / "type", kind, "Approved and Denied conditions are mutually exclusive")
+        if kind in seen:
+            yield duplicate(here / "type", kind)
+        seen.append(kind)
+
+
+def _content(text: str, path: Path) -> Errors:
+    data = base64.b64decode(text)
+    if not _PEM.match(data):
+        yield invalid(path, text, "PEM block type must be CERTIFICATE REQUEST")
+        return
+    from cryptography import x509  # loads a library, and few clusters sign certificates
+
+    try:
+        sound = x509.load_pem_x509_csr(data).is_signature_valid
+    except Exception as error:  # of whatever kind a malformed request makes the library raise
+        yield invalid(path, text, f"the certificate request cannot be read: {error}")
+        return
+    if not sound:
+        yield invalid(path, text, "the signature of the certificate request is not valid")
+
+
+def _signer(name: str, path: Path) -> Errors:
+    """Yields what is wrong with a name like `example.com/signer`."""
+    parts = name.split("/")
+    if not name:
+        yield required(path)
+        return
+    if len(parts) != 2:
+        yield invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")
+        return
+    domain, rest = parts
+    if len(domain) > names.SUBDOMAIN_MAX:
+        yield too_long(path, names.SUBDOMAIN_MAX)
+    labels = domain.split(".")
+    for part, kinds, check in ((domain, labels, names.label), (rest, rest.split("."), names.subdomain)):
+        wrong = next((label for label in kinds if check(label)), None)
+        if wrong is not None:
+            yield from (invalid(path, part, f'validating label "{wrong}": {text}') for text in check(wrong))
+        if part is domain and len(labels) < 2:
+            yield invalid(path, domain, "should be a domain with at least two segments separated by dots")
