@@ -378,3 +378,18 @@ async def test_a_namespace_with_a_group_can_be_deleted_while_groups_are_not_serv
     await gone(cluster.client, Namespace, "ns")
     await gone(cluster.client, PodGroup, "g", "ns")
     await cluster.close()
+
+
+@pytest.mark.parametrize("gate", [GROUPS, WORKLOADS])
+async def test_a_namespace_goes_with_a_claim_in_use_whose_gate_is_off(gate: str) -> None:
+    cluster = Cluster(controllers=f"{CONTROLLERS},namespace")
+    await cluster.open()
+    scene = Scene(cluster, gate)
+    await scene.prepare()
+    await scene.pod("p")
+    await cluster.running("p")
+    for part in PARTS:
+        await cluster.restart(part, NONE)
+    await cluster.client.delete(Namespace, "ns")
+    await gone(cluster.client, Namespace, "ns")
+    await cluster.close()

@@ -7,9 +7,9 @@ decided in `upkeep`.
 from __future__ import annotations
 
 from dray.api import podclaims
-from dray.api.errors import NotFound
+from dray.api.errors import ApiError, NotFound
 from dray.api.podclaims import Sharing, Use
-from dray.api.types.core import Pod
+from dray.api.types.core import Namespace, Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
 from dray.api.types.scheduling import PodGroup
 from dray.client.consumers import Consumers
@@ -19,7 +19,7 @@ from dray.controllers.upkeep import Facts
 
 
 class ClaimFacts:
-    """Asks about claims. With a gate off, the references that it is about are left alone."""
+    """Asks about claims. With a gate off, the references that it is about are left alone while their namespace lasts."""
 
     def __init__(self, context: ControllerContext, consumers: Consumers, sharing: Sharing) -> None:
         self._client = context.client
@@ -81,15 +81,25 @@ class ClaimFacts:
         return self._sharing.groups if podclaims.is_group(reference) else self._sharing.workloads
 
     async def _is_lost(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
-        if not self.is_judged(reference):
-            return False
         namespace, suspicious = claim.metadata.namespace, False
+        if podclaims.is_pod(reference):
+            return False
+        if not self.is_judged(reference):
+            return claim.metadata.deletionTimestamp is not None and await self._ends(namespace)
         if podclaims.is_group(reference) and self._groups is not None:
             group = self._groups.get(namespace, reference.name)
             if group is not None and group.metadata.uid == reference.uid:
                 return podclaims.is_let_go(group)
             suspicious = True
         return await self._references.is_gone(namespace, reference, suspicious=suspicious)
+
+    async def _ends(self, namespace: str) -> bool:
+        """Whether a namespace is being deleted: then every consumer goes, also one whose kind nobody serves."""
+        try:
+            found = await self._client.get(Namespace, namespace)
+        except ApiError:
+            return False
+        return found.metadata.deletionTimestamp is not None
 
     def _is_for_workload(self, claim: ResourceClaim) -> bool:
         allocation = claim.status.allocation

@@ -207,6 +207,7 @@ _EVERYTHING = rule(("delete", "deletecollection", "get", "list", "patch", "updat
 CONTROLLERS: dict[str, tuple[Rule, ...]] = {
     "resource-claim-controller": (
         rule(READ, CORE, "pods"),
+        rule(("get",), CORE, "namespaces"),
         rule(CHANGE, CORE, "pods/status", "pods/finalizers"),
         rule((*READ, "create", "delete", *CHANGE), DRA, "resourceclaims"),
         rule(CHANGE, DRA, "resourceclaims/status", "resourceclaims/binding"),
