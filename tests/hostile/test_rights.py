@@ -99,6 +99,37 @@ async def test_whoever_patches_roles_does_not_become_administrator(server: Attac
     assert (await server.user("viewer")("DELETE", "/api/v1/namespaces/kube-system"))[0] == 403
 
 
+async def granted(server: Attacked, user: str, *rules: dict[str, Any]) -> None:
+    await posted(server.admin, ROLES, {"metadata": {"name": user}, "rules": [*rules]})
+    subject = {"apiGroup": RBAC, "kind": "User", "name": user}
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": user}
+    binding = {"metadata": {"name": user}, "roleRef": reference, "subjects": [subject]}
+    await posted(server.admin, f"/apis/{RBAC}/v1/clusterrolebindings", binding)
+
+
+@pytest.mark.parametrize("what", ["exec?command=ls&stdout=1", "attach?stdout=1", "portforward?ports=80"])
+async def test_whoever_may_get_a_stream_does_not_open_one(server: Attacked, what: str) -> None:
+    streams = ["pods/exec", "pods/attach", "pods/portforward"]
+    await granted(server, "nobody", {"verbs": ["get", "list"], "apiGroups": [""], "resources": streams})
+    await posted(server.admin, PODS, pod("p", "n1"))
+    upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_version": "13", "sec_websocket_key": "x"}
+    code, body = await server.user("nobody")("GET", f"{PODS}/p/{what}", **upgrade)
+    assert (code, "cannot create resource" in body["message"]) == (403, True)
+    code, body = await server.user("editor")("GET", f"{PODS}/p/{what}", **upgrade)
+    assert (code, "has no address" in body["message"]) == (503, True)
+
+
+async def test_what_nodes_tell_is_passed_on_by_get_alone_and_to_whom_it_is_granted(server: Attacked) -> None:
+    path = "/api/v1/nodes/n1/proxy/exec/default/p/c"
+    await granted(server, "nobody", {"verbs": ["*"], "apiGroups": [""], "resources": ["nodes/proxy"]})
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        assert (await server.user("nobody")(method, path))[0] == 405, method
+    assert (await server.user("nobody")("GET", path))[0] == 503
+    for user in ("viewer", "editor", "node"):
+        for method in ("GET", "POST"):
+            assert (await server.user(user)(method, path))[0] == 403, user
+
+
 async def test_a_role_that_multiplies_is_refused_and_a_long_one_compared_in_turns(server: Attacked) -> None:
     attacker, path = server.user("roles"), f"{ROLES}/roles"
     held = {"apiGroups": [RBAC], "resources": ["clusterroles"]}
