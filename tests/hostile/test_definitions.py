@@ -20,6 +20,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/hostile.example.com/v1/namespaces/default/things"
 MOST_SECONDS = 0.15  # of the processor for one turn; twenty milliseconds are the aim, and machines differ
 NUMBER = {"type": "integer"}
+PACKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
 @pytest.fixture
@@ -174,6 +175,9 @@ async def test_five_hundred_definitions_are_served_and_go(admin: HttpAsker) -> N
             return isinstance(body, dict) and len(body.get("resources", ())) == 500
 
         await eventually(all_served)
+        for path, accept in (("v2", "application/json"), ("v2", PACKED), ("v3/apis/hostile.example.com/v1", "")):
+            async with admin.send("GET", f"/openapi/{path}", accept=accept) as response:
+                assert (response.status, len(await response.read()) > 500_000) == (200, True)
         assert (await admin("DELETE", DEFINITIONS))[0] == 200
 
     async def none() -> bool:

@@ -18,6 +18,7 @@ from dray.api.resources import Resource
 from dray.apiserver.limits import Limits
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.user import User
+from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.bodies import media_type
 from dray.apiserver.wire.discovery import V2, V2BETA1, Discovery, etag
 from dray.apiserver.wire.metrics import Metrics
@@ -41,6 +42,19 @@ class Document(msgspec.Struct, frozen=True):
     content_type: bytes = JSON
     code: int = 200
     headers: list[tuple[bytes, bytes]] = []
+
+
+def document_parts(path: str) -> list[str] | None:
+    """The parts of the path of a document; nothing for paths of resources."""
+    if path.count("/") > 4 and not path.startswith("/openapi/"):  # most are
+        return None
+    parts = path.rstrip("/").split("/")[1:]
+    match parts:
+        case [] | ["version" | "metrics" | "api" | "apis"] | ["openapi", "v2"] | ["openapi", "v3", *_]:
+            return parts or [""]
+        case ["api" | "apis", _] | ["apis", _, _]:
+            return parts
+    return None
 
 
 class CustomServed(Protocol):
@@ -108,37 +122,22 @@ class Documents:
             return f"failed: {error}"
         return "ok"
 
-    def private(self, user: User, method: str, path: str, accept: str) -> Document | None:
-        """What only those may read who may read the path; nothing for paths of resources."""
-        path = path.rstrip("/") or "/"
-        deepest = 3 if path.startswith("/apis/") else 2
-        if path.count("/") > deepest and not path.startswith("/openapi/"):
-            return None
-        return self._read(user, method, path, accept)
-
-    def _read(self, user: User, method: str, path: str, accept: str) -> Document | None:
-        document = self._document(path, accept)
-        if document is None:
-            return None
+    async def private(self, user: User, method: str, parts: list[str], accept: str) -> Document:
+        """What only those may read who may read the path, whose parts these are."""
         if method not in ("GET", "HEAD"):
             raise WrongMethod
         if self._authorizer is not None:
-            self._authorizer.check(user, Attributes("get", path=path))
-        return document
-
-    def _document(self, path: str, accept: str) -> Document | None:
-        parts = path.split("/")[1:]
+            self._authorizer.check(user, Attributes("get", path="/" + "/".join(parts)))
         self._refresh()
+        return await self._openapi_document(parts, accept) if parts[0] == "openapi" else self._document(parts, accept)
+
+    def _document(self, parts: list[str], accept: str) -> Document:
         match parts:
             case ["version"]:
                 return Document(msgspec.json.encode(_version()))
             case ["metrics"]:
                 text, content_type = self._metrics.text()
                 return Document(text, content_type)
-            case ["openapi", "v2"]:
-                return self._openapi_v2(accept)
-            case ["openapi", "v3", *rest]:
-                return self._openapi_v3("/".join(rest))
             case ["api" | "apis"]:
                 return self._discover(parts[0] == "api", accept)
             case ["api", version]:
@@ -147,9 +146,7 @@ class Documents:
                 return self._found(self._discovery.group(group))
             case ["apis", group, version]:
                 return self._resources(group, version)
-            case [""]:
-                return Document(msgspec.json.encode({"paths": _ROOT}))
-        return None
+        return Document(msgspec.json.encode({"paths": _ROOT}))
 
     # What is served changes with custom resources; then all documents are made again
 
@@ -159,6 +156,7 @@ class Documents:
             self._served = {**self._custom.served, **self._built_in}
             self._discovery = Discovery(self._served)
             self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
+            self._described: dict[str, Document] = {}
             self.__dict__.pop("_openapi", None)
 
     # Discovery
@@ -194,14 +192,23 @@ class Documents:
 
         return OpenApi(self._served)
 
-    def _openapi_v2(self, accept: str) -> Document:
+    async def _openapi_document(self, parts: list[str], accept: str) -> Document:
+        """A document of OpenAPI; with hundreds of definitions it takes long to make, and others should not wait."""
         media = media_type(accept.split(",")[0])
-        if media.startswith("application/com.github.proto-openapi"):
-            return Document(self._openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
-        return Document(self._openapi.v2)
+        packed = parts[1] == "v2" and media.startswith("application/com.github.proto-openapi")
+        kept, name = self._described, "v2.protobuf" if packed else "/".join(parts[1:])
+        if name not in kept:
+            kept[name] = await beside(self._openapi_made, name)
+        return kept[name]
 
-    def _openapi_v3(self, path: str) -> Document:
-        return self._found(self._openapi.v3(path) if path else self._openapi.index)
+    def _openapi_made(self, name: str) -> Document:
+        openapi = self._openapi
+        if name == "v2.protobuf":
+            return Document(openapi.v2_protobuf, OPENAPI_V2_PROTOBUF)
+        if name == "v2":
+            return Document(openapi.v2)
+        path = name.removeprefix("v3").removeprefix("/")
+        return self._found(openapi.v3(path) if path else openapi.index)
 
 
 def _aggregated_version(accept: str) -> str | None:

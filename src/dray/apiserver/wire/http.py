@@ -26,7 +26,7 @@ from dray.apiserver.turns import LONG, pause, turns
 from dray.apiserver.wire.answers import ListAnswer, Printer, written
 from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.bodies import JSON, PROTOBUF, Reading, read_body, read_patch, require_kind
-from dray.apiserver.wire.documents import HEALTH, Document, Documents
+from dray.apiserver.wire.documents import HEALTH, Document, Documents, document_parts
 from dray.apiserver.wire.listings import Listing, Listings
 from dray.apiserver.wire.metrics import Metrics
 from dray.apiserver.wire.negotiation import PLAIN, accepted
@@ -137,9 +137,9 @@ class Call:
             return
         user = self._user = self._authenticate()
         header = self._header(b"accept")
-        if document := api._documents.private(user, method, path, header):
+        if parts := document_parts(path):
             with api._requests.taken(user):
-                await self._reply_document(document)
+                await self._reply_document(await api._documents.private(user, method, parts, header))
             return
         if len(self._scope["query_string"]) > _LONG_QUERY:
             await turns().wait(user.name)
