@@ -135,7 +135,7 @@ def field_line(name: str, spec: dict[str, Any], module: str, used: set[str], lit
     if attribute != name:
         empty = "()" if kind.startswith("[") else '""'
         return f'    {attribute}: {python} = renamed("{name}", {empty})'
-    nullable_list = kind[0] in "[{" and spec.get("always") and not spec.get("req")
+    nullable_list = kind[0] in "[{" and spec.get("always") and (spec.get("nil") or not spec.get("req"))
     if spec.get("ptr") or nullable_list:
         optional = python if python.endswith("None") or python == "Any" else f"{python} | None"
         return f"    {attribute}: {optional} = " + ("always(None)" if spec.get("always") else "None")

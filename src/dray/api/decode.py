@@ -246,7 +246,7 @@ def _plan(name: str) -> _Plan:
 
 
 def _slot(field: schema.Field) -> _Slot:
-    nullable = field.is_list and bool(field.always) and not field.required
+    nullable = field.is_list and bool(field.always) and bool(field.nil or not field.required)
     shape = field.type[0] if field.is_list or field.is_map else ""
     return _Slot(field.element, shape, field.reference, nullable, _go_type(field.type))
 

@@ -30,6 +30,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
     default: object = msgspec.field(name="d", default=None)
     pointer: bool | int = msgspec.field(name="ptr", default=False)
     always: bool | int = False
+    nil: bool | int = False  # a required list that may be empty is written as null, as other lists are
     list_type: Literal["atomic", "set", "map", ""] = msgspec.field(name="lt", default="")
     keys: tuple[str, ...] = ()
     map_type: str = msgspec.field(name="mt", default="")

@@ -185,6 +185,19 @@ def test_every_cause_is_told_as_often_as_kubernetes_does(
     assert sorted(found) == sorted(causes)
 
 
+@pytest.mark.parametrize(("group", "kind", "field"), [(STORAGE, "CSINode", "drivers"), ("", "LimitRange", "limits")])
+def test_a_required_list_may_be_empty_and_is_then_written_as_null(group: str, kind: str, field: str) -> None:
+    asking = Asking(group, kind)
+    assert asking.shown(asking.made({"spec": {field: []}}))["spec"] == {field: None}
+    assert asking.create({"spec": {field: []}}) == []
+
+
+def test_a_source_of_data_that_the_old_field_never_had_is_dropped() -> None:
+    asking = Asking("", "PersistentVolumeClaim")
+    made = asking.made(changed(CLAIM, "spec.dataSource", {"apiGroup": "", "kind": "Pod", "name": "x"}))
+    assert not {"dataSource", "dataSourceRef"} & asking.shown(made)["spec"].keys()
+
+
 def test_a_driver_does_not_change_how_volumes_live() -> None:
     driver: Tree = {"spec": {"attachRequired": True}}
     other: Tree = {"spec": {"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]}}

@@ -14,6 +14,7 @@ VOLUME_CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 _JOB_UID = "batch.kubernetes.io/controller-uid"
 _JOB_NAME = "batch.kubernetes.io/job-name"
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+_DATA_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 _COUNTED_RESOURCES = ("cpu", "memory")
 
 
@@ -93,6 +94,9 @@ def volume_claim(tree: Tree) -> None:
     tree["status"] = {"phase": "Pending"}
     spec = tree.setdefault("spec", {})
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and (source.get("apiGroup") or "", source.get("kind")) not in _DATA_SOURCES:
+        source = None  # older than the other field, and never meant for anything else
+        del spec["dataSource"]
     if source and not reference:
         spec["dataSourceRef"] = dict(source)
     elif reference and not source and not reference.get("namespace"):

@@ -597,7 +597,7 @@ class LimitRangeItem(Wire, frozen=True):
 
 
 class LimitRangeSpec(Wire, frozen=True):
-    limits: tuple[LimitRangeItem, ...] = always(())
+    limits: tuple[LimitRangeItem, ...] | None = always(None)
 
 
 class LinuxContainerUser(Wire, frozen=True):

@@ -43,7 +43,7 @@ class CSINodeDriver(Wire, frozen=True):
 
 
 class CSINodeSpec(Wire, frozen=True):
-    drivers: tuple[CSINodeDriver, ...] = always(())
+    drivers: tuple[CSINodeDriver, ...] | None = always(None)
 
 
 class CSINodeStatus(Wire, frozen=True):

@@ -34,7 +34,7 @@ _ORDER = (
 def create_limits(limits: core.LimitRange, context: Context) -> Errors:
     yield from metadata(limits.metadata, namespaced=True)
     seen: set[str] = set()
-    for index, item in enumerate(limits.spec.limits):
+    for index, item in enumerate(limits.spec.limits or ()):
         path = SPEC / "limits" / index
         yield from _limited_type(item, path)
         if item.type in seen:

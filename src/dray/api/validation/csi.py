@@ -155,8 +155,8 @@ def create_node(node: storage.CSINode, context: Context) -> Errors:
 def update_node(node: storage.CSINode, old: storage.CSINode, context: Context) -> Errors:
     yield from metadata_update(node.metadata, old.metadata)
     yield from _node_drivers(node.spec)
-    known = {driver.name: driver for driver in old.spec.drivers}
-    for driver in node.spec.drivers:
+    known = {driver.name: driver for driver in old.spec.drivers or ()}
+    for driver in node.spec.drivers or ():
         before = known.get(driver.name)
         if before is not None and (driver.nodeID, driver.topologyKeys) != (before.nodeID, before.topologyKeys):
             yield invalid(SPEC / "drivers", driver, "field is immutable")
@@ -165,7 +165,7 @@ def update_node(node: storage.CSINode, old: storage.CSINode, context: Context) -
 def _node_drivers(spec: storage.CSINodeSpec) -> Errors:
     path = SPEC / "drivers"
     seen: set[str] = set()
-    for index, driver in enumerate(spec.drivers):
+    for index, driver in enumerate(spec.drivers or ()):
         here = path / index
         yield from driver_name(driver.name, here / "name")
         if not driver.nodeID:

@@ -63,7 +63,7 @@ class LimitRanger(Admission):
         items = self._items.get(namespace)
         if items is None:
             ranges = many(self._reader, LimitRange, namespace)
-            items = self._items[namespace] = tuple(item for found in ranges for item in found.spec.limits)
+            items = self._items[namespace] = tuple(item for found in ranges for item in found.spec.limits or ())
         return items
 
 

@@ -76,7 +76,7 @@ def _driver(obj: storage.CSIDriver, now: float) -> list[Cell]:
 
 
 def _node(obj: storage.CSINode, now: float) -> list[Cell]:
-    return [obj.metadata.name, len(obj.spec.drivers), age(obj.metadata.creationTimestamp, now)]
+    return [obj.metadata.name, len(obj.spec.drivers or ()), age(obj.metadata.creationTimestamp, now)]
 
 
 def _capacity(obj: storage.CSIStorageCapacity, now: float) -> list[Cell]:
