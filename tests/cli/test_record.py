@@ -56,6 +56,23 @@ def test_files_are_recorded_and_lint_reads_the_recording(
     assert "gpu.exmaple.com" in capsys.readouterr().out
 
 
+def test_names_that_stay_in_attributes_expressions_and_names_of_devices_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "objects.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: Node, metadata: {name: rack-7}}\n---\n"
+        "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}, spec: {schedulerName: ours, containers: []}}\n"
+        "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: s}, spec: {driver: d, nodeName: rack-7,"
+        " pool: {name: rack-7, generation: 1, resourceSliceCount: 1}, devices: [{name: rack-7-gpu}]}}\n"
+    )
+    made = tmp_path / "made.json"
+    assert main(["record", "-f", str(file), "-o", str(made), "--anonymous"]) == 0
+    assert capsys.readouterr().err.endswith(": rack-7\n")
+    assert '"ours"' not in made.read_text()
+    assert '"rack-7"' not in made.read_text()
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

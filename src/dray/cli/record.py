@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING
 from dray.cli._cluster import add_options, connect, read_all
 
 if TYPE_CHECKING:
+    from dray.api.wire import Wire
     from dray.sim.history import Event, HistoryFile
     from dray.sim.recording import Recording
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_SHOWN = 5  # names that a person gets to see
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -62,12 +65,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.follow:
             return _followed(args)
-        made = _from_files(args) if args.filename else _from_cluster(args)
+        made, objects = _from_files(args) if args.filename else _from_cluster(args)
         Path(args.output).write_bytes(to_bytes(made, compressed=args.output.endswith(".gz")))
     except (ApiError, ConfigError, ManifestError, OSError) as error:
         print(f"dray record: {error}", file=sys.stderr)
         return 1
-    _tell(args, made)
+    _tell(args, made, objects)
     return 0
 
 
@@ -79,13 +82,22 @@ def _misused(args: argparse.Namespace) -> str:
     return ""
 
 
-def _tell(args: argparse.Namespace, made: Recording) -> None:
+def _tell(args: argparse.Namespace, made: Recording, objects: Iterable[Wire]) -> None:
+    from dray.sim.anonymous import names_left
+
     print(f"{args.output}: {_summary(made)}", flush=True)
+    left = names_left(objects, made.objects) if args.anonymous else []
+    if left:
+        some = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else "")
+        print(
+            f"dray record: names that can still be read in attributes, expressions or names of devices: {some}",
+            file=sys.stderr,
+        )
     if made.unread:
         print(f"dray record: you may not list {', '.join(made.unread)}; they are not recorded", file=sys.stderr)
 
 
-def _from_files(args: argparse.Namespace) -> Recording:
+def _from_files(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
     from dray.api.gates import FeatureGates
     from dray.api.manifests import ManifestError
     from dray.api.times import timestamp
@@ -97,15 +109,16 @@ def _from_files(args: argparse.Namespace) -> Recording:
     made = record(objects, time=timestamp(time.time()), source=", ".join(args.filename), anonymous=args.anonymous)
     if not made.objects:
         raise ManifestError(f"{made.source}: there is nothing to record: no node, slice, class, claim or pod")
-    return made
+    return made, objects
 
 
-def _from_cluster(args: argparse.Namespace) -> Recording:
+def _from_cluster(args: argparse.Namespace) -> tuple[Recording, Iterable[Wire]]:
     from dray.api.times import timestamp
     from dray.sim.recording import record
 
     objects, unread, server = asyncio.run(read_all(args))
-    return record(objects, time=timestamp(time.time()), source=server, unread=unread, anonymous=args.anonymous)
+    made = record(objects, time=timestamp(time.time()), source=server, unread=unread, anonymous=args.anonymous)
+    return made, objects
 
 
 def _summary(made: Recording) -> str:
@@ -155,7 +168,7 @@ class _Following:
                 self._begun = time.monotonic()
                 made = follower.begin(timestamp(time.time()), client.config.server, self._open)
                 try:
-                    _tell(self._args, made)
+                    _tell(self._args, made, follower.objects())
                     async with asyncio.timeout(self._args.seconds):
                         await self._stop.wait()
                 except TimeoutError:

@@ -7,9 +7,12 @@ expressions, and names of requests and devices stay: selectors work on them. Pur
 
 from __future__ import annotations
 
+import re
 from bisect import bisect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
+
+import msgspec
 
 from dray.api.types import core, meta, resource, scheduling
 from dray.api.wire import Wire
@@ -21,7 +24,7 @@ _FIELDS: dict[type[Wire], str] = {
     meta.OwnerReference: "name uid",
     meta.LabelSelector: "matchLabels",
     meta.LabelSelectorRequirement: "values",
-    core.PodSpec: "nodeName nodeSelector priorityClassName",
+    core.PodSpec: "nodeName nodeSelector priorityClassName schedulerName",
     core.PodStatus: "nominatedNodeName",
     core.Container: "name",
     core.ContainerPort: "hostIP",
@@ -53,11 +56,14 @@ _FIELDS: dict[type[Wire], str] = {
     scheduling.WorkloadReference: "templateName workloadName",
 }
 _NAMES = {type_: frozenset(fields.split()) for type_, fields in _FIELDS.items()}
+_WORD = re.compile(r"[A-Za-z0-9._-]+")
+_PARTS = re.compile(r"[._-]")
 _FRACTION = 9  # digits by which a fraction grows when it has to
 # Words that every cluster has tell nothing.
 _PUBLIC = frozenset(
     [
         "default",
+        "default-scheduler",
         "kube-system",
         "kube-public",
         "kube-node-lease",
@@ -136,6 +142,21 @@ def names_in(objects: Iterable[Wire]) -> set[str]:
     for one in objects:
         renamed(one, noted)
     return names
+
+
+def names_left(objects: Iterable[Wire], hidden: object) -> list[str]:
+    """Names of objects that can still be read in what was made of them without names, alone or as part of a word."""
+    named = [cast(Any, one).metadata for one in objects if not isinstance(one, resource.DeviceClass)]
+    names = {name for meta in named for name in (meta.name, meta.namespace) if name and name not in _PUBLIC}
+    words = {*_WORD.findall(msgspec.json.encode(hidden).decode())}
+    return sorted({part for word in words for part in _parts(word) if part in names})
+
+
+def _parts(word: str) -> Iterator[str]:
+    """A word, and what of it stands between dots and dashes."""
+    cuts = [-1, *(found.start() for found in _PARTS.finditer(word)), len(word)]
+    for at, start in enumerate(cuts):
+        yield from (word[start + 1 : end] for end in cuts[at + 1 :])
 
 
 def renamed(one: Wire, alias: Callable[[str], str]) -> Wire:

@@ -72,7 +72,7 @@ class Follower:
 
     def begin(self, time: str, source: str, open_: Callable[[Recording], Write]) -> Recording:
         """Record what there is now; every later change goes to what `open_` gives. Nothing is lost in between."""
-        objects = [one for informer in self._informers for one in _by_age(informer.list())]
+        objects = self.objects()
         kept = [reduced(one) for one in objects]
         if self._anonymous:
             self._alias = Aliases(names_in(kept))
@@ -81,6 +81,10 @@ class Follower:
         made = msgspec.structs.replace(made, anonymous=self._anonymous)
         self._write, self._begun = open_(made), self._now()
         return made
+
+    def objects(self) -> list[Any]:
+        """What there is now, of each type the youngest change last."""
+        return [one for informer in self._informers for one in _by_age(informer.list())]
 
     async def _is_readable(self, type_: type[Any]) -> bool:
         try:

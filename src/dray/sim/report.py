@@ -14,7 +14,7 @@ import msgspec
 from dray.sim.comparison import Comparison, Difference
 from dray.sim.measures import Figures, Placement, Point
 
-WIDTH = 60  # of a chart in a terminal
+WIDTH = 72  # of a chart, so that its line fits into a terminal of 80 columns
 SHOWN = 4  # differences that a person gets to see
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -105,7 +105,8 @@ def place_text(placement: Placement | None) -> str:
     """Where a pod is, in a few words."""
     if placement is None:
         return "no node"
-    devices = f" with {', '.join(sorted(map(str, placement.devices)))}" if placement.devices else ""
+    names = sorted(device.device for device in placement.devices)
+    devices = f" with {', '.join(names)}" if names else ""
     return f"{placement.node}{devices}, after {span(placement.placed - placement.came)}"
 
 
@@ -136,10 +137,12 @@ def chart(points: Sequence[Point], top: float, width: int = WIDTH) -> str:
 
 def _charts(run: Run) -> Iterator[str]:
     yield f"{run.name}:"
-    yield f"  utilisation, up to 100 %          |{chart(run.figures.utilisation.over_time, 1.0)}|"
+    yield "  utilisation, up to 100 %"
+    yield f"  |{chart(run.figures.utilisation.over_time, 1.0)}|"
     for class_, points in run.figures.fragmentation.items():
         top = max((value for _, value in points), default=0.0)
-        yield f"  largest claim that fits, up to {top:<3.0f}|{chart(points, top)}| {class_}"
+        yield f"  largest claim of {class_} that fits, up to {top:.0f}"
+        yield f"  |{chart(points, top)}|"
 
 
 def _driver(driver: str, one: Figures) -> str:
