@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api.errors import NotImplementedYet, not_found
+from dray.api.errors import NotImplementedYet, UnsupportedMediaType, not_found
 from dray.api.gates import FeatureGates
 from dray.api.pace import Pace
 from dray.api.resources import BY_TYPE, METRICS
@@ -27,7 +27,7 @@ from dray.apiserver.read import listing
 from dray.apiserver.read.measured import Measured
 from dray.apiserver.read.storage import Storage
 from dray.apiserver.read.watching import WatchedChange, Watching
-from dray.apiserver.request import APPLY_PATCH, Answer, LogSource, Request, make_request
+from dray.apiserver.request import APPLY_PATCH, STRATEGIC_PATCH, Answer, LogSource, Request, make_request
 from dray.apiserver.security.authorization import Attributes, Union
 from dray.apiserver.security.user import MASTERS
 from dray.apiserver.wire.paths import WrongMethod
@@ -42,6 +42,10 @@ Review = Callable[[Request], dict[str, Any]]
 SLICES = BY_TYPE[ResourceSlice]
 _DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 UPDATES_A_SECOND = 50.0  # of the slices that one driver has on one node; it may make as many at once
+_PATCHES_OF_CUSTOM = (
+    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
+    "application/merge-patch+json, application/apply-patch+yaml"
+)
 
 
 class ApiServer:
@@ -107,6 +111,8 @@ class ApiServer:
             return Answer(code=answer.code, tree=dict(_DONE), warnings=answer.warnings)  # what is done needs no webhook
 
     async def _do(self, request: Request) -> Answer:
+        if request.options.patch_type == STRATEGIC_PATCH and request.resource.custom is not None:
+            raise UnsupportedMediaType(_PATCHES_OF_CUSTOM)
         try:
             if request.subresource:
                 return await self._subresources.handle(request)

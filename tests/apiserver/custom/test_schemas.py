@@ -209,3 +209,20 @@ async def test_an_object_without_replicas_has_no_scale(admin: HttpAsker) -> None
     assert (code, 'the spec replicas field ".spec.size" does not exist' in body["message"]) == (500, True)
     assert (await admin("PATCH", f"{WIDGETS}/w/scale", {"spec": {"replicas": 2}}, content_type=MERGE))[0] == 200
     assert (await admin("GET", f"{WIDGETS}/w/scale"))[1]["spec"] == {"replicas": 2}
+
+
+async def test_patches_that_nobody_can_merge_are_refused_wherever_they_are_sent(admin: HttpAsker) -> None:
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    await define(admin, SIZE, subresources={"scale": paths, "status": {}})
+    await created(admin, WIDGETS, widget(size=1))
+    for path in ("w", "w/status", "w/scale", "missing"):
+        code, _ = await admin("PATCH", f"{WIDGETS}/{path}", {}, content_type="application/strategic-merge-patch+json")
+        assert (path, code) == (path, 415)
+
+
+async def test_an_update_of_what_is_not_there_says_so_first(admin: HttpAsker) -> None:
+    await define(admin, SIZE)
+    assert (await admin("PUT", f"{WIDGETS}/w", widget(size=1)))[0] == 404
+    await created(admin, WIDGETS, widget(size=1))
+    code, body = await admin("PUT", f"{WIDGETS}/w", widget(size=2))
+    assert (code, body["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dray.api.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
+from dray.api.resources import BY_NAME
 from dray.apiserver.request import JSON_PATCH, STRATEGIC_PATCH
 from dray.store import Cache
 from tests.apiserver.asking import CLAIMS, CLASSES, PODS, SLICES, Asker, claim, pod
@@ -96,6 +97,14 @@ async def test_what_does_not_exist_cannot_be_updated(ask: Asker) -> None:
         await ask("update", CLAIMS, "a", claim("a"))
     with pytest.raises(NotFound):
         await ask.patch(CLAIMS, "a", {})
+
+
+async def test_an_update_makes_objects_of_the_kinds_that_kubernetes_makes_so(ask: Asker) -> None:
+    service: Any = {"spec": {"ports": [{"port": 80}]}}
+    for name, tree in (("endpoints", {}), ("limitranges", {"spec": {"limits": []}}), ("services", service)):
+        assert (await ask("update", BY_NAME["", name], "e", {"metadata": {"name": "e"}, **tree})).code == 201
+    with pytest.raises(NotFound):
+        await ask("update", BY_NAME["", "serviceaccounts"], "e", {"metadata": {"name": "e"}})
 
 
 async def test_the_name_of_the_body_must_be_that_of_the_request(ask: Asker) -> None:

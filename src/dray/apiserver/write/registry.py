@@ -21,7 +21,6 @@ from dray.api.errors import (
     BadRequest,
     Invalid,
     MethodNotAllowed,
-    UnsupportedMediaType,
     already_exists,
     conflict,
     invalid,
@@ -45,13 +44,16 @@ from dray.apiserver.write.selector_checks import Validate
 from dray.apiserver.write.validators import Validators
 from dray.store import Conflict, Version
 
-_PATCHES_OF_CUSTOM = (
-    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, "
-    "application/merge-patch+json, application/apply-patch+yaml"
-)
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
-CREATED_BY_UPDATE = frozenset({"leases.coordination.k8s.io", "serviceaccounts", "events", "events.events.k8s.io"})
+_RBAC = "rbac.authorization.k8s.io"
+CREATED_BY_UPDATE = frozenset(
+    {
+        *("endpoints", "events", "events.events.k8s.io", "leases.coordination.k8s.io", "limitranges", "services"),
+        *("runtimeclasses.node.k8s.io", f"roles.{_RBAC}", f"rolebindings.{_RBAC}"),
+        *(f"clusterroles.{_RBAC}", f"clusterrolebindings.{_RBAC}"),
+    }
+)
 
 
 class Registry:
@@ -151,9 +153,7 @@ class Registry:
     async def update(self, request: Request) -> Answer:
         body, resource = request.body, request.resource
         conditional = isinstance(body, dict) and bool(identity.metadata_of(body).get("resourceVersion"))
-        if not conditional and not strategy.allows_unconditional_update(resource, request.version or resource.stored):
-            text = "must be specified for an update"
-            raise Invalid(resource, request.name, [invalid("metadata.resourceVersion", 0, text)])
+        unconditional = strategy.allows_unconditional_update(resource, request.version or resource.stored)
         original = b"" if conditional else encode(body)
         for attempt in range(1 if conditional else _ATTEMPTS):
             if attempt:
@@ -163,6 +163,9 @@ class Registry:
                 return await self.create(msgspec.structs.replace(request, body=body))
             if current is None:
                 raise not_found(request.resource, request.name)
+            if not conditional and not unconditional:
+                text = "must be specified for an update"
+                raise Invalid(resource, request.name, [invalid("metadata.resourceVersion", 0, text)])
             tree, warnings = self._finish.read(request, body, current)
             try:
                 return await self._replace(request, current, tree, warnings)
@@ -311,8 +314,6 @@ class Registry:
             return json_patch(tree, patch)
         if request.options.patch_type == MERGE_PATCH:
             return merge_patch(tree, patch)
-        if resource.custom is not None:
-            raise UnsupportedMediaType(_PATCHES_OF_CUSTOM)
         return strategic_merge(resource.message(form.version), tree, patch)
 
 
