@@ -181,6 +181,27 @@ def test_each_copy_has_claims_of_its_own_and_is_counted_whole() -> None:
     assert found.copies == 3
 
 
+@pytest.mark.parametrize("source", [{"resourceClaimTemplateName": "gpus-1"}, {"resourceClaimName": "ours"}])
+def test_the_pods_of_each_copy_of_a_group_share_its_claim(source: Tree) -> None:
+    entry = {"name": "gpu", **source}
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]},
+    }
+    pods = [pod(name, 0, schedulingGroup={"podGroupName": "g"}) for name in ("a", "b")]
+    for one in pods:
+        one["spec"]["resourceClaims"] = [entry]
+    named = [claim("ours", 1)] if "resourceClaimName" in source else []
+    asked = demand(group, *named, *pods)
+    found = cluster(1, 3)
+    with found.fork() as trial:
+        first, second = place(trial, asked)
+    assert first.devices == second.devices != ()
+    assert how_many(found, asked, 10).copies == 3
+
+
 def test_a_claim_that_exists_is_used_as_it_is() -> None:
     made = cluster(2)
     made.add(claim("shared", 2), pod("first", claim="shared"))

@@ -29,7 +29,7 @@ from dray.api.manifests import object_of
 from dray.api.podclaims import Sharing
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeVerdict, SchedulingRule, Unschedulable
-from dray.api.types.core import Node, Pod, PodExtendedResourceClaimStatus, PodResourceClaimStatus
+from dray.api.types.core import Node, Pod, PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import (
     DeviceClass,
@@ -39,6 +39,7 @@ from dray.api.types.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim, PodGroupResourceClaimStatus
 from dray.api.wire import Tree, Wire
 from dray.controllers.generated import claim_for, claim_name
 from dray.node.played import SECONDS
@@ -291,21 +292,57 @@ class Cluster:
     def _with_claims(self, pod: Pod) -> Pod:
         """The pod with the claims that its templates make."""
         made = []
-        group = self.picture.group_of(pod)
+        group = self._group_with_claims(pod)
         for entry in pod.spec.resourceClaims:
             use = podclaims.use_of(pod, entry, group)
-            if use.claim is not None or use.by_group or entry.resourceClaimTemplateName is None:
+            if use.claim is not None:
                 continue
-            template = self.get(ResourceClaimTemplate, entry.resourceClaimTemplateName, pod.metadata.namespace)
-            if template is not None:
-                name = claim_name(pod, use.entry)
-                self.picture.put(self._named(claim_for(pod, use.entry, template, name)))
+            name = self._group_claim(entry, group) if use.by_group else self._made_claim(pod, entry)
+            if name:
                 made.append(PodResourceClaimStatus(name=use.entry, resourceClaimName=name))
         if not made:
             return pod
         return replace(
             pod, status=replace(pod.status, resourceClaimStatuses=(*pod.status.resourceClaimStatuses, *made))
         )
+
+    def _group_with_claims(self, pod: Pod) -> PodGroup | None:
+        """The group of a pod with the claims that its templates make."""
+        group = self.picture.group_of(pod)
+        if group is None:
+            return None
+        told = {status.name for status in group.status.resourceClaimStatuses}
+        made = [
+            PodGroupResourceClaimStatus(name=entry.name, resourceClaimName=name)
+            for entry in group.spec.resourceClaims
+            if entry.name not in told and (name := self._made_claim(group, entry))
+        ]
+        if not made:
+            return group
+        status = replace(group.status, resourceClaimStatuses=(*group.status.resourceClaimStatuses, *made))
+        group = replace(group, status=status)
+        self.picture.put(group)
+        return group
+
+    def _made_claim(self, owner: Pod | PodGroup, entry: PodResourceClaim | PodGroupResourceClaim) -> str:
+        """The name of the claim that the template of an entry makes; empty where there is none."""
+        wanted = entry.resourceClaimTemplateName
+        template = self.get(ResourceClaimTemplate, wanted, owner.metadata.namespace) if wanted else None
+        if template is None:
+            return ""
+        name = claim_name(owner, entry.name)
+        if self.get(ResourceClaim, name, owner.metadata.namespace) is None:
+            self.picture.put(self._named(claim_for(owner, entry.name, template, name)))
+        return name
+
+    @staticmethod
+    def _group_claim(entry: PodResourceClaim, group: PodGroup | None) -> str:
+        """The claim that was made for the entry of a group that a pod's entry stands for; empty where there is none."""
+        shared = podclaims.group_entry(entry, group)
+        if shared is None or group is None:
+            return ""
+        statuses = group.status.resourceClaimStatuses
+        return next((one.resourceClaimName or "" for one in statuses if one.name == shared.name), "")
 
     def _decide(self, waiting: Waiting) -> Decision:
         """As the scheduler decides; there is nobody else here who would want a turn."""

@@ -45,7 +45,7 @@ class PodDemand(msgspec.Struct, frozen=True):
 
         return PodDemand(
             tuple(_renamed(replace(pod, spec=_referring(pod.spec, fresh)), tag) for pod in self.pods),
-            tuple(_renamed(one, tag) for one in self.own),
+            tuple(_renamed(_with_claims(one, fresh), tag) for one in self.own),
             self.shared,
         )
 
@@ -56,11 +56,6 @@ def demand_of(objects: Iterable[Wire], namespace: str) -> PodDemand:
     pods = [pod for one in known for pod in _pods_of(one)]
     own = [one for one in known if isinstance(one, (ResourceClaim, PodGroup))]
     shared = [one for one in known if isinstance(one, TYPES) and not isinstance(one, (Pod, ResourceClaim, PodGroup))]
-    for one in own:
-        if isinstance(one, PodGroup) and any(entry.resourceClaimTemplateName for entry in one.spec.resourceClaims):
-            raise DemandError(
-                f"PodGroup {one.metadata.name}: claims made from the template of a group are not simulated"
-            )
     used = {(pod.metadata.namespace, entry.resourceClaimName) for pod in pods for entry in pod.spec.resourceClaims}
     pods += [
         _user_of(one)
@@ -121,9 +116,7 @@ def _renamed(one: Any, tag: str) -> Any:
 
 def _referring(spec: PodSpec, fresh: Any) -> PodSpec:
     """A pod's spec that refers to the claims and the group of its own copy."""
-    claims = tuple(
-        replace(entry, resourceClaimName=fresh(ResourceClaim, entry.resourceClaimName)) for entry in spec.resourceClaims
-    )
+    claims = _fresh_entries(spec.resourceClaims, fresh)
     changes: dict[str, Any] = {} if claims == spec.resourceClaims else {"resourceClaims": claims}
     if spec.schedulingGroup is not None:
         name = fresh(PodGroup, spec.schedulingGroup.podGroupName)
@@ -131,3 +124,14 @@ def _referring(spec: PodSpec, fresh: Any) -> PodSpec:
     if spec.workloadRef is not None:
         changes["workloadRef"] = replace(spec.workloadRef, podGroupName=fresh(PodGroup, spec.workloadRef.podGroupName))
     return replace(spec, **changes) if changes else spec
+
+
+def _with_claims(one: ResourceClaim | PodGroup, fresh: Any) -> ResourceClaim | PodGroup:
+    """A group that refers to the claims of its own copy, as its pods do."""
+    if not isinstance(one, PodGroup):
+        return one
+    return replace(one, spec=replace(one.spec, resourceClaims=_fresh_entries(one.spec.resourceClaims, fresh)))
+
+
+def _fresh_entries(entries: Iterable[Any], fresh: Any) -> tuple[Any, ...]:
+    return tuple(replace(entry, resourceClaimName=fresh(ResourceClaim, entry.resourceClaimName)) for entry in entries)
