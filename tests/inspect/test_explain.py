@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dray.api.reasons.nodes import NodeCode
 from dray.api.types.core import Pod
@@ -759,10 +760,28 @@ def test_an_explanation_ends_in_time_and_says_what_it_did_not_finish() -> None:
 
 @pytest.mark.wording
 def test_a_pod_that_runs_or_is_done_does_not_wait() -> None:
-    for phase, says in (("Running", "it runs on n1"), ("Succeeded", "it is finished: Succeeded")):
-        found = explain_pod(Snapshot.of(*CLUSTER, pod(nodeName="n1", status={"phase": phase})), "default", "p")
+    ended = {"name": "c", "state": {"terminated": {"exitCode": 3}}}
+    for status, says in (
+        ({"phase": "Running"}, "it runs on n1"),
+        ({"phase": "Succeeded"}, "it is finished: Succeeded"),
+        ({"phase": "Failed", "reason": "Evicted"}, "it is finished: Failed: Evicted"),
+        (
+            {"phase": "Failed", "containerStatuses": [ended]},
+            "it is finished: Failed: container c ended with exit code 3",
+        ),
+    ):
+        found = explain_pod(Snapshot.of(*CLUSTER, pod(nodeName="n1", status=status)), "default", "p")
         assert not found.waits
         assert text_of(found) == f"pod default/p: {says}"
+
+
+@pytest.mark.wording
+def test_a_finished_pod_that_does_not_go_is_told_of() -> None:
+    held = pod(nodeName="n1", status={"phase": "Succeeded"})
+    meta = replace(held.metadata, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=("example.com/hold",))
+    found = explain_pod(Snapshot.of(*CLUSTER, replace(held, metadata=meta)), "default", "p")
+    assert found.waits
+    assert "finalizers hold it: example.com/hold" in text_of(found)
 
 
 @pytest.mark.wording

@@ -11,6 +11,7 @@ import pytest
 
 from dray.api.reasons import cause_wording
 from dray.api.types.apps import Deployment
+from dray.api.types.batch import Job
 from dray.api.wire import Tree
 from dray.cli import main
 from dray.inspect.placement import Deadlines
@@ -95,6 +96,29 @@ def test_a_workload_without_pods(replicas: int, wanted: str, says: str) -> None:
     found, _ = WorkloadCase(Snapshot.of(web), web, Deadlines()).finding()
     assert (found.cause.code, found.waits) == (wanted, bool(replicas))
     assert says in cause_wording.cause(found.cause)
+
+
+def job(suspend: bool = False, **condition: str) -> Job:
+    status = {"conditions": [{"status": "True", **condition}]} if condition else {}
+    return msgspec.convert({"metadata": {"name": "j"}, "spec": {"suspend": suspend}, "status": status}, Job)
+
+
+@pytest.mark.parametrize(
+    ("one", "wanted", "waits"),
+    [
+        (
+            job(type="Failed", message="Job has reached the limit"),
+            "it is finished: Failed: Job has reached the limit",
+            False,
+        ),
+        (job(type="Complete"), "it is finished: Complete", False),
+        (job(suspend=True), "it is suspended (spec.suspend)", True),
+    ],
+)
+@pytest.mark.wording
+def test_a_job_that_has_ended_or_is_suspended(one: Job, wanted: str, waits: bool) -> None:
+    found, _ = WorkloadCase(Snapshot.of(one), one, Deadlines()).finding()
+    assert (cause_wording.cause(found.cause), found.waits) == (wanted, waits)
 
 
 def test_the_pod_that_waits_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dray.cli._banner import counted
 from dray.cli._table import Column, Row, Share, lines
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _summary(what: str, rows: Sequence[Any]) -> list[Text]:
     )
     number = len(rows) if what == "pools" else len({row.node for row in rows})
     counts = f"{allocated} allocated, {available} available, {unavailable} unavailable"
-    return [Text(f"{number} {what}, {total} devices: {counts}")]
+    return [Text(f"{counted(number, what.removesuffix('s'))}, {counted(total, 'device')}: {counts}")]
 
 
 def _share(row: Any) -> Share:

@@ -61,6 +61,14 @@ class PlacedPod:
             return Cause(CauseCode.NOT_READY, node=self._node, message=message.rstrip(": "))
         return Cause(CauseCode.RUNNING, node=self._node)
 
+    def finished(self) -> Cause:
+        """It has ended; where it failed, with what its status or its containers say about that."""
+        status = self._pod.status
+        message = status.message or status.reason
+        if status.phase == "Failed" and not message:
+            message = next(filter(None, map(_failure, (*status.initContainerStatuses, *status.containerStatuses))), "")
+        return Cause(CauseCode.FINISHED, subject=status.phase, message=message)
+
     def deleting(self) -> Cause:
         """Why a deleted pod is still there."""
         stuck = self._event(_NOT_UNPREPARED)
@@ -177,6 +185,15 @@ def latest_event(snapshot: Snapshot, kind: str, about: Pod, *reasons: str) -> Ev
         and (event.involvedObject.kind, event.involvedObject.name) == (kind, meta.name)
     ]
     return max(found, key=lambda event: event.lastTimestamp or event.metadata.creationTimestamp or "", default=None)
+
+
+def _failure(status: ContainerStatus) -> str:
+    ended = status.state.terminated if status.state is not None else None
+    if ended is None or not ended.exitCode:
+        return ""
+    return say(
+        CausePhrase.ENDED, container=status.name, how=ended.message or say(CausePhrase.EXIT, code=ended.exitCode)
+    )
 
 
 def _drivers(claim: ResourceClaim) -> set[str]:

@@ -96,12 +96,12 @@ class PodCase:
 
     def _settled(self) -> CauseFinding | None:
         pod = self.pod
-        if podclaims.is_finished(pod):
-            return CauseFinding(Cause(CauseCode.FINISHED, subject=pod.status.phase), waits=False)
         placed = PlacedPod(self.snapshot, pod, self.group, self.known)
         if pod.metadata.deletionTimestamp is not None:
             cause = placed.deleting()
             return CauseFinding(cause, waits=cause.code is not CauseCode.DELETING)
+        if podclaims.is_finished(pod):
+            return CauseFinding(placed.finished(), waits=False)
         if not pod.spec.nodeName:
             return None
         if pod.status.phase == "Running":

@@ -29,6 +29,7 @@ from dray.inspect.suggesting.subject import Subject
 
 Workload = Deployment | ReplicaSet | StatefulSet | DaemonSet | Job
 _REFUSED = "FailedCreate"
+_ENDED = ("Complete", "Failed")
 _DEFAULT_ACCOUNT = "default"
 
 
@@ -43,6 +44,9 @@ class WorkloadCase:
         self._makers = self._owned(ReplicaSet, [workload]) if isinstance(workload, Deployment) else [workload]
 
     def finding(self) -> tuple[CauseFinding, tuple[Suggestion, ...]]:
+        settled = self._settled()
+        if settled is not None:
+            return settled, ()
         refused = self._refused()
         if refused is not None:
             return CauseFinding(refused), tuple(self._helping(refused))
@@ -57,6 +61,16 @@ class WorkloadCase:
         if missing:
             return CauseFinding(Cause(CauseCode.PODS_NOT_MADE, found=len(pods), of=len(pods) + missing)), ()
         return CauseFinding(Cause(CauseCode.ALL_RUN, of=len(pods)), waits=False), ()
+
+    def _settled(self) -> CauseFinding | None:
+        """A job that has ended, or was suspended."""
+        if not isinstance(self._workload, Job):
+            return None
+        for condition in self._workload.status.conditions:
+            if condition.status == "True" and condition.type in _ENDED:
+                cause = Cause(CauseCode.FINISHED, subject=condition.type, message=condition.message)
+                return CauseFinding(cause, waits=False)
+        return CauseFinding(Cause(CauseCode.SUSPENDED)) if self._workload.spec.suspend else None
 
     def _owned(self, type_: Any, owners: Iterable[Object]) -> list[Any]:
         uids = {owner.metadata.uid for owner in owners}

@@ -58,6 +58,7 @@ class CausePhrase(StrEnum):
     OTHER_CLAIMS = "explain-other-claims"
     ALTERNATIVE = "explain-alternative"
     EXIT = "explain-exit"
+    ENDED = "explain-ended"
     ONE_RUNS = "explain-one-runs"
     NONE_WANTED = "explain-none-wanted"
     NOT_FOUND = "explain-not-found"
@@ -126,6 +127,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.OTHER_CLAIMS: "its other claims cannot be served there",
     CausePhrase.ALTERNATIVE: "{name}: {why}",
     CausePhrase.EXIT: "exit code {code}",
+    CausePhrase.ENDED: "container {container} ended with {how}",
     CausePhrase.ONE_RUNS: "its pod runs",
     CausePhrase.NONE_WANTED: "it wants no pods",
     CausePhrase.NOT_FOUND: '{kind} "{name}" not found',
@@ -154,7 +156,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     SelectorCode.VALUE_MISSING: "no device has {part}{values}",
     SelectorCode.PARTS_APART: "no device meets all of it: {parts}",
     SelectorCode.NOTHING_MEETS: "no device meets {part}",
-    CauseCode.FINISHED: "it is finished: {subject}",
+    CauseCode.FINISHED: "it is finished: {subject}{message}",
     CauseCode.RUNNING: "it runs on {node}",
     CauseCode.ALLOCATED: "it is allocated: {names}; {used}",
     CauseCode.ANSWERED: "it is answered: {found} of {of} pools",
@@ -184,6 +186,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CauseCode.CLAIM_REFUSED: "its claim cannot be created: {message}",
     CauseCode.PODS_REFUSED: "its pods cannot be created: {message}",
     CauseCode.PODS_NOT_MADE: "{found} of its {of} pods exist: does the controller manager run?",
+    CauseCode.SUSPENDED: "it is suspended (spec.suspend)",
     CauseCode.ACCOUNT_MISSING: 'its pods cannot be created: serviceaccount "{subject}" does not exist',
     CauseCode.CLAIM_DELETING: 'resourceclaim "{claim}" is being deleted{used}',
     CauseCode.CLAIM_FULL: 'resourceclaim "{claim}" is in use by {limit} consumers, and no more can be added',

@@ -19,7 +19,7 @@ _NAMED = 3  # nodes that a sentence lists
 _KNOWN = 8  # names that a sentence lists
 _VALUES = 4  # values that a sentence lists
 _KINDS = {"attributes": "attribute", "capacity": "capacity"}
-_AFTER_COLON = frozenset({CauseCode.DEVICES_FAILED})
+_AFTER_COLON = frozenset({CauseCode.DEVICES_FAILED, CauseCode.FINISHED})
 _SHORT = frozenset(
     {
         CauseCode.TOO_FEW_DEVICES,

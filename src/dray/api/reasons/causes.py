@@ -40,6 +40,7 @@ class CauseCode(StrEnum):
     CLAIM_REFUSED = "ClaimRefused"
     PODS_REFUSED = "PodsRefused"
     PODS_NOT_MADE = "PodsNotMade"
+    SUSPENDED = "Suspended"
     ACCOUNT_MISSING = "ServiceAccountMissing"
     CLAIM_DELETING = "ClaimDeleting"
     CLAIM_FULL = "ClaimFull"
