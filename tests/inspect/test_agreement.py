@@ -9,20 +9,25 @@ on one side at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dray.allocator import Features, Fits, Index, Outcome
+from dray.allocator.identity import GATE_OF
 from dray.api import claim_access
+from dray.api.allocations import Share
 from dray.api.claim_access import PodClaims, Purpose
-from dray.api.gates import FeatureGates
 from dray.api.reasons.claims import ClaimCode
 from dray.api.reasons.nodes import NodeReason, SchedulingRule
 from dray.api.types.core import Pod
+from dray.api.types.resource import DeviceClass, DeviceRequest, ResourceClaim, ResourceSlice
 from dray.client import SharedInformers
 from dray.client.informer import key_of
 from dray.client.interface import Page, WatchEvent
@@ -32,15 +37,15 @@ from dray.inspect.explanation import Explanation
 from dray.inspect.snapshot import Snapshot
 from dray.scheduler import Scheduler
 from dray.scheduler import attempt as scheduling
-from dray.scheduler.attempt import Attempt, Decision, Promise, Refused
+from dray.scheduler import scheduler as wiring
+from dray.scheduler.attempt import Attempt, Promise, Refused, Unfinished
 from dray.scheduler.configuration import Profile
 from dray.verdicts.demand import Candidate
 from dray.verdicts.rules import Judgement, Rules
-from tests.inspect.clusters import Objects, cluster
+from tests.inspect.clusters import GATES, Objects, cluster, device_cluster
 
-GATES = FeatureGates.parse(
-    "GenericWorkload=true,WorkloadPodGroupResourceClaimTemplate=true,DRAReservedForWorkloads=true"
-)
+Made = Callable[[int, str], Objects]
+
 SEEDS = st.integers(0, 2**32)
 CAUSES = {
     ClaimCode.GROUP_MISSING: "GroupMissing",
@@ -95,7 +100,7 @@ class Said(NamedTuple):
     """What the scheduler did with a pod: its reasons for each node that it looked at, and its decision."""
 
     reasons: dict[str, list[NodeReason]]
-    decision: Decision
+    decision: Promise | Refused
 
 
 async def scheduled(objects: Objects, later: Objects) -> list[tuple[Objects, dict[str, Said]]]:
@@ -119,18 +124,35 @@ def _waiting(objects: Objects) -> list[Pod]:
 
 def judged(scheduler: Scheduler, pod: Pod) -> Said:
     attempt = Attempt(Candidate(pod), PodClaims(pod), Profile())
+    decision = decided(scheduler, attempt)
+    if isinstance(decision, Refused) and decision.why.problem is not None:
+        return Said({}, decision)
+    reasons = scheduler.loop.placement.judge(attempt).by_node(scheduler.table)
+    if isinstance(decision, Promise) or decision.why.wrong is None:
+        for info in scheduler.table:
+            if not reasons[info.name]:
+                alone = replace(attempt, among=1 << info.position, lacking={})
+                reasons[info.name] = [*_why(decided(scheduler, alone))]
+    return Said(reasons, decision)
+
+
+def decided(scheduler: Scheduler, attempt: Attempt) -> Promise | Refused:
+    """What the scheduler decides, without consequences."""
     decision = scheduler.loop.decide(attempt)
+    assert not isinstance(decision, Unfinished)
     if isinstance(decision, Promise):
         for claim in decision.pending:
             scheduler.devices.ledger.forget(claim.metadata.uid)
-    if isinstance(decision, Refused) and decision.why.problem is not None:
-        return Said({}, decision)
-    return Said(scheduler.loop.placement.judge(attempt).by_node(scheduler.table), decision)
+    return decision
 
 
-def disagreement(seed: int, other: int) -> str:
+def _why(decision: Promise | Refused) -> Iterable[NodeReason]:
+    return decision.why.reasons if isinstance(decision, Refused) else ()
+
+
+def disagreement(seed: int, other: int, made: Made = cluster) -> str:
     """Where explain says something else than the scheduler did; empty where they agree."""
-    for objects, said in asyncio.run(scheduled(cluster(seed), cluster(other, "2"))):
+    for objects, said in asyncio.run(scheduled(made(seed, "1"), made(other, "2"))):
         for name, one in said.items():
             told = explain_pod(Snapshot.of(*objects), "default", name)
             problem = _differing(one, told)
@@ -156,15 +178,16 @@ def _differing(said: Said, told: Explanation) -> str:
         stops = any(verdict.problem == wrong and verdict.may_run for verdict in told.nodes)
         return "" if stops and told.cause.code not in ("WillBeTried", "NoScheduler") else "wrong input"
     if isinstance(decision, Promise):
-        return "" if verdicts[decision.node].fits and told.cause.code == "NoScheduler" else "a node for the pod"
+        waits = told.cause.code in ("NoScheduler", "DevicesNotReady")  # for the scheduler to act, or to have devices
+        return "" if verdicts[decision.node].fits and waits else "a node for the pod"
     return "a pod without a node" if any(verdict.fits for verdict in told.nodes) else ""
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=1200)
-@given(SEEDS, SEEDS)
-def test_explain_says_node_by_node_what_the_scheduler_did(seed: int, other: int) -> None:
-    assert disagreement(seed, other) == ""
+@given(SEEDS, SEEDS, st.sampled_from([cluster, device_cluster]))
+def test_explain_says_node_by_node_what_the_scheduler_did(seed: int, other: int, made: Made) -> None:
+    assert disagreement(seed, other, made) == ""
 
 
 # Leaving something out
@@ -201,14 +224,67 @@ def without_check(purpose: Purpose, check: Callable[..., Any], *, explaining: bo
         yield
 
 
-def assert_noticed() -> None:
-    assert any(is_noticed(seed) for seed in range(0, 6000, 2))
+class ForgetfulIndex(Index):
+    """An index of devices without a feature, or that leaves out a part of what it is told or asked."""
+
+    forgotten = ""
+
+    def __init__(self, features: Features, *, defers: bool = False) -> None:
+        off = {self.forgotten: False} if self.forgotten in GATE_OF else {}
+        super().__init__(msgspec.structs.replace(features, **off), defers=defers)
+
+    def take(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
+        super().take(() if self.forgotten == "taken" else devices, () if self.forgotten == "shares" else shares)
+
+    def upsert_class(self, class_: DeviceClass) -> None:
+        super().upsert_class(_changed(class_, selectors=()) if self.forgotten == "class selectors" else class_)
+
+    def upsert_slice(self, slice_: ResourceSlice) -> None:
+        pool = msgspec.structs.replace(slice_.spec.pool, resourceSliceCount=1)
+        super().upsert_slice(_changed(slice_, pool=pool) if self.forgotten == "completeness" else slice_)
+
+    def allocate(self, node: str, claims: Sequence[ResourceClaim], deadline: float | None = None) -> Outcome:
+        return super().allocate(node, [self._asked(claim) for claim in claims], deadline)
+
+    def fits(self, claims: Sequence[ResourceClaim], deadline: float | None = None, among: int | None = None) -> Fits:
+        return super().fits([self._asked(claim) for claim in claims], deadline, among)
+
+    def _asked(self, claim: ResourceClaim) -> ResourceClaim:
+        asked = claim.spec.devices
+        if self.forgotten == "constraints":
+            return _changed(claim, devices=msgspec.structs.replace(asked, constraints=()))
+        if self.forgotten == "selectors":
+            plain = [_plain(request) for request in asked.requests or ()]
+            return _changed(claim, devices=msgspec.structs.replace(asked, requests=tuple(plain)))
+        return claim
 
 
-def is_noticed(seed: int) -> bool:
+def _changed(one: Any, **spec: Any) -> Any:
+    return msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, **spec))
+
+
+def _plain(request: DeviceRequest) -> DeviceRequest:
+    exactly = request.exactly and msgspec.structs.replace(request.exactly, selectors=())
+    return msgspec.structs.replace(request, exactly=exactly)
+
+
+@contextmanager
+def without_step(step: str, *, explaining: bool) -> Iterator[None]:
+    """Leave a step of the allocator out while explain, or the scheduler, looks for devices."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ForgetfulIndex, "forgotten", step)
+        patch.setattr(placement if explaining else wiring, "Index", ForgetfulIndex)
+        yield
+
+
+def assert_noticed(made: Made = cluster) -> None:
+    assert any(is_noticed(seed, made) for seed in range(0, 6000, 2))
+
+
+def is_noticed(seed: int, made: Made) -> bool:
     try:
-        return bool(disagreement(seed, seed + 1))
-    except (AssertionError, KeyError):  # a claim that was not looked for is missing later
+        return bool(disagreement(seed, seed + 1, made))
+    except (AssertionError, KeyError, StopIteration):  # what was not looked for is missing later
         return True
 
 
@@ -220,6 +296,10 @@ CHECKS = [
     for purpose in (Purpose.WAIT, Purpose.PLACE)
     for check in claim_access.SEQUENCES[purpose]
     if check is not claim_access._is_not_promised  # what is promised is in nobody's memory but the scheduler's
+]
+STEPS = [
+    *GATE_OF,
+    *("taken", "shares", "class selectors", "selectors", "constraints", "completeness"),
 ]
 
 
@@ -237,3 +317,10 @@ def test_a_check_that_one_side_leaves_out_is_noticed(
 ) -> None:
     with without_check(purpose, check, explaining=explaining):
         assert_noticed()
+
+
+@pytest.mark.parametrize("explaining", [True, False], ids=["explain", "scheduler"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_of_the_allocator_that_one_side_leaves_out_is_noticed(step: str, explaining: bool) -> None:
+    with without_step(step, explaining=explaining):
+        assert_noticed(device_cluster)

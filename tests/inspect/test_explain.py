@@ -116,6 +116,12 @@ SITUATIONS = (
         (f"device {DRIVER}/n1/gpu-0 of claim c is not ready", "has not set condition attached"),
     ),
     Situation(
+        "a device that is not ready, on a node that has no room for the pod",
+        (node("n1", cpu="0"), *CLUSTER[1:], attaching(), pod(cpu="1")),
+        "ClaimElsewhere",
+        ('claim "c" is allocated on n1', "Insufficient cpu"),
+    ),
+    Situation(
         "a device that its driver could not make ready",
         (*CLUSTER, attaching(broken="it is loose"), pod()),
         "DevicesFailed",

@@ -5,18 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.api.gates import FeatureGates
 from dray.api.reasons.suggestions import Suggestion
 from dray.api.types.core import Pod
 from dray.inspect.changes import applied
 from dray.inspect.explain import explain_pod
 from dray.inspect.snapshot import Snapshot
 from dray.sim.cluster import Cluster
-from tests.inspect.clusters import cluster
-
-GATES = FeatureGates.parse(
-    "GenericWorkload=true,WorkloadPodGroupResourceClaimTemplate=true,DRAReservedForWorkloads=true"
-)
+from tests.inspect.clusters import GATES, cluster
 
 
 def is_placed(snapshot: Snapshot, pod: Pod, made: Suggestion) -> bool:

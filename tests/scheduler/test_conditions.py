@@ -123,7 +123,7 @@ async def test_a_failure_frees_the_devices_and_the_pod_goes_elsewhere() -> None:
         said = say(Phrase.DEVICES_FAILED, claim="c", reason="Told", message="so")
         assert await c.told("p", "FailedScheduling", said) == said
         freed = say(Phrase.DEALLOCATED)
-        said = say(Phrase.ALL_NODES, nodes=2, why=refused(NodeCode.CLAIM_ELSEWHERE, 2))
+        said = say(Phrase.ALL_NODES, nodes=2, why=refused(NodeCode.CLAIM_LOST, 2))
         assert await c.told("p", "FailedScheduling", freed) == f"{said} {freed}"
 
         async def elsewhere() -> bool:
@@ -176,7 +176,7 @@ async def test_a_claim_that_others_use_keeps_its_devices_whatever_fails_for_one_
         await c.runs("first")
         await tell(c, "c", **{READY: "True", FAILED: "True"})
         await c.create(Pod, pod("second", claims=["c"]))
-        assert await c.waits("second") == say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.CLAIM_ELSEWHERE))
+        assert await c.waits("second") == say(Phrase.ALL_NODES, nodes=1, why=refused(NodeCode.CLAIM_LOST))
         assert (await c.claim("c")).status.allocation is not None
 
 

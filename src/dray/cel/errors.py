@@ -19,12 +19,16 @@ class CelError(Exception):
 
 
 class CompileError(CelError):
-    """The expression is not a selector. `kind` tells a bad expression from one that cannot be set up."""
+    """The expression is not a selector. `kind` tells a bad expression from one that cannot be set up.
 
-    def __init__(self, detail: str, kind: str = INVALID) -> None:
+    `report` is what is wrong at which place; `detail` may say more around it.
+    """
+
+    def __init__(self, detail: str, kind: str = INVALID, report: str = "") -> None:
         super().__init__(f"{kind}: {detail}")
         self.detail = detail
         self.kind = kind
+        self.report = report or detail
 
 
 class EvaluationError(CelError):

@@ -71,7 +71,7 @@ def checked_tree(text: str, environment: Environment) -> Node:
         validate(tree, environment)
     except Problems as problems:
         report = Source(text).report(problems)
-        raise CompileError(f"compilation failed: {report}") from problems
+        raise CompileError(f"compilation failed: {report}", report=report) from problems
     return tree
 
 

@@ -47,7 +47,7 @@ class KindCheck:
     def complaint(self, text: str) -> str:
         """What is wrong with an expression, with its place; empty if nothing is."""
         error = Expression(text, self._environment).error
-        return error.detail.removeprefix("compilation failed: ") if error is not None else ""
+        return error.report if error is not None else ""
 
     def _declaring(self, variables: Declared | None) -> Environment:
         return environment(self._object, self._params, True, variables, _messages())

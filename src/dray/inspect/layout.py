@@ -139,6 +139,8 @@ def _reason(reason: NodeReason) -> str:
     match reason.code:
         case NodeCode.CLAIM_ELSEWHERE:
             return say(CausePhrase.ELSEWHERE, subject=reason.subject)
+        case NodeCode.CLAIM_LOST:
+            return say(CausePhrase.LOST, subject=reason.subject)
         case NodeCode.INSUFFICIENT | NodeCode.DEVICES_INSUFFICIENT:
             wanted, found = (_amount(reason.subject, number or 0) for number in (reason.wanted, reason.found))
             return say(CausePhrase.AMOUNTS, text=text, wanted=wanted, found=found)

@@ -33,6 +33,7 @@ from dray.inspect.snapshot import Snapshot
 from dray.verdicts.demand import demand_of
 
 DEFAULT_SCHEDULER = "default-scheduler"
+_READY = BindingState.READY
 T = TypeVar("T", bound=Object)
 
 
@@ -60,6 +61,7 @@ class PodCase:
             Sharing(groups=PodGroup not in unknown),
             lambda name: DeviceClass in unknown or name in snapshot.classes,
             labels_of=lambda name: node.metadata.labels if (node := snapshot.get(Node, name)) is not None else {},
+            is_lost=lambda pod, claim: device_binding(claim).state is BindingState.FAILED,
         )
 
     def finding(self) -> CauseFinding:
@@ -84,7 +86,7 @@ class PodCase:
         claims = claims_of(self.pod, self.group, self._claim, self.known)
         if not isinstance(claims, PodClaims):
             return []
-        if any(device_binding(claim).state is not BindingState.READY for claim in claims.allocated):
+        if any(device_binding(claim).state is not _READY for claim in claims.allocated):
             return []
         verdicts = judge(self.snapshot, self.pod, claims, self.deadlines.nodes)
         return [] if any(map(_stops, verdicts)) else [verdict.node for verdict in verdicts if verdict.fits]
@@ -177,16 +179,19 @@ class PodCase:
     # Nodes
 
     def _placement(self, claims: PodClaims) -> CauseFinding:
-        special = [claims.left_over] if claims.left_over is not None else []
-        bindings = map(device_binding, (*claims.allocated, *special))
-        if waiting := next((found for found in bindings if found.state is not BindingState.READY), None):
-            return CauseFinding(_not_ready(waiting))
         verdicts = tuple(judge(self.snapshot, self.pod, claims, self.deadlines.nodes))
+        bindings = [found for claim in claims.allocated if (found := device_binding(claim)).state is not _READY]
+        failed = next((found for found in bindings if found.state is BindingState.FAILED), None)
+        if claims.left_over is not None and (found := device_binding(claims.left_over)).state is not _READY:
+            failed = failed or found  # the scheduler that made the claim waits for its devices
+        if failed is not None:
+            return CauseFinding(_not_ready(failed), verdicts)
         if not verdicts:
             return CauseFinding(Cause(CauseCode.NO_NODES))
         fitting = [verdict.node for verdict in verdicts if verdict.fits]
         if fitting and not any(_stops(verdict) for verdict in verdicts):
-            return CauseFinding(self._unscheduled(fitting), verdicts)
+            cause = _not_ready(bindings[0]) if bindings else self._unscheduled(fitting)
+            return CauseFinding(cause, verdicts)
         pending = [*claims.pending, *self._special()]
         devices = ClaimShortage(self.snapshot, pending, verdicts, self.deadlines.cluster)
         cause = self._cause(claims, verdicts, devices)

@@ -96,9 +96,11 @@ class DeviceRule:
         verdict = DeviceVerdict()
         left = nodes
         for claim in claims.allocated:
-            if bad := nodes & ~(0 if claim in claims.lost else self._reachable(claim)):
+            is_lost = claim in claims.lost
+            if bad := nodes & ~(0 if is_lost else self._reachable(claim)):
+                code = NodeCode.CLAIM_LOST if is_lost else NodeCode.CLAIM_ELSEWHERE
                 verdict.elsewhere.append(claim)
-                verdict.refused.append((NodeReason(NodeCode.CLAIM_ELSEWHERE, claim.metadata.name), bad))
+                verdict.refused.append((NodeReason(code, claim.metadata.name), bad))
                 left &= ~bad
         for name in self._shared_by_pods(claims):
             verdict.refused.append((NodeReason(NodeCode.NODE_CLAIM_SHARED, name), nodes))

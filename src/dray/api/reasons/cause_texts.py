@@ -55,6 +55,7 @@ class CausePhrase(StrEnum):
     AMOUNTS = "explain-amounts"
     SKEW = "explain-skew"
     ELSEWHERE = "explain-elsewhere"
+    LOST = "explain-lost"
     OTHER_CLAIMS = "explain-other-claims"
     ALTERNATIVE = "explain-alternative"
     EXIT = "explain-exit"
@@ -124,6 +125,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.AMOUNTS: "{text}: {wanted} asked for, {found} left",
     CausePhrase.SKEW: "{text}: {subject} would have a skew of {found}, {wanted} is allowed",
     CausePhrase.ELSEWHERE: "claim {subject} is allocated elsewhere",
+    CausePhrase.LOST: "the devices of claim {subject} did not become ready",
     CausePhrase.OTHER_CLAIMS: "its other claims cannot be served there",
     CausePhrase.ALTERNATIVE: "{name}: {why}",
     CausePhrase.EXIT: "exit code {code}",

@@ -45,6 +45,8 @@ class NodeCode(StrEnum):
     SPREAD_LABEL = "spread-label"
     SPREAD = "spread"
     CLAIM_ELSEWHERE = "claim-elsewhere"
+    CLAIM_LOST = "claim-lost"
+    NODE_CLAIM_SHARED = "node-claim-shared"
     EXTENDED_LEFT_OVER = "extended-left-over"
     EXTENDED_UNKNOWN = "extended-unknown"
     CANNOT_ALLOCATE = "cannot-allocate"
@@ -53,7 +55,6 @@ class NodeCode(StrEnum):
     DEVICES_INSUFFICIENT = "devices-insufficient"
     LACKS_FEATURE = "lacks-feature"
     POD_REQUEST_SHORT = "pod-request-short"
-    NODE_CLAIM_SHARED = "node-claim-shared"
 
 
 RULE_OF: Mapping[NodeCode, SchedulingRule] = {
@@ -70,6 +71,7 @@ RULE_OF: Mapping[NodeCode, SchedulingRule] = {
     NodeCode.SPREAD_LABEL: SchedulingRule.POD_TOPOLOGY_SPREAD,
     NodeCode.SPREAD: SchedulingRule.POD_TOPOLOGY_SPREAD,
     NodeCode.CLAIM_ELSEWHERE: SchedulingRule.DYNAMIC_RESOURCES,
+    NodeCode.CLAIM_LOST: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.EXTENDED_LEFT_OVER: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.EXTENDED_UNKNOWN: SchedulingRule.DYNAMIC_RESOURCES,
     NodeCode.CANNOT_ALLOCATE: SchedulingRule.DYNAMIC_RESOURCES,

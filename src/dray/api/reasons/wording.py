@@ -162,6 +162,7 @@ TEXTS: dict[StrEnum, str] = {
     NodeCode.SPREAD: "node(s) didn't match pod topology spread constraints",
     NodeCode.SPREAD_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
     NodeCode.CLAIM_ELSEWHERE: "resourceclaim not available on the node",
+    NodeCode.CLAIM_LOST: "resourceclaim not available on the node",
     NodeCode.EXTENDED_LEFT_OVER: "cannot schedule extended resource claim",
     NodeCode.EXTENDED_UNKNOWN: "cannot fit resource",
     NodeCode.CANNOT_ALLOCATE: "cannot allocate all claims",
