@@ -24,6 +24,7 @@ async def node(client: Client, name: str, clock: ManualClock, lease: int | None 
     await client.create(Node, {"metadata": {"name": name}})
     now = timestamp(clock.time())
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": now, "reason": "KubeletReady"}
+    ready |= {"lastHeartbeatTime": now}
     await client.patch(Node, name, {"status": {"conditions": [ready]}}, subresource="status")
     if lease is not None:
         spec = {"holderIdentity": name, "leaseDurationSeconds": lease, "renewTime": micro_timestamp(clock.time())}
@@ -62,6 +63,7 @@ async def pass_time(clock: ManualClock, client: Client, seconds: int, *living: s
 
 async def test_a_silent_node_is_unknown_tainted_and_its_pods_are_not_ready(client: Client, start: Start) -> None:
     clock = ManualClock()
+    begun = timestamp(clock.time())
     for name in ("silent", "living"):
         await node(client, name, clock)
     await pod(client, "p", "silent")
@@ -74,6 +76,8 @@ async def test_a_silent_node_is_unknown_tainted_and_its_pods_are_not_ready(clien
             return await ready(client, "silent") == "Unknown"
 
         await eventually(is_unknown)
+        beats = {c.type: c.lastHeartbeatTime for c in (await client.get(Node, "silent")).status.conditions}
+        assert beats["Ready"] == begun  # the last that was heard of it
         key = "node.kubernetes.io/unreachable"
 
         async def is_tainted() -> bool:

@@ -119,8 +119,16 @@ class NodeHealth:
         never = not any(condition.type == "Ready" for condition in status.conditions)
         reason = "NodeStatusNeverUpdated" if never else "NodeStatusUnknown"
         message = "Kubelet never posted node status." if never else "Kubelet stopped posting node status."
+        beats = {condition.type: condition.lastHeartbeatTime for condition in status.conditions}
         told = [
-            NodeCondition(type=type_, status="Unknown", reason=reason, message=message, lastTransitionTime=now)
+            NodeCondition(
+                type=type_,
+                status="Unknown",
+                reason=reason,
+                message=message,
+                lastHeartbeatTime=beats.get(type_),
+                lastTransitionTime=now,
+            )
             for type_ in _JUDGED
         ]
         return with_conditions(status, *told)
