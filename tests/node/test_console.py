@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from dray.node.runtime import ExecError, ExecSession, Key, Runtime, StartError, Task
+from dray.node.security import Security
 from tests.node.test_execution import everything
 from tests.node.test_runtimes import EXECUTING, end, finished, opened, shell, written
 from tests.waiting import eventually, quiet, within
@@ -90,9 +92,17 @@ async def test_a_container_without_input_reads_nothing(runtime: Runtime) -> None
     assert written(runtime, KEY) == ["end"]
 
 
-async def test_a_terminal_echoes_has_a_size_and_survives_who_left(runtime: Runtime) -> None:
+AGENTS_OWN = Security()
+ANOTHER = pytest.param(
+    Security(user=1234, group=2345),
+    marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a container another user everywhere"),
+)
+
+
+@pytest.mark.parametrize("security", [AGENTS_OWN, ANOTHER], ids=["own user", "another user"])
+async def test_a_terminal_echoes_has_a_size_and_survives_who_left(runtime: Runtime, security: Security) -> None:
     script = "test -t 0 && echo terminal; while read word; do stty size; done"
-    await runtime.start(shell(script, stdin=True, tty=True))
+    await runtime.start(shell(script, stdin=True, tty=True, security=security))
     await eventually(lambda: [line.strip() for line in written(runtime, KEY)] == ["terminal"])
     for width in (91, 57):
         session = await runtime.attach(KEY, stdin=True)
@@ -151,13 +161,17 @@ async def test_nobody_attaches_to_what_has_ended(runtime: Runtime) -> None:
         await runtime.attach(KEY)
 
 
-async def test_a_container_sees_the_processes_of_its_target(runtime: Runtime) -> None:
-    await runtime.start(shell("echo here; exec sleep 4321"))
+@pytest.mark.parametrize("tty", [False, True], ids=["", "terminal"])
+@pytest.mark.parametrize("security", [AGENTS_OWN, ANOTHER], ids=["own user", "another user"])
+async def test_a_container_sees_the_processes_of_its_target(runtime: Runtime, security: Security, tty: bool) -> None:
+    await runtime.start(shell("echo here; exec sleep 4321", security=security))
     await eventually(lambda: written(runtime, KEY) == ["here"])
     other = Key("pod-1", "debugger", 0)
     look = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null; sleep 600"
-    await runtime.start(Task(other, ("/bin/sh", "-c", look), target="main"))
-    await eventually(lambda: "sleep 4321 " in written(runtime, other))
+    await runtime.start(Task(other, ("/bin/sh", "-c", look), target="main", tty=tty, security=security))
+    await eventually(lambda: "sleep 4321" in [line.strip() for line in written(runtime, other)])
+    if runtime.name != "process":
+        assert not [line for line in written(runtime, other) if "pytest" in line]
     session = await runtime.exec(other, ["echo", "inside"])
     assert await within(everything(session)) == b"inside\n"
     session.close()

@@ -22,7 +22,6 @@ from dray.node.staging import staged
 from dray.node.supervised import Launch
 
 _TRIAL_SECONDS = 10.0
-_PIDS = 200  # the descriptor of a namespace; guardians use small numbers
 _NEVER = ("MKNOD",)  # nothing here would keep a container from using the device
 # What bubblewrap does anyway, or what makes no difference to a bind mount.
 _MOUNT_OPTIONS = {"ro", "rw", "bind", "rbind", "nosuid", "nodev", "private", "rprivate"}
@@ -69,12 +68,13 @@ class BwrapWrapper:
         task = replace(task, mounts=tuple(mounts))
         root = [*_image(task, directory)] if task.rootfs else [*_root(task)]
         arguments = [*root, *_system(task), *_mounts(task), *_devices(task.edits), *_readonly(task)]
-        options = [*_processes(task), "--unshare-uts", "--die-with-parent", "--hostname", task.hostname, *_rights(task)]
-        argv = [*prefix, program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]
         inside, env, pids = task.directory or "/", environment(task, "/root"), _pids(task)
+        own = [] if pids or task.security.host_pid else ["--unshare-pid"]
+        options = [*own, "--unshare-uts", "--die-with-parent", "--hostname", task.hostname, *_rights(task)]
+        argv = [*prefix, program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]
         # bwrap → its first process in a new namespace, or one who waits outside → bwrap → the container
-        depth = 1 if (task.target_pid or task.security.host_pid) and not pids else 2
-        return Launch(argv, env, "/", depth=depth, inside=inside, pids=pids, descriptors=_namespaces(task))
+        depth = 1 if task.security.host_pid else 2
+        return Launch(argv, env, "/", depth=depth, inside=inside, pids=pids)
 
     def clean(self, directory: Path) -> None:
         pass
@@ -118,22 +118,15 @@ def _system(task: Task) -> Iterator[str]:
 
 
 def _pids(task: Task) -> str:
-    """The namespace of processes that the guardian enters, since there is a terminal to take inside; only root can."""
-    if not task.tty or os.geteuid() != 0 or task.security.host_pid:
+    """The namespace of processes that the guardian enters: a target's, or one with a terminal to take inside.
+
+    Only root can. bwrap could enter a target's by itself, but not together with a user namespace.
+    """
+    if os.geteuid() != 0 or task.security.host_pid:
         return ""
-    return f"/proc/{task.target_pid}/ns/pid" if task.target_pid else "new"
-
-
-def _namespaces(task: Task) -> dict[int, str]:
-    """The namespace of processes that bwrap is not to make: that of another container, or the one that it begins in."""
-    if _pids(task):
-        return {_PIDS: "/proc/self/ns/pid"}
-    return {_PIDS: f"/proc/{task.target_pid}/ns/pid"} if task.target_pid else {}
-
-
-def _processes(task: Task) -> Iterator[str]:
-    if not task.security.host_pid:
-        yield from ("--pidns", str(_PIDS)) if _namespaces(task) else ("--unshare-pid",)
+    if task.target_pid:
+        return f"/proc/{task.target_pid}/ns/pid"
+    return "new" if task.tty else ""
 
 
 def _rights(task: Task) -> Iterator[str]:

@@ -167,7 +167,6 @@ class Workload:
 
                 foreground.begin_inside(self.task["pids"])
             self.ends.use(bool(self.task.get("tty")))
-            open_files(self.task)
             os.chdir(self.task["directory"])
             become(self.task, self.task["argv"], self.task["env"])
         except OSError as error:
@@ -207,12 +206,6 @@ def inner_of(task: dict[str, Any], pid: int) -> int:
     for _ in range(task["depth"]):
         pid = child_of(pid) if pid else 0
     return pid
-
-
-def open_files(task: dict[str, Any]) -> None:
-    """Have files open under the numbers that the command line names."""
-    for number, path in (task.get("descriptors") or {}).items():
-        os.dup2(os.open(path, os.O_RDONLY), int(number))
 
 
 def become(task: dict[str, Any], argv: list[str], environment: dict[str, str]) -> None:

@@ -50,8 +50,7 @@ class Launch:
     pid_file: str = ""
     inside: str = ""  # the working directory as the container sees it
     identity: Mapping[str, Any] = field(default_factory=dict)  # user, group, groups, no_new_privileges
-    pids: str = ""  # a namespace of processes to begin in: `new`, or a path; for terminals (`foreground`)
-    descriptors: Mapping[int, str] = field(default_factory=dict)  # numbers under which files are to be open
+    pids: str = ""  # a namespace of processes to begin in: `new`, or a path (`foreground`)
     inside_env: Mapping[str, str] | None = None  # the container's environment, where `env` is another program's
 
 
@@ -341,7 +340,6 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
         "stdin": task.stdin,
         "stdin_once": task.stdin_once,
         "tty": task.tty,
-        "descriptors": dict(launch.descriptors),
         "pids": launch.pids,
     }
     shim.write_json(str(directory / "task.json"), written)
