@@ -12,15 +12,16 @@ from functools import partial
 from typing import NamedTuple
 
 from dray.allocator import Features
-from dray.allocator.capacity import Consumption, consumption
+from dray.allocator.capacity import CapacityFault, Consumption, consumption
 from dray.allocator.content import comparable, content_of, listed
 from dray.allocator.layout import Layout
-from dray.allocator.pools import view
+from dray.allocator.pools import reaches, view
 from dray.allocator.taints import intolerable
 from dray.api.allocations import DeviceId, Share, consumed
 from dray.api.pools import by_pool
 from dray.api.quantity import Quantity
-from dray.api.reasons.devices import PoolState
+from dray.api.reasons.devices import InputProblem, PoolState
+from dray.api.reasons.wording import input_problem
 from dray.api.types.core import Node
 from dray.api.types.resource import (
     Device,
@@ -69,6 +70,7 @@ class _Exceeded(Exception):
 class _Offer(NamedTuple):
     id: DeviceId
     device: Device
+    is_within_reach: bool = True
 
 
 class _Ask(NamedTuple):
@@ -116,8 +118,12 @@ class _Plain:
         shares: Sequence[Share],
     ) -> None:
         seen = view(node, by_pool(slices), content_of, partial(Layout, features=features), features)
-        devices = [device for slice_ in seen.slices for device in slice_.spec.devices]
-        self.offers = [_Offer(id_, device) for id_, device in zip(seen.devices, devices, strict=True)]
+        devices = [
+            (device, not slice_.spec.perDeviceNodeSelection or reaches(device, node))
+            for slice_ in seen.slices
+            for device in slice_.spec.devices
+        ]
+        self.offers = [_Offer(id_, *device) for id_, device in zip(seen.devices, devices, strict=True)]
         self.pools = [(str(name), shape.state) for name, shape in zip(seen.pools, seen.layout.pools, strict=True)]
         self.claims = claims
         self.classes: Mapping[str, DeviceClass] = {class_.metadata.name: class_ for class_ in classes}
@@ -189,7 +195,11 @@ class _Plain:
 
     def _consumption(self, ask: _Ask, offer: _Offer) -> Consumption | None:
         requests = ask.spec.capacity.requests if ask.spec.capacity is not None else {}
-        return consumption(offer.device, requests, self.features.fractional_capacity_range)
+        found = consumption(offer.device, requests, self.features.fractional_capacity_range)
+        if isinstance(found, CapacityFault):
+            problem = InputProblem(found.code, self._name(ask.claim), ask.label, found.capacity, str(offer.id))
+            raise _Error(input_problem(problem))
+        return found
 
     def _compatible(self, offer: _Offer) -> bool:
         """Whether all devices in use that draw on a counter set of this one have a group in common with it."""
@@ -210,10 +220,9 @@ class _Plain:
                 return False
         return True
 
-    def _has_capacities(self, ask: _Ask, offer: _Offer) -> bool:
-        """Whether a device has every capacity that is asked for, however much of it."""
-        requests = ask.spec.capacity.requests if ask.spec.capacity is not None else {}
-        return not self.features.consumable_capacity or all(name in offer.device.capacity for name in requests)
+    def _could_serve(self, ask: _Ask, offer: _Offer) -> bool:
+        """Whether a device has the capacity that is asked for when nobody uses it."""
+        return not self.features.consumable_capacity or self._consumption(ask, offer) is not None
 
     def _has_capacity(self, ask: _Ask, offer: _Offer) -> bool:
         if not self.features.consumable_capacity:
@@ -294,7 +303,7 @@ class _Plain:
                 for offer in self.offers
                 if f"{offer.id.driver}/{offer.id.pool}" == pool
                 and self._matches(ask, offer)
-                and self._has_capacities(ask, offer)
+                and self._could_serve(ask, offer)
             ]
         return ask._replace(every=tuple(every))
 
@@ -321,7 +330,7 @@ class _Plain:
                     raise _Error(f"{owner}: {place}: CEL runtime error: {error}{hint}") from error
                 if not matches:
                     return False
-        return True
+        return offer.is_within_reach
 
     # Searching.
 
@@ -357,7 +366,9 @@ class _Plain:
         if len(self.placed[claim]) + ask.wanted - got > LIMIT:
             raise _Exceeded
         for place, offer in self._candidates(ask, got, start):
-            if ask.every is None and (self._in_use(ask, offer) or not self._matches(ask, offer)):
+            if ask.every is None and (
+                self._in_use(ask, offer) or not self._matches(ask, offer) or not self._has_capacity(ask, offer)
+            ):
                 continue
             if not self._usable(ask, offer):
                 continue

@@ -230,7 +230,9 @@ def _random_partitions(random: Random, pool: str) -> list[ResourceSlice]:
             drawn["consumesCounters"] += drawing(random.choice(sorted(sets)), units=1)["consumesCounters"]
             drawn["consumesCounters"] = list({one["counterSet"]: one for one in drawn["consumesCounters"]}.values())
         more = shareable(units=4) if random.randint(1, 100) <= 20 else {}
-        devices.append(device(f"g{number}", index=number, **{ROOT: random.choice("pq")}) | drawn | more)
+        taints = [{"key": "k", "effect": "NoSchedule"}] if random.randint(1, 100) <= 8 else None
+        held = {"index": number} if random.randint(1, 100) <= 90 else {}
+        devices.append(device(f"g{number}", taints, **held, **{ROOT: random.choice("pq")}) | drawn | more)
     cut = random.randint(0, len(devices))
     count = 3 if random.randint(1, 100) <= 95 else 4
     elsewhere = random.choice(["n", "n", "other"])
@@ -249,6 +251,16 @@ _POLICIES: list[dict[str, Any]] = [
 ]
 
 
+_ODD = [
+    {"units": "-1"},
+    {"units": "100E"},
+    {"units": "1u"},
+    {"nope": "1"},
+    {"ports": "0"},
+    {"units": "6", "ports": "2"},
+]
+
+
 def _random_shareable(random: Random, pool: str) -> list[ResourceSlice]:
     devices = []
     for number in range(random.randint(1, 4)):
@@ -259,8 +271,14 @@ def _random_shareable(random: Random, pool: str) -> list[ResourceSlice]:
         more["allowMultipleAllocations"] = random.randint(1, 100) <= 80
         if random.randint(1, 100) <= 20:
             more |= {"bindingConditions": ["ready"], "bindsToNode": random.choice([True, False])}
-        devices.append(device(f"x{number}", index=number, **{ROOT: random.choice("pq")}) | more)
-    return [slice_("nics", devices, pool, random.choice([DRIVER, "nic.example.org"]), nodeName="n")]
+        taints = [{"key": "k", "effect": "NoSchedule"}] if random.randint(1, 100) <= 8 else None
+        devices.append(device(f"x{number}", taints, index=number, **{ROOT: random.choice("pq")}) | more)
+    place: dict[str, Any] = {"nodeName": "n"}
+    if random.randint(1, 100) <= 15:
+        place = {"perDeviceNodeSelection": True}
+        for one in devices:
+            one |= random.choice([{"nodeName": "n"}, {"allNodes": True}, {"nodeName": "other"}])
+    return [slice_("nics", devices, pool, random.choice([DRIVER, "nic.example.org"]), **place)]
 
 
 def _random_asking(random: Random, name: str) -> ResourceClaim:
@@ -269,9 +287,15 @@ def _random_asking(random: Random, name: str) -> ResourceClaim:
         fields: dict[str, Any] = {"cls": random.choice(["any", "any", "gpu"])}
         if random.randint(1, 100) <= 45:
             fields["capacity"] = {"requests": {"units": random.choice(["1", "1500m", "2", "3"])}}
+        elif random.randint(1, 100) <= 8:
+            fields["capacity"] = {"requests": random.choice(_ODD)}
         if privileged and random.randint(1, 100) <= 10:
             fields["adminAccess"] = True
+        if random.randint(1, 100) <= 20:
+            fields["tolerations"] = [{"operator": "Exists"}]
         selectors = random.choice([[], [], [f'device.driver == "{DRIVER}"'], ["device.allowMultipleAllocations"]])
+        if random.randint(1, 100) <= 6:
+            selectors = [index_below(3)]
         return spec(count, *selectors, **fields)
 
     requests = []

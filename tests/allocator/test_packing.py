@@ -12,24 +12,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench._plain_search import Answer, TooSlow, plain_search
-from dray.allocator import Allocated, Features, Index, Outcome, Unallocatable, allocate, verify
+from dray.allocator import Allocated, Failed, Features, Index, Outcome, Unallocatable, allocate, verify
 from dray.api.allocations import Share
-from dray.api.reasons.devices import LackingAmount, PoolState, StepCode
+from dray.api.reasons.devices import InputCode, LackingAmount, PoolState, StepCode
 from dray.api.types.resource import ResourceSlice
 from tests.allocator.building import (
     ANY,
     DRIVER,
     ROOT,
     Consuming,
+    alternatives,
     claim,
     counters,
     device,
     drawing,
+    index_below,
     node,
     random_consuming,
     request,
     shareable,
     slice_,
+    spec,
 )
 from tests.allocator.test_search import as_answer, names
 
@@ -283,6 +286,68 @@ def test_all_devices_need_room_on_each() -> None:
     assert isinstance(allocate(node(), [every], [ANY], slices, shares=shares_of(1, "d1")), Unallocatable)
 
 
+def test_a_selector_fails_on_a_device_that_has_no_counters_left() -> None:
+    devices = [device("d0") | drawing("gpu0", memory=4), device("d1", index=1) | drawing("gpu0", memory=4)]
+    both = claim("a", request("r"), request("s", 1, index_below(5)))
+    outcome = allocate(node(), [both], [ANY], [GPU0, slice_("b", devices, count=2)])
+    assert isinstance(outcome, Failed)
+    assert (outcome.problem.code, outcome.problem.device) == (InputCode.SELECTOR_MISSING_KEY, f"{DRIVER}/p/d0")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [shareable(units=1), shareable({"units": {"default": "1", "validValues": ["1"]}}, units=2), {}],
+    ids=["too small", "forbidden by its policy", "without that capacity"],
+)
+def test_all_devices_are_those_that_could_serve_the_request(other: dict[str, Any]) -> None:
+    slices = [slice_("s", [device("d0") | shareable(units=2), device("d1") | other])]
+    every = claim("a", request("r", None, capacity={"requests": {"units": "2"}}))
+    outcome = allocate(node(), [every], [ANY], slices)
+    assert names(outcome) == [["d0"]]
+    assert isinstance(outcome, Allocated)
+    assert verify(outcome.results, node(), [every], [ANY], slices) == []
+    assert isinstance(allocate(node(), [every], [ANY], slices, shares=shares_of(1, "d0")), Unallocatable)
+
+
+STEPS = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "code"),
+    [
+        ({}, "-1", InputCode.CAPACITY_NEGATIVE),
+        ({"default": "1", "validValues": ["1"]}, "-1", None),
+        (STEPS, "-1", None),
+        (STEPS, "100E", InputCode.CAPACITY_BEYOND_RANGE),
+        (STEPS, "1u", None),
+        (STEPS, "1000001u", InputCode.CAPACITY_BEYOND_RANGE),
+    ],
+)
+@pytest.mark.parametrize("count", [1, None])
+def test_what_is_no_amount_of_a_capacity_is_an_error(
+    policy: dict[str, Any], asked: str, code: InputCode | None, count: int | None
+) -> None:
+    slices = [slice_("s", [device("d0") | shareable({"units": policy} if policy else None, units=4)])]
+    outcome = allocate(
+        node(), [claim("a", request("r", count, capacity={"requests": {"units": asked}}))], [ANY], slices
+    )
+    if code is None:
+        assert isinstance(outcome, Allocated)
+        assert outcome.taken[0].shares[0].consumed == (("units", "1"),)
+    else:
+        assert isinstance(outcome, Failed)
+        assert (outcome.problem.code, outcome.problem.device) == (code, f"{DRIVER}/p/d0")
+
+
+def test_an_amount_that_is_none_matters_only_where_it_is_asked_for() -> None:
+    slices = [slice_("s", [device("d0") | shareable({"units": STEPS}, units=4), device("d1") | shareable(units=4)])]
+    less = [claim(f"c{at}", request("r", capacity={"requests": {"units": "-1"}})) for at in range(2)]
+    assert names(allocate(node(), less, [ANY], slices, shares=shares_of(2, "d0"))) == [["d0"], ["d0"]]
+    outcome = allocate(node(), less, [ANY], slices, shares=shares_of(3, "d0"))
+    assert isinstance(outcome, Failed)
+    assert (outcome.problem.claim, outcome.problem.subject) == ("ns/c1", "units")
+
+
 def test_devices_that_bind_late_are_tried_last_and_bring_their_conditions() -> None:
     late = slice_("s", [device("d") | {"bindingConditions": ["ready"], "bindsToNode": True}], pool="a", allNodes=True)
     soon = slice_("t", [device("e")], pool="b", allNodes=True)
@@ -306,7 +371,7 @@ def mig(gpus: int) -> list[Any]:
     sets = {f"gpu{at}": {**{f"slice{s}": 1 for s in range(8)}, "engines": 7} for at in range(gpus)}
     shapes = {"1g": (1, 1, range(7)), "2g": (2, 2, (0, 2, 4)), "3g": (4, 3, (0, 4)), "7g": (8, 7, (0,))}
     devices = [
-        device(f"gpu{at}-{name}-{start}", profile=name)
+        device(f"gpu{at}-{name}-{start}", profile=name, **{ROOT: str(at % 2)})
         | drawing(f"gpu{at}", engines=engines, **{f"slice{s}": 1 for s in range(start, start + size)})
         for at in range(gpus)
         for name, (size, engines, starts) in shapes.items()
@@ -337,6 +402,36 @@ def test_packing_partitions_takes_no_time(asked: list[tuple[str, int]], fits: bo
     outcome = allocate(node(), [claim("a", *requests)], [ANY], mig(2), (), Features(), time.monotonic() + 5)
     assert isinstance(outcome, Allocated if fits else Unallocatable)
     assert time.perf_counter() - start < 1
+
+
+def test_devices_that_overlap_are_counted_by_the_places_they_leave() -> None:
+    """Of seven partitions of each GPU that overlap, four can be had at once; whoever asks for more is told soon."""
+    whole = {f"slice{at}": 1 for at in range(8)}
+    places = [(0, 2), (3, 1), (4, 2), (2, 2), (0, 1), (4, 4), (2, 1)]
+    devices = [
+        device(f"gpu{at}-{start}-{size}")
+        | drawing(f"gpu{at}", **{f"slice{one}": 1 for one in range(start, start + size)})
+        for at in range(3)
+        for start, size in places
+    ]
+    slices = [counters("a", **{f"gpu{at}": whole for at in range(3)}), slice_("b", devices, count=2)]
+    ways = {"a": spec(3), "b": spec(2), "c": spec(2, "true")}
+    start = time.perf_counter()
+    for claims, fits in ((6, True), (7, False)):
+        asked = [claim(f"c{at}", alternatives("r", **ways)) for at in range(claims)]
+        outcome = allocate(node(), asked, [ANY], slices, (), Features(), time.monotonic() + 10)
+        assert isinstance(outcome, Allocated if fits else Unallocatable)
+    assert time.perf_counter() - start < 5
+
+
+def test_an_error_behind_partitions_that_cannot_be_had_is_not_looked_for() -> None:
+    """All whole GPUs must share a root, and do not; but the first of them is in use, so nobody ever gets to that."""
+    small = [claim(f"c{at}", request("r", 3)) for at in range(3)]
+    every = claim("all", request("r", None, profile("7g")), match=(ROOT,))
+    start = time.perf_counter()
+    outcome = allocate(node(), [*small, every], [ANY], mig(3), [(DRIVER, "p", "gpu0-1g-3")])
+    assert isinstance(outcome, Unallocatable)
+    assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize(

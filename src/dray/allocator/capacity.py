@@ -9,11 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
-from dray.api.quantity import Quantity, QuantityFormat
+from dray.api.quantity import MAX_INT64, Quantity, QuantityFormat
+from dray.api.reasons.devices import InputCode
 from dray.api.types.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
 
 Consumption = dict[str, Quantity]
+
+
+class CapacityFault(NamedTuple):
+    """A capacity of which a request takes what is no amount. That is an error, not a device that will not do."""
+
+    capacity: str
+    code: InputCode
+
 
 _NANO = 9  # decimal digits; a quantity has no smaller part
 
@@ -37,7 +47,7 @@ def amount(text: str) -> int:
     return nanos(Quantity.parse(text))
 
 
-def consumption(device: Device, requests: Mapping[str, str], fractional: bool) -> Consumption | None:
+def consumption(device: Device, requests: Mapping[str, str], fractional: bool) -> Consumption | CapacityFault | None:
     """What a request takes of each capacity; None where the device cannot serve it.
 
     `fractional` is DRAFractionalCapacityRange: steps of a range may be parts of one.
@@ -47,13 +57,20 @@ def consumption(device: Device, requests: Mapping[str, str], fractional: bool) -
     found: Consumption = {}
     for name, capacity in device.capacity.items():
         amount = _consumed(capacity, requests.get(name), fractional)
-        if amount > Quantity.parse(capacity.value) or _violates(amount, capacity.requestPolicy, fractional):
-            return None
+        if amount is None:
+            return CapacityFault(name, InputCode.CAPACITY_BEYOND_RANGE)
+        if amount.sign < 0:
+            return CapacityFault(name, InputCode.CAPACITY_NEGATIVE)
         found[name] = amount
-    return found
+    allowed = (
+        amount <= Quantity.parse(capacity.value) and not _violates(amount, capacity.requestPolicy, fractional)
+        for amount, capacity in zip(found.values(), device.capacity.values(), strict=True)
+    )
+    return found if all(allowed) else None
 
 
-def _consumed(capacity: DeviceCapacity, requested: str | None, fractional: bool) -> Quantity:
+def _consumed(capacity: DeviceCapacity, requested: str | None, fractional: bool) -> Quantity | None:
+    """What a request takes of a capacity; None where it is too large or too fine for the steps of a range."""
     policy = capacity.requestPolicy
     if requested is None:
         return Quantity.parse(policy.default if policy is not None and policy.default is not None else capacity.value)
@@ -65,8 +82,11 @@ def _consumed(capacity: DeviceCapacity, requested: str | None, fractional: bool)
     return wanted
 
 
-def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bool) -> Quantity:
-    """The first step of a range, from its minimum on, that is not less than what is wanted."""
+def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bool) -> Quantity | None:
+    """The first step of a range, from its minimum on, that is not less than what is wanted.
+
+    Steps are counted in 64 bits; None where they do not suffice, and where a part of a thousandth is wanted.
+    """
     least = Quantity.parse(valid.min or "0")
     if wanted <= least:
         return least
@@ -76,6 +96,8 @@ def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange, fractional: bo
     digits = _digits(valid, fractional)
     size, start = step.scaled(-digits), least.scaled(-digits)
     units = start + -(-(wanted.scaled(-digits) - start) // size) * size
+    if not _exact(wanted, digits) or units > MAX_INT64:
+        return None
     if digits and units % 10**digits == 0:
         units, digits = units // 10**digits, 0
     return Quantity(units, -digits, step.format)
@@ -130,13 +152,19 @@ def _outside(amount: Quantity, valid: CapacityRequestPolicyRange, fractional: bo
     if valid.step is None:
         return False
     digits = _digits(valid, fractional)
+    if not _exact(amount, digits):
+        return True
     beyond = amount.scaled(-digits) - Quantity.parse(valid.min or "0").scaled(-digits)
     return beyond % Quantity.parse(valid.step).scaled(-digits) != 0
 
 
 def _digits(valid: CapacityRequestPolicyRange, fractional: bool) -> int:
-    """How many decimal digits the steps of a range have: three where fractions are allowed and needed, else none."""
+    """How many decimal digits the steps of a range have: three where fractions are allowed and possible, else none."""
     parts = [Quantity.parse(part) for part in (valid.min, valid.max, valid.step) if part is not None]
-    whole = all(nanos(part) % 10**_NANO == 0 for part in parts)
-    exact = all(nanos(part) % 10 ** (_NANO - 3) == 0 for part in parts)
-    return 3 if fractional and exact and not whole else 0
+    return 3 if fractional and all(_exact(part, 3) for part in parts) else 0
+
+
+def _exact(quantity: Quantity, digits: int) -> bool:
+    """Whether 64 bits can hold a quantity in units of so many decimal digits; whole ones are rounded up."""
+    amount, unit = nanos(quantity), 10 ** (_NANO - digits)
+    return amount <= MAX_INT64 * unit and (not digits or amount % unit == 0)

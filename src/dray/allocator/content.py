@@ -7,14 +7,14 @@ Left out: which pools and nodes the devices belong to (`layout`, `pools`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
 from dray.allocator.bits import position, positions
-from dray.allocator.capacity import Consumption, consumption, nanos
+from dray.allocator.capacity import CapacityFault, Consumption, consumption, nanos
 from dray.allocator.deriving import QUICK_COST, QUICK_LENGTH, Deriving, Value
 from dray.allocator.taints import intolerable
 from dray.allocator.work import Deferred, Work
@@ -115,6 +115,13 @@ class _Judging(Work):
         return Match(self.matched, self.failed, self.causes)
 
 
+class Eligible(NamedTuple):
+    """Devices, by position, that can serve a request for capacity, with what it takes; and those on which it is an error."""
+
+    consumed: dict[int, Consumption]
+    faults: dict[int, CapacityFault]
+
+
 class Content:
     """Devices of one driver in their order. Equal content should be one object, as it is in `inventory`."""
 
@@ -163,7 +170,7 @@ class Content:
             at: {name: nanos(Quantity.parse(capacity.value)) for name, capacity in devices[at].capacity.items()}
             for at in positions(self.shareable)
         }  # of shareable devices
-        self._eligible: dict[tuple[Requests, bool], dict[int, Consumption]] = {}
+        self._eligible: dict[tuple[Requests, bool], Eligible] = {}
         self._places: dict[str, int] | None = None
         self._views: list[DeviceView | None] = [None] * len(devices)
         self._matches: dict[tuple[str, ...], Match] = {}
@@ -278,26 +285,26 @@ class Content:
                 raise Interrupted
         return deriving
 
-    def eligible(self, requests: Requests, fractional: bool) -> dict[int, Consumption]:
-        """The devices, by position, that can serve a request for capacity when nobody uses them, and what it takes."""
+    def eligible(self, requests: Requests, fractional: bool) -> Eligible:
+        """The devices that can serve a request for capacity when nobody uses them."""
         found = self._eligible.get((requests, fractional))
         if found is None:
+            found = self._eligible[requests, fractional] = Eligible({}, {})
             asked = dict(requests)
-            consumed = ((at, self._consumption(at, asked, fractional)) for at in range(len(self.devices)))
-            found = self._eligible[requests, fractional] = {at: much for at, much in consumed if much is not None}
+            for at in range(len(self.devices)):
+                much = self._consumption(at, asked, fractional)
+                if isinstance(much, CapacityFault):
+                    found.faults[at] = much
+                elif much is not None:
+                    found.consumed[at] = much
         return found
 
-    def _consumption(self, at: int, asked: dict[str, str], fractional: bool) -> Consumption | None:
+    def _consumption(self, at: int, asked: dict[str, str], fractional: bool) -> Consumption | CapacityFault | None:
         device = self.devices[at]
         plain = not asked and not self.shareable >> at & 1  # nothing is taken of it but the whole
         if plain and not any(capacity.requestPolicy for capacity in device.capacity.values()):
             return {}
         return consumption(device, asked, fractional)
-
-    def having(self, names: Iterable[str]) -> int:
-        """The devices that have all capacities of these names, however much."""
-        wanted = set(names)
-        return self._where(lambda device: wanted <= device.capacity.keys()) if wanted else self.everything
 
     def tolerated(self, tolerations: tuple[DeviceToleration, ...]) -> int:
         """The devices without a taint that forbids allocation to someone with these tolerations."""

@@ -11,7 +11,7 @@ the deadline. Left out: order; any answer will do here (`search`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple
 
 from dray.allocator.bipartite import Shortage, Wish, assign
@@ -129,7 +129,8 @@ class Oracle:
 
     def _too_much(self, demands: Sequence[DeviceDemand], undecided: Sequence[DeviceDemand], standing: Standing) -> bool:
         """Whether demands take more than there is, whichever devices they get."""
-        if self.room.short([_least(demand) for demand in demands], standing.spent):
+        taking = [demand for demand in demands if all(option.takes is not None for option in demand.options)]
+        if self.room.short([_least(demand) for demand in taking], standing.spent):
             return True
         options = [demand.options[0] for demand in demands]
         wishes = [(one.wanted, one.devices, one.takes) for one in options if one.takes is not None]
@@ -329,7 +330,7 @@ class Oracle:
         demand = min(self._covered(demands, open_rules), key=_difficulty)
         option = demand.options[0]
         tried = 0
-        for kind in split(option.devices, self._distinctions(demands, standing)):
+        for kind in self._worth_trying(option, demands, standing):
             bit = kind & -kind
             after = self._after(option, bit, standing)
             rest = [self._beside(other, bit, after.spent) for other in demands if other.item != demand.item]
@@ -370,11 +371,23 @@ class Oracle:
 
     # Sameness: two states that differ in names only need not both be tried.
 
-    def _distinctions(self, demands: Sequence[DeviceDemand], standing: Standing) -> list[int]:
+    def _worth_trying(self, option: Option, demands: Sequence[DeviceDemand], standing: Standing) -> Iterator[int]:
+        """The kinds of the devices of an option, but for those to which another kind is always to be preferred.
+
+        That is one which can serve the same demands and draws less: who takes a device of the first kind can take one
+        of the other instead, or change places with the demand that has it.
+        """
+        alike = self.room.alike(option.devices, _takers(demands), standing.spent)
+        for role in split(option.devices, self._roles(demands)):
+            for kind in split(role, alike):
+                if option.takes is None or not role & self.room.packing.cheaper(lowest(kind)):
+                    yield kind
+
+    def _roles(self, demands: Sequence[DeviceDemand]) -> list[int]:
+        """The sets that say which demands and which values devices can serve."""
         numbers = {number for demand in demands for option in demand.options for number in option.rules}
-        sets = [option.devices for demand in demands for option in demand.options]
-        sets += self.room.alike(union(sets), _takers(demands), standing.spent)
-        return sets + [value for number in numbers for value in self.rules[number].values]
+        sets = dict.fromkeys(option.devices for demand in demands for option in demand.options)
+        return [*sets, *(value for number in sorted(numbers) for value in self.rules[number].values)]
 
     def _profile(self, value: int, sets: Sequence[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """What a value has to offer: how many devices of which kind, apart from the value itself."""

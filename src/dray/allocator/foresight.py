@@ -13,7 +13,7 @@ from typing import NamedTuple
 from dray.allocator.bits import above, lowest, members
 from dray.allocator.feasibility import DeadlinePassed, DeviceDemand, Option, Oracle, Standing, Witness
 from dray.allocator.identity import RESULTS_LIMIT
-from dray.allocator.packing import NOTHING_SPENT, Spent, Usage
+from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, Spent, Usage
 from dray.allocator.problem import Choice, Item, Problem, Rule
 
 DECIDING = -1
@@ -53,7 +53,7 @@ Trigger = tuple[Option, tuple[int, ...]]
 
 def _failing(choice: Choice) -> int:
     """The devices that may end the search with an error of an expression."""
-    return choice.errors | choice.underivable & choice.usable
+    return choice.errors | choice.underivable & choice.examined
 
 
 def _first_refused(rule: Rule, pin: int, matching: int) -> int:
@@ -114,30 +114,34 @@ class Foresight:
             free = available(choice, item.claim == self.items[state.item].claim, self.taken, state)
             if _failing(choice) & free:
                 yield Option(place, 1, _failing(choice) & free, ()), state.pins
-            if choice.every and choice.wanted <= RESULTS_LIMIT:
+            if choice.every and choice.constraints and choice.wanted <= RESULTS_LIMIT:
+                visited = self.room.fitting(COUNTERS_ONLY, choice.usable & free, state.spent)
                 for rule_number, rule in zip(choice.constraints, choice.rules, strict=True):
-                    yield from self._refusals(number, place, rule_number, rule, choice.usable & free, state)
+                    yield from self._refusals(number, place, rule_number, rule, visited, state)
 
     def _refusals(
-        self, number: int, place: int, rule_number: int, rule: Rule, usable: int, state: SearchState
+        self, number: int, place: int, rule_number: int, rule: Rule, visited: int, state: SearchState
     ) -> Iterator[Trigger]:
-        """Ways in which a constraint can forbid one of all devices: by themselves, or after what others chose."""
+        """Ways in which a constraint can forbid one of all devices: by themselves, or after what others chose.
+
+        A constraint is asked about devices that draw on their counters already; those that cannot are not `visited`.
+        """
         matching = self.items[number].choices[place].matching
         pin = state.pins[rule_number]
         upto = _first_refused(rule, pin, matching)
-        if upto and not upto & ~usable:
-            yield Option(place, upto.bit_count(), upto, ()), state.pins
+        if upto and not upto & ~visited:
+            yield Option(place, upto.bit_count(), upto, (), COUNTERS_ONLY), state.pins
         settled = pin and not rule.distinct and not rule.loose
         first = lowest(matching)
-        if settled or not first & usable or not self._covered_before(number, rule_number, state):
+        if settled or not first & visited or not self._covered_before(number, rule_number, state):
             return
         if rule.distinct or rule.loose:
-            yield Option(place, 1, first, ()), state.pins
+            yield Option(place, 1, first, (), COUNTERS_ONLY), state.pins
             return
         for value in rule.values:
             if not value & first:
                 pins = (*state.pins[:rule_number], value, *state.pins[rule_number + 1 :])
-                yield Option(place, 1, first, ()), pins
+                yield Option(place, 1, first, (), COUNTERS_ONLY), pins
 
     def _covered_before(self, number: int, rule: int, state: SearchState) -> bool:
         """Whether a request that is not complete yet, but comes before, can choose devices under a rule."""
@@ -182,10 +186,15 @@ class Foresight:
         if claim in budgets:
             budgets[claim] -= state.listed + state.got
         claims = {demand.claim for demand in demands}
-        privileged = {demand.claim for demand in demands if self.items[demand.item].choices[0].admin}
+        privileged = {demand.claim for demand in demands if self._is_privileged(demand)}
         if not privileged or len(claims) == 1:
             return self.oracle.solve(demands, Standing(state.pins, state.spent), budgets)
         apart = [[demand for demand in demands if demand.claim == claim] for claim in privileged]
-        apart.append([demand for demand in demands if not self.items[demand.item].choices[0].admin])
+        apart.append([demand for demand in demands if not self._is_privileged(demand)])
         solved = all(self.oracle.solve(part, Standing(state.pins, state.spent), budgets) is not None for part in apart)
         return {} if solved else None
+
+    def _is_privileged(self, demand: DeviceDemand) -> bool:
+        """Whether a demand may get a device that serves another claim; of shareable ones everybody may."""
+        choice = self.items[demand.item].choices[0]
+        return choice.admin and bool((choice.matching | choice.errors) & ~self.oracle.shareable)

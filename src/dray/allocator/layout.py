@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from dray.allocator.capacity import Consumption, nanos
-from dray.allocator.content import Content, Match, Requests
+from dray.allocator.capacity import CapacityFault, Consumption, nanos
+from dray.allocator.content import Content, Eligible, Match, Requests
 from dray.allocator.deriving import Value
 from dray.allocator.identity import Features
 from dray.allocator.packing import Amounts, Packing, Takes
@@ -156,21 +156,24 @@ class Layout:
         """The devices that can serve a request for capacity when nobody uses them."""
         if not self.features.consumable_capacity:
             return -1
-        return sum(1 << offset + at for offset, part in self.parts for at in self._consumed(part, requests))
+        return sum(1 << offset + at for offset, part in self.parts for at in self._eligible(part, requests).consumed)
 
-    def having(self, requests: Requests) -> int:
-        """The devices that have every capacity that is asked for, however much."""
-        if not self.features.consumable_capacity or not requests:
-            return -1
-        names = [name for name, _ in requests]
-        return sum(part.content.having(names) << offset for offset, part in self.parts)
+    def capacity_faults(self, requests: Requests) -> dict[int, CapacityFault]:
+        """The devices, by number, on which a request for capacity is an error."""
+        if not self.features.consumable_capacity:
+            return {}
+        return {
+            offset + at: fault
+            for offset, part in self.parts
+            for at, fault in self._eligible(part, requests).faults.items()
+        }
 
     def takes(self, requests: Requests) -> Takes:
         """What an alternative takes of each shareable device when it asks for these capacities."""
         capacities = self.packing.capacities
         found: dict[int, Amounts] = {}
         for offset, part in self.parts:
-            for at, consumed in self._consumed(part, requests).items():
+            for at, consumed in self._eligible(part, requests).consumed.items():
                 bit = 1 << offset + at
                 if bit & self.shareable:
                     found[bit] = tuple((capacities[bit, name], nanos(much)) for name, much in consumed.items())
@@ -179,9 +182,9 @@ class Layout:
     def consumed(self, at: int, requests: Requests) -> Consumption:
         """What a request takes of the capacity of device number `at`, which is shareable and eligible."""
         offset, part = self.parts[bisect_right(self.offsets, at) - 1]
-        return self._consumed(part, requests)[at - offset]
+        return self._eligible(part, requests).consumed[at - offset]
 
-    def _consumed(self, part: LayoutPart, requests: Requests) -> dict[int, Consumption]:
+    def _eligible(self, part: LayoutPart, requests: Requests) -> Eligible:
         return part.content.eligible(requests, self.features.fractional_capacity_range)
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from dray.allocator.bits import members
+from dray.allocator.bits import members, union
 from dray.allocator.compatibility import Compatibility, Standings, joined
 from dray.allocator.content import drawn_by
 from dray.allocator.identity import Features
@@ -61,6 +61,7 @@ class Packing:
         self.measures = self._measures()
         self._room: tuple[Usage, Room] | None = None
         self._least: dict[int, tuple[int, ...]] = {}
+        self._cheaper: dict[int, int] = {}
 
     def room(self, usage: Usage) -> Room:
         """The room that a usage leaves; one that was just asked for is at hand."""
@@ -154,6 +155,24 @@ class Packing:
             )
         return known
 
+    def cheaper(self, bit: int) -> int:
+        """The devices that draw less than a device in some counter and more in none, and go with the same others.
+
+        Only devices that serve one claim at a time are compared.
+        """
+        known = self._cheaper.get(bit)
+        if known is None:
+            own, group = _nonzero(self.draws.get(bit, ())), self.compatibility.of(bit)
+            known = self._cheaper[bit] = sum(
+                other
+                for other, amounts in self.draws.items()
+                if not (other | bit) & self.shareable
+                and self.compatibility.of(other) == group
+                and (drawn := _nonzero(amounts)) != own
+                and all(much <= own.get(number, 0) for number, much in drawn.items())
+            )
+        return known
+
     def name_of(self, resource: int) -> tuple[str, str]:
         """The counter set and the counter of a resource, or no set and the capacity."""
         for (_, set_, name), number in self.counters.items():
@@ -166,6 +185,17 @@ class Packing:
         amounts, sets = self._thresholds[resource]
         at = bisect_right(amounts, left)
         return sets[at] if at < len(sets) else 0
+
+    def drawing(self, resource: int, devices: int) -> tuple[int, int]:
+        """Those of the devices that draw on a counter, and the least that one of them draws."""
+        amounts, sets = self._thresholds[resource]
+        at = bisect_right(amounts, 0)
+        found = sets[at] & devices if at < len(sets) else 0
+        if not found:
+            return 0, 0
+        while at + 1 < len(sets) and sets[at + 1] & devices == found:
+            at += 1
+        return found, amounts[at]
 
     def related(self, devices: int) -> int:
         """The devices, and those that draw on counters of the same pool."""
@@ -211,6 +241,10 @@ class Packing:
         belonging = [self.compatibility.of(bit) for bit in drawing]
         belonging += [self.compatibility.read(pool, device) for pool, device in others]
         return Usage(taken, shared, tuple(left), joined((), belonging))
+
+
+def _nonzero(amounts: Amounts) -> dict[int, int]:
+    return {number: much for number, much in amounts if much}
 
 
 def _draw(left: list[int], amounts: Amounts) -> None:
@@ -310,6 +344,9 @@ class Room:
     def short(self, wishes: Sequence[tuple[int, int]], spent: Spent) -> bool:
         """Whether so many out of these devices, for each wish, draw more than all counters together have left."""
         gone = dict(spent.amounts)
+        alone = [(wanted, devices) for wanted, devices in wishes if not devices & self.packing.shareable]
+        if self._overcrowded(sum(wanted for wanted, _ in alone), union(devices for _, devices in alone), gone):
+            return True
         once = self.packing.counted & ~self.packing.shareable  # these draw each time that they are taken
         counted = [(wanted, devices) for wanted, devices in wishes if not devices & ~once]
         if not counted:
@@ -334,6 +371,27 @@ class Room:
                 if sum(wanted for wanted, least in drawn if least[place] >= size) > places:
                     return True
         return False
+
+    def _overcrowded(self, wanted: int, devices: int, gone: Mapping[int, int]) -> bool:
+        """Whether so many of these devices cannot draw at once, whichever they are.
+
+        Each device is counted with one of its counters, and each counter with its places for the smallest of its devices;
+        counters with few places for many devices come first.
+        """
+        offers = []
+        for number in range(len(self.packing.counters)):
+            drawing, least = self.packing.drawing(number, devices)
+            if drawing:
+                left = max(0, self.left[number] - gone.get(number, 0))
+                offers.append((left // least / drawing.bit_count(), number, left))
+        for _, number, left in sorted(offers):
+            drawing, least = self.packing.drawing(number, devices)
+            if drawing:
+                wanted -= min(left // least, drawing.bit_count())
+                devices &= ~drawing
+                if wanted <= 0:
+                    return False
+        return wanted > devices.bit_count()
 
     def _reach(self, sets: Iterable[int]) -> set[int]:
         """The counters that any of the devices draws on."""

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dray.allocator.bits import lowest, position, positions, union
-from dray.allocator.content import SelectorError
 from dray.allocator.deriving import Value
 from dray.allocator.faults import Fault, selector_fault
 from dray.allocator.identity import RESULTS_LIMIT, Features
@@ -28,7 +27,7 @@ class Choice(NamedTuple):
     """An alternative as bit sets.
 
     `matching` pass the selectors, `usable` may in addition be used, `devices` also have the capacity, `errors` make a
-    selector fail. `constraints` are the numbers of those that cover the alternative, `rules` what each of them says to
+    selector or a request for capacity fail. `constraints` are the numbers of those that cover the alternative, `rules` what each of them says to
     it, and `firm` the numbers of those that are not loose. With `every`, all matching devices are asked for. `takes` is
     what it consumes.
     """
@@ -44,6 +43,11 @@ class Choice(NamedTuple):
     takes: Takes
     rules: tuple[Rule, ...] = ()
     firm: tuple[int, ...] = ()
+
+    @property
+    def examined(self) -> int:
+        """The devices that constraints are asked about; of all devices, capacity is looked at last."""
+        return self.usable if self.every else self.devices
 
     @property
     def underivable(self) -> int:
@@ -283,10 +287,12 @@ class _Poser:
         match = layout.match(alternative.selectors, self.deadline)
         unsupported = 0 if self.features.binding_conditions else layout.binding
         matching, errors = match.devices & ~unsupported, match.errors & ~unsupported
+        broken = matching & sum(1 << at for at in layout.capacity_faults(alternative.capacity))
+        matching, errors = matching ^ broken, errors | broken
         every = alternative.mode == "All"
         if every:
-            matching &= layout.having(alternative.capacity)
-            fault = self._incomplete(request, alternative, match.causes, errors)
+            matching &= layout.eligible(alternative.capacity)
+            fault = self._incomplete(request, alternative, errors)
             if fault is not None:
                 return fault
         usable = matching if self.features.partitionable_devices else matching & ~layout.counting
@@ -305,10 +311,8 @@ class _Poser:
             takes=layout.takes(alternative.capacity),
         )
 
-    def _incomplete(
-        self, request: PlannedRequest, alternative: Alternative, causes: Mapping[int, SelectorError], errors: int
-    ) -> Fault | None:
-        """Why "all devices" cannot be counted: a pool in doubt, or a selector that fails, whichever comes first."""
+    def _incomplete(self, request: PlannedRequest, alternative: Alternative, errors: int) -> Fault | None:
+        """Why "all devices" cannot be counted: a pool in doubt, or a device that is an error, whichever comes first."""
         broken = position(lowest(errors)) if errors else self.layout.size
         for number, (pool, end) in enumerate(zip(self.layout.pools, self.layout.ends, strict=True)):
             if pool.state is not PoolState.USABLE:
@@ -318,17 +322,22 @@ class _Poser:
                 break
         else:
             return None
-        cause = causes[broken]
-        return selector_fault(request.claim, alternative.class_name, alternative.of_class, broken, cause)
+        return _fault_of(self.layout, request.claim, alternative, broken)
 
 
 def cause_of(problem: Problem, item: int, choice: int, bit: int) -> Fault:
     """The error that visiting a device for an alternative brings up."""
     request = problem.plan.requests[item]
     alternative = request.alternatives[choice]
-    at = position(bit)
-    cause = problem.layout.match(alternative.selectors).causes[at]
-    return selector_fault(request.claim, alternative.class_name, alternative.of_class, at, cause)
+    return _fault_of(problem.layout, request.claim, alternative, position(bit))
+
+
+def _fault_of(layout: Layout, claim: int, alternative: Alternative, at: int) -> Fault:
+    cause = layout.match(alternative.selectors).causes.get(at)
+    if cause is not None:
+        return selector_fault(claim, alternative.class_name, alternative.of_class, at, cause)
+    fault = layout.capacity_faults(alternative.capacity)[at]
+    return Fault(InputProblem(fault.code, request=alternative.label, subject=fault.capacity), claim, device=at)
 
 
 def derivation_of(problem: Problem, item: int, choice: int, number: int, bit: int) -> Fault:

@@ -151,7 +151,7 @@ def _node_selector(view: View, placed: Iterable[Placed]) -> Tree | None:
         place: ResourceSliceSpec | Device = slice_.spec
         if slice_.spec.perDeviceNodeSelection:
             place = view.layout.device(at)
-        if place.nodeName or (view.layout.features.binding_conditions and view.layout.device(at).bindsToNode):
+        if place.nodeName or view.layout.device(at).bindsToNode:
             return _only(view.node)
         if place.nodeSelector is None or id(place.nodeSelector) in seen:
             continue

@@ -249,7 +249,8 @@ class _Walk:
         """
         if not choice.underivable:
             return 0
-        left = self.room.fitting(COUNTERS_ONLY, choice.usable & free, state.spent)
+        takes = COUNTERS_ONLY if choice.every else choice.takes
+        left = self.room.fitting(takes, choice.examined & free, state.spent)
         found = 0
         for number, rule in zip(choice.constraints, choice.rules, strict=True):
             found |= left & rule.errors

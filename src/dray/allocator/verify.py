@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dray.allocator.capacity import consumption
+from dray.allocator.capacity import CapacityFault, Consumption, consumption
 from dray.allocator.content import comparable, content_of, listed
 from dray.allocator.identity import RESULTS_LIMIT, Features
 from dray.allocator.layout import Layout
@@ -153,12 +153,10 @@ class _Checker:
                 yield f"request {entry.request}: device {entry.driver}/{entry.pool}/{entry.device} {complaint}"
         wanted = spec.count
         if spec.allocationMode == "All":
-            asked = spec.capacity.requests if spec.capacity is not None else {}
-            wanted = sum(
-                1
-                for offer in self.offers.values()
-                if self._matches(offer, selectors) and asked.keys() <= offer.device.capacity.keys()
-            )
+            offers = [offer for offer in self.offers.values() if self._matches(offer, selectors)]
+            if self.features.consumable_capacity:
+                offers = [offer for offer in offers if isinstance(self._consumption(spec, offer), dict)]
+            wanted = len(offers)
         if len(entries) != wanted:
             yield f"request {request.name}: {len(entries)} devices instead of {wanted}"
 
@@ -200,12 +198,15 @@ class _Checker:
             yield "does not carry its binding conditions"
         yield from self._capacity(entry, spec, offer)
 
+    def _consumption(self, spec: Spec, offer: _Offer) -> Consumption | CapacityFault | None:
+        asked = spec.capacity.requests if spec.capacity is not None else {}
+        return consumption(offer.device, asked, self.features.fractional_capacity_range)
+
     def _capacity(self, entry: DeviceRequestAllocationResult, spec: Spec, offer: _Offer) -> Iterator[str]:
         if not self.features.consumable_capacity:
             return
-        asked = spec.capacity.requests if spec.capacity is not None else {}
-        consumed_ = consumption(offer.device, asked, self.features.fractional_capacity_range)
-        if consumed_ is None:
+        consumed_ = self._consumption(spec, offer)
+        if not isinstance(consumed_, dict):
             yield "does not have the capacity"
         elif not self._shared(offer):
             if entry.shareID or entry.consumedCapacity:

@@ -197,6 +197,8 @@ class InputCode(StrEnum):
     SELECTOR_MISSING_KEY = "selector-missing-key"
     CLASS_SELECTOR_MISSING_KEY = "class-selector-missing-key"
     DERIVED_FAILED = "derived-failed"
+    CAPACITY_NEGATIVE = "capacity-negative"
+    CAPACITY_BEYOND_RANGE = "capacity-beyond-range"
     CONSTRAINT_REFUSED = "constraint-refused"
     INVALID_POOLS = "invalid-pools"
     NODE_SELECTOR_TERMS = "node-selector-terms"
@@ -218,7 +220,7 @@ SELECTOR_PROBLEMS = frozenset(
 class InputProblem(msgspec.Struct, frozen=True, omit_defaults=True):
     """Input that no devices can make right.
 
-    `subject` is the class, the mode or the node that the code speaks of; `number` the selector, the constraint or the
+    `subject` is the class, the mode, the capacity or the node that the code speaks of; `number` the selector, the constraint or the
     count, of which `limit` are allowed; `detail` is what CEL itself said. `device` and `pool` are written driver/pool/device and driver/pool.
     With `node_only`, another node may still do.
     """

@@ -68,6 +68,7 @@ _HINT = (
 )
 _REQUEST = "claim {claim}, request {request}"
 _ALL = f"{_REQUEST}: asks for all devices, but resource pool {{pool}} is currently "
+_DEVICE_CAPACITY = f"{_REQUEST}: capacity {{subject}} of device {{device}}"
 _CAPACITY_OFF = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
 _SELECTOR = "claim {claim}: selector #{number}"
 _CLASS_SELECTOR = "class {subject}: selector #{number}"
@@ -132,6 +133,10 @@ TEXTS: dict[StrEnum, str] = {
     InputCode.SELECTOR_MISSING_KEY: f"{_SELECTOR}{_RUNTIME}. {_HINT}",
     InputCode.CLASS_SELECTOR_MISSING_KEY: f"{_CLASS_SELECTOR}{_RUNTIME}. {_HINT}",
     InputCode.DERIVED_FAILED: "evaluate derived attribute {subject} on device {device} failed: {detail}",
+    InputCode.CAPACITY_NEGATIVE: f"{_DEVICE_CAPACITY}: capacity value is negative",
+    InputCode.CAPACITY_BEYOND_RANGE: (
+        f"{_DEVICE_CAPACITY}: capacity request cannot be represented in the device's range arithmetic"
+    ),
     InputCode.CONSTRAINT_REFUSED: (
         f"{_REQUEST}: cannot add device {{device}} because a claim constraint would not be satisfied"
     ),
