@@ -8,7 +8,7 @@ equality goes through `equal`, and a bool as map key hides behind `BoolKey`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
@@ -184,6 +184,41 @@ class ResourceCheck(Authorizer):
     """A question about a resource that lacks the verb only."""
 
 
+class MergedList(list[Value]):
+    """A list whose elements are told apart: by themselves, as those of a set, or by what they have under `keys`.
+
+    The order of its elements does not matter when it is compared, and another list is merged into it when it is added.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, elements: Iterable[Value], keys: tuple[str, ...] = ()) -> None:
+        super().__init__(elements)
+        self.keys = keys
+
+    def by_identity(self, elements: Iterable[Value]) -> dict[Hashable, Value]:
+        return {self._identity(element): element for element in elements}
+
+    def merged(self, other: list[Value]) -> MergedList:
+        """This list with the elements of another: in place of those that they are, or at the end."""
+        return MergedList((self.by_identity(self) | self.by_identity(other)).values(), self.keys)
+
+    def _identity(self, element: Value) -> Hashable:
+        if self.keys and isinstance(element, dict):
+            return tuple(_hashable(element.get(key)) for key in self.keys)
+        return _hashable(element)
+
+
+def _hashable(value: Value) -> Hashable:
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(part)) for key, part in value.items())
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    if isinstance(value, bool):
+        return BoolKey(value)
+    return value if isinstance(value, Hashable) else repr(value)
+
+
 _TYPES: dict[type, Type] = {
     bool: types.BOOL,
     int: types.INT,
@@ -193,6 +228,7 @@ _TYPES: dict[type, Type] = {
     bytes: types.BYTES,
     type(None): types.NULL,
     list: types.list_of(types.DYN),
+    MergedList: types.list_of(types.DYN),
     dict: types.map_of(types.DYN, types.DYN),
     DomainMap: types.map_of(types.DYN, types.DYN),
     LazyMap: types.map_of(types.DYN, types.DYN),
@@ -219,7 +255,7 @@ NUMBERS = frozenset({int, Uint, float})
 _PLAIN = frozenset({str, int, bool, float, Uint, bytes, type(None), Quantity, Semver, Timestamp, Duration})
 MAPS = frozenset({dict, DomainMap, LazyMap, Made})
 ORDERED = frozenset({bool, int, Uint, float, str, bytes, Timestamp, Duration})
-SIZED = frozenset({str, bytes, list, dict, DomainMap, LazyMap})
+SIZED = frozenset({str, bytes, list, MergedList, dict, DomainMap, LazyMap})
 # These refuse to be compared with anything else, where CEL's own types are just unequal to it.
 RIGID = frozenset({Quantity, Semver, Url, Format, IPv4Address, IPv6Address, IPv4Interface, IPv6Interface})
 
@@ -242,6 +278,8 @@ def equal(left: Value, right: Value) -> bool:
             return left == right
         if kind is list:
             return _equal_lists(left, right)  # type: ignore[arg-type]  # the class was just checked
+        if isinstance(left, MergedList):
+            return _equal_merged(left, right)  # type: ignore[arg-type]  # the class was just checked
         if isinstance(left, Made) and isinstance(right, Made):
             return left.type == right.type and _equal_maps(left, right)  # type: ignore[arg-type]  # keys are texts
         if kind in MAPS:
@@ -253,6 +291,8 @@ def equal(left: Value, right: Value) -> bool:
         return left == right
     if kind in NUMBERS:
         return other in NUMBERS and left == right
+    if isinstance(left, list) and isinstance(right, list):
+        return _equal_merged(left, right) if isinstance(left, MergedList) else _equal_lists(left, right)
     if Made in (kind, other):
         return False
     if kind in MAPS and other in MAPS:
@@ -275,6 +315,15 @@ def _equal_parts(left: Value, right: Value) -> bool:
 def _equal_lists(left: list[Value], right: list[Value]) -> bool:
     spend_elements(len(left))
     return len(left) == len(right) and all(map(_equal_parts, left, right))
+
+
+def _equal_merged(left: MergedList, right: list[Value]) -> bool:
+    """Whether each element of one is in the other, and says the same there."""
+    spend_elements(len(left))
+    if len(left) != len(right):
+        return False
+    known = left.by_identity(left)
+    return all(key in known and _equal_parts(known[key], element) for key, element in left.by_identity(right).items())
 
 
 def _equal_maps(left: dict[Value, Value], right: dict[Value, Value]) -> bool:

@@ -14,7 +14,7 @@ from dray.cel.library.times import parse_duration, parse_timestamp
 from dray.cel.ranges import Range
 from dray.cel.sizes import Path
 from dray.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Kind, Type, list_of, map_of
-from dray.cel.values import Value
+from dray.cel.values import MergedList, Value
 
 REQUEST_BYTES = 3 * 1024 * 1024  # no object is larger, so nothing in it is
 _PLAIN = {"boolean": BOOL, "integer": INT, "number": DOUBLE, "string": STRING}
@@ -73,7 +73,7 @@ class Convert:
         if isinstance(value, dict):
             return self._object(node, value, root)
         if isinstance(value, list):
-            return [self._of(node.items, item) for item in value] if node.items is not None else value
+            return self._list(node, value)
         if isinstance(value, str) and node.type == "string":
             return _formatted(node.schema.get("format", ""), value)
         if node.type == "number" and isinstance(value, int) and not isinstance(value, bool):
@@ -81,6 +81,14 @@ class Convert:
         if node.type == "integer" and isinstance(value, float):
             return int(value)
         return value
+
+    def _list(self, node: Node, value: list[Any]) -> Value:
+        if node.items is None:
+            return value
+        found: list[Value] = [self._of(node.items, item) for item in value]
+        if node.list_type not in ("set", "map"):
+            return found
+        return MergedList(found, tuple(map(escaped, node.map_keys)))
 
     def _object(self, node: Node, value: dict[str, Any], root: bool) -> Value:
         if node.additional is not None:

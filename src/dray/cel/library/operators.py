@@ -19,6 +19,7 @@ from dray.cel.values import (
     SIZED,
     UINT_MAX,
     Duration,
+    MergedList,
     Timestamp,
     Uint,
     Value,
@@ -56,7 +57,7 @@ def add(left: Value, right: Value) -> Value:
             return left + right
         case list(), list():
             spend_elements(len(left) + len(right))
-            return left + right
+            return left.merged(right) if isinstance(left, MergedList) else left + right
         case (Duration(), Duration() | Timestamp()) | (Timestamp(), Duration()):
             return _add_times(left, right)
     return _arithmetic(left, right, lambda a, b: a + b)
@@ -275,7 +276,7 @@ FUNCTIONS = (
             overload("add_uint64", (types.UINT, types.UINT), types.UINT),
         ),
         add,
-        _NUMERIC | _TIMES | {str, bytes, list},
+        _NUMERIC | _TIMES | {str, bytes, list, MergedList},
     ),
     Function("_/_", tuple(_same_type("divide", _NUMBERS)), divide, _NUMERIC),
     Function(
