@@ -95,8 +95,8 @@ def visiting(browser: Browser, home: str, token: str = "", **options: Any) -> It
         yield visit
     finally:
         context.close()
-    assert visit.complaints == []
-    assert visit.foreign == []
+    assert not visit.complaints, visit.complaints
+    assert not visit.foreign, visit.foreign
 
 
 # What there is to see

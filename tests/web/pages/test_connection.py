@@ -65,6 +65,7 @@ def test_an_ended_session_leads_to_the_form_and_back(browser: Browser, restartab
         with restartable.run():
             expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
             expect(page.get_by_text("The session has ended")).to_be_visible()
+            expect(page.locator(".connection")).to_have_text("Signed out")
             page.get_by_label("Token", exact=True).fill("wrong")
             page.get_by_role("button", name="Sign in").click()
             expect(page.get_by_role("alert")).not_to_be_empty()

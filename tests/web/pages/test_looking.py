@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from dray.testing import Cluster
 from tests.web.pages.browsing import CLASS, H100, NARROW, Visit, let_wait, run, taint
@@ -81,9 +81,16 @@ def test_an_expression_shows_what_matches_and_which_part_fails(visit: Visit) -> 
 
 def test_a_wrong_expression_is_said_to_be_wrong(visit: Visit) -> None:
     page = visit.open()
+    result = page.locator("#cel-result")
     page.get_by_label("CEL expression").fill("device.driver ==")
-    expect(page.locator("#cel-result .problem")).to_be_visible()
     expect(page.get_by_label("CEL expression")).to_have_attribute("aria-invalid", "true")
+    expect(result).to_contain_text("The map is not filtered by it.")
+    *_, line, place = result.locator("pre").inner_text().splitlines()
+    assert line.index("device.driver ==") + len("device.driver ==") == place.index("^")  # where it goes wrong
+    page.get_by_label("CEL expression").fill(H100)
+    expect(result).to_contain_text("3 of 12 devices match.")
+    page.get_by_label("CEL expression").fill("device.nothing")
+    expect(result).to_contain_text("The map still shows what the last expression")
 
 
 def test_filters_are_part_of_the_address(visit: Visit) -> None:
@@ -125,6 +132,26 @@ def test_why_groups_pods_by_cause_and_lights_the_steps_of_one(visit: Visit) -> N
     expect(funnel.locator("tbody tr").first).to_contain_text("12")
     expect(page.get_by_role("list", name="Steps at which devices drop out")).to_be_visible()
     assert "pod=default%2Fgreedy" in page.url
+
+
+def test_a_pod_that_is_gone_is_said_to_be_gone(visit: Visit) -> None:
+    page = visit.open("#/why?pod=default/gone")
+    expect(page.locator(".story .panel")).to_contain_text("default/gone")
+    expect(page.locator(".story .panel")).to_contain_text("It does not exist any more, or you may not read it.")
+
+
+def test_an_answer_that_comes_when_another_view_is_open_is_there_on_return(visit: Visit) -> None:
+    page = visit.open("#/why")
+    held: list[Route] = []
+    page.route("**/api/ask/why", lambda route: held.append(route))
+    with page.expect_request("**/api/ask/why"):
+        page.get_by_role("link", name="default/greedy").click()
+    visit.turn_to("#/claims")
+    expect(page.locator(".view-claims")).to_be_visible()
+    with page.expect_response("**/api/ask/why"):
+        held[0].continue_()
+    page.go_back()
+    expect(page.locator(".funnel")).to_contain_text("needs 9 devices")
 
 
 def test_what_fits_says_the_largest_claim_of_each_class(visit: Visit) -> None:

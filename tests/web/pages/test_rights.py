@@ -64,8 +64,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_devices_are_shown_without_their_holders(browser: Browser, cluster: Cluster) -> None:
     with visiting(browser, address(cluster), "jane-token") as visit:
         page = visit.open("#/map?show=table")
-        expect(page.locator(".hidden-by-rights")).to_contain_text("resource claims (you may not read them)")
-        expect(page.locator(".hidden-by-rights")).to_contain_text("pods (you may not read them)")
+        expect(page.locator(".hidden-by-rights")).to_contain_text(
+            "You may not read device taint rules, resource claims, pods"
+        )
         expect(page.locator(".view-map tbody tr")).to_have_count(4)
         expect(page.locator("tbody tr", has_text="Not known to you")).to_have_count(4)
         assert "secret" not in page.content()
@@ -100,9 +101,12 @@ def test_somebody_with_one_namespace_sees_that_one(browser: Browser, cluster: Cl
     with visiting(browser, address(cluster)) as visit:
         visit.sign_in("joe-token", "team")
         page = visit.open("#/claims")
-        expect(page.locator(".hidden-by-rights")).to_contain_text("only those of your namespace are shown")
-        expect(page.locator(".hidden-by-rights")).to_contain_text("Namespace: team")
+        expect(page.locator(".hidden-by-rights")).to_contain_text(
+            "Of resource claims and pods, you see those of namespace team."
+        )
         expect(page.locator(".view-claims tbody tr")).to_have_count(1)
+        visit.turn_to("#/map")
+        expect(page.locator(".stat", has_text="Pods that wait")).to_contain_text("in your namespace")
         assert "secret" not in page.content()
 
 
@@ -111,3 +115,4 @@ def test_somebody_without_any_rights_gets_an_honest_page(browser: Browser, clust
         page = visit.open()
         expect(page.get_by_text("You may not read resource slices, so no devices are shown.")).to_be_visible()
         expect(page.locator(".hidden-by-rights")).to_contain_text("resource slices")
+        expect(page.locator(".stat .value")).to_have_text(["?"] * 5)  # it does not say that there are none

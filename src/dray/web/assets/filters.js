@@ -10,7 +10,7 @@ import { STATES } from "./marks.js";
 import { change, read } from "./route.js";
 import { ask, latest } from "./server.js";
 import { spread } from "./store.js";
-import { number, plural } from "./words.js";
+import { number, plural, verb } from "./words.js";
 
 const TYPING = 150; // milliseconds without a key before an expression is sent
 const FIELDS = ["driver", "class", "label", "state", "cel"];
@@ -105,11 +105,11 @@ export class Filters {
     this.told = this.part;
     setAttribute(this.cel, "aria-invalid", problem && this.cel.value ? "true" : null);
     if (!this.asked) return refill(this.result);
-    if (problem) return refill(this.result, h("p", { class: "problem" }, name(problem)));
+    if (problem) return refill(this.result, h("pre", { class: "problem" }, problem), h("p", { class: "faint" }, answer ? "The map still shows what the last expression that could be read selects." : "The map is not filtered by it."));
     if (!answer) return refill(this.result, h("p", { class: "faint" }, "…"));
     const rest = [...answer.failed, ...answer.errors];
     refill(this.result,
-      h("p", {}, h("strong", {}, number(answer.count)), ` of ${plural(answer.of, "device")} match${answer.complete ? "." : ", as far as there was time to look."}`),
+      h("p", {}, h("strong", {}, number(answer.count)), ` of ${plural(answer.of, "device")} ${verb(answer.count, "matches", "match")}${answer.complete ? "." : ", as far as there was time to look."}`),
       rest.length ? h("ul", { class: "parts" }, rest.map((entry, index) => this.#failedPart(entry, index))) : null);
   }
 
@@ -118,7 +118,7 @@ export class Filters {
     const light = () => change({ part: chosen ? null : String(index + 1) });
     const text = entry.part || (entry.text ? "" : "left out by the class");
     return h("li", {}, h("button", { type: "button", "aria-pressed": String(chosen), "data-key": `part ${index}`, on: { click: light } },
-      h("strong", {}, number(entry.count)), entry.text ? " fail at " : entry.part ? " do not meet " : " are ", entry.part ? this.#marked(entry) : text,
+      h("strong", {}, number(entry.count)), ` ${phrase(entry)} `, entry.part ? this.#marked(entry) : text,
       entry.text ? h("span", { class: "problem" }, ": ", name(entry.text)) : null));
   }
 
@@ -149,6 +149,12 @@ export class Filters {
     const set = spread(chosen, new Uint8Array(store.devices.present.length), 1);
     return (id) => set[id];
   }
+}
+
+/** What devices do at a part of the expression, before that part is named. */
+function phrase({ count, part, text }) {
+  if (text) return verb(count, "fails at", "fail at");
+  return part ? verb(count, "does not meet", "do not meet") : verb(count, "is", "are");
 }
 
 function fillOptions(select, names) {

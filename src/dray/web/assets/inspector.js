@@ -277,9 +277,11 @@ function nodeBody(app, { row }) {
 }
 
 function driverBody(app, { row }) {
+  const nodes = row.nodes.map((id) => app.store.nodes.get(id)?.name).filter(Boolean).sort();
   return [facts([["nodes", row.nodes.length], ["pools", row.pools], ["slices", row.slices], ["devices", row.devices], ["unhealthy", row.unhealthy],
     ["pools with problems", row.incomplete], ["newest generation", row.generation], ["versions", row.versions.join(", ")]]),
-  h("p", {}, h("a", { href: address("map", { driver: row.name }), "data-key": "map" }, "Its devices on the map"), " · ", h("a", { href: address("drivers", { sel: `driver:${row.name}` }), "data-key": "driver" }, "All drivers"))];
+  h("p", {}, h("a", { href: address("map", { driver: row.name }), "data-key": "map" }, "Its devices on the map"), " · ", h("a", { href: address("drivers", { sel: `driver:${row.name}` }), "data-key": "driver" }, "All drivers")),
+  nodes.length ? section("Publishes on", list(nodes.map((node) => link("node", node)))) : null];
 }
 
 function sliceBody() {

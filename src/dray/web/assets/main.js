@@ -24,6 +24,7 @@ import { WhyView } from "./view-why.js";
 
 const PACE = 200; // milliseconds between updates that only the cluster causes
 const GROWING = 100; // the same while the first picture grows
+const ENDED = "The session has ended, or the cluster does not accept its user any more. Sign in again, and the page goes on where it was.";
 
 class App {
   constructor() {
@@ -46,9 +47,9 @@ class App {
       onSample: (sample) => { this.series.add(sample); this.later(PACE); },
       onRights: () => this.redraw(),
       onConnection: (connection) => this.#connected(connection),
-      onSignIn: () => this.askToSignIn("The session has ended. Sign in again, and the page goes on where it was."),
+      onSignIn: () => this.askToSignIn(ENDED),
     });
-    onSignedOut(() => this.askToSignIn("The session has ended. Sign in again, and the page goes on where it was."));
+    onSignedOut(() => this.askToSignIn(ENDED));
     addEventListener("hashchange", () => this.redraw());
     document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); this.main.focus(); });
   }

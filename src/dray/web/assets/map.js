@@ -65,7 +65,7 @@ export class DeviceMap {
     this.flow = new Flow([], 100, "large");
     this.drawing = 0;
     this.arranged = "";
-    new ResizeObserver(() => this.refresh()).observe(this.element);
+    new ResizeObserver(() => app.redraw()).observe(this.element); // with the next frame, since another width makes another height
   }
 
   /** Show other devices, or devices otherwise. `key` tells whether the order has to be found again. */

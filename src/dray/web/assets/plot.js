@@ -127,8 +127,8 @@ function valueAt(at, values, time) {
   return found;
 }
 
-/** The next number that is good to read at an axis. */
+/** The next number that is good to read at an axis, as is its half. */
 function nice(value) {
   const size = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((factor) => factor * size).find((one) => one >= value);
+  return Math.max(2, [1, 2, 4, 10].map((factor) => factor * size).find((one) => one >= value));
 }

@@ -24,14 +24,14 @@ export function onSignedOut(call) {
 
 async function request(method, path, body, signal) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-  let response;
+  let response, answer;
   try {
     response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
+    answer = response.status === 204 ? null : await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal("Unreachable", "The server does not answer.");
+    if (!response || response.ok) throw new Refusal("Unreachable", "The server does not answer.");
   }
-  const answer = response.status === 204 ? null : await response.json().catch(() => null);
   if (response.ok) return answer;
   const { code = "InternalError", text = `The server answers ${response.status}.`, field = "" } = answer?.error ?? {};
   throw new Refusal(code, text, field);

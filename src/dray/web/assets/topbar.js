@@ -2,7 +2,7 @@
 
 import { h, name, refill, setAttribute, setText } from "./dom.js";
 import { other, read, VIEWS } from "./route.js";
-import { atClock, RESOURCES, SHOWN } from "./words.js";
+import { atClock, listed, RESOURCES } from "./words.js";
 
 const BROKEN = {
   broken: "The connection is lost.",
@@ -11,6 +11,22 @@ const BROKEN = {
   restarted: "Your rights have changed; the cluster is read again.",
 };
 const MODES = { live: "Live", recording: "Recording", demo: "Demo" };
+const STATES = { connecting: "Connecting", broken: "Not connected", "signed-out": "Signed out" };
+const stateText = (store, { state }) => STATES[state] ?? MODES[store?.hello.mode] ?? "Live";
+
+// What is hidden, in sentences. `shown` is a list of resources with how much of each is shown.
+
+const namesOf = (shown, wanted) => shown.filter(([, how]) => how === wanted).map(([resource]) => RESOURCES[resource] ?? resource);
+
+function hiddenText(shown) {
+  const names = namesOf(shown, "hidden");
+  return names.length ? `You may not read ${listed(names)}. ` : "";
+}
+
+function partText(shown, namespace) {
+  const names = namesOf(shown, "namespace");
+  return names.length ? [`Of ${listed(names)}, you see those of namespace `, name(namespace), "."] : "";
+}
 
 export class TopBar {
   constructor(app, titles) {
@@ -35,11 +51,10 @@ export class TopBar {
       setAttribute(link, "aria-current", one === view ? "page" : null);
     }
     const { store, connection } = this.app;
-    setAttribute(this.out, "hidden", !store);
-    if (!store) return;
-    const live = connection.state === "live";
-    setText(this.state, live ? MODES[store.hello.mode] ?? "Live" : connection.state === "broken" ? "Not connected" : "Connecting");
+    setAttribute(this.out, "hidden", !store || connection.state === "signed-out");
+    setText(this.state, stateText(store, connection));
     setAttribute(this.state, "data-state", connection.state);
+    if (!store) return;
     setText(this.server, store.hello.server.replace(/^https?:\/\//, ""));
     setText(this.user, store.hello.user);
     setAttribute(this.user, "title", `Namespace ${store.hello.namespace}`);
@@ -53,6 +68,6 @@ export class TopBar {
     this.noticed = key;
     refill(this.notices,
       connection.state === "broken" ? h("p", { class: "notice broken" }, `${BROKEN[connection.why] ?? BROKEN.broken} The page tries to connect again by itself.`, connection.since ? ` It shows the cluster as of ${atClock(connection.since)}.` : "") : null,
-      hidden.length ? h("p", { class: "notice hidden-by-rights" }, "Not everything is shown: ", hidden.map(([resource, shown]) => `${RESOURCES[resource] ?? resource} (${SHOWN[shown]})`).join(", "), ". Namespace: ", name(store.hello.namespace), ".") : null);
+      hidden.length ? h("p", { class: "notice hidden-by-rights" }, "Not everything is shown. ", hiddenText(hidden), partText(hidden, store.hello.namespace)) : null);
   }
 }

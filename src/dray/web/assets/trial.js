@@ -6,6 +6,7 @@ import { ask } from "./server.js";
 import { number, plural } from "./words.js";
 
 const LISTED = 20;
+const APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 const EXAMPLE = `apiVersion: v1
 kind: Pod
 metadata:
@@ -129,7 +130,7 @@ const ownerLabel = ({ owner, namespace }) => owner.replace("/", `/${namespace}/`
 
 /** JSON is YAML, too. What the cluster has added to an object is left out. */
 function textOf({ object }) {
-  const { metadata: { name: short, namespace, labels, annotations }, status: _, spec, ...rest } = object;
+  const { metadata: { name: short, namespace, labels, annotations: { [APPLIED]: ___, ...annotations } = {} }, status: _, spec, ...rest } = object;
   const { nodeName: __, ...wanted } = spec ?? {};
   return JSON.stringify({ ...rest, metadata: { name: short, namespace, labels, annotations }, spec: wanted }, null, 2);
 }

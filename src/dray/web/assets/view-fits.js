@@ -15,7 +15,7 @@ export class FitsView {
     this.app = app;
     this.asked = "";
     this.asking = latest(50, (signal) => ask("fits", {}, signal), (answer) => this.#tell(answer), (error) => refill(this.classes, h("p", { class: "problem" }, name(error.message))));
-    this.classes = h("div", { class: "classes" }, h("p", { class: "faint" }, "…"));
+    this.classes = h("div", { class: "classes" }, h("p", { class: "faint" }, "Counting …"));
     this.trial = new TrialForm(app);
     this.element = h("div", { class: "view view-fits" }, h("section", { class: "panel" }, h("h2", {}, "What still fits"), this.classes), this.trial.element);
   }
@@ -42,7 +42,7 @@ export class FitsView {
       hidden ? h("p", { class: "notice" }, "You may not read all claims: these are the numbers that you can know.") : null,
       h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "What still fits, by class" }, h("table", {},
         h("caption", { class: "unseen" }, "What still fits, by class"),
-        h("thead", {}, h("tr", {}, ["Class", "Devices", "Free", "Largest claim on one node", "One by one in the cluster", "Nodes by devices left"].map((title, i) => h("th", { scope: "col", class: i && i < 5 ? "right" : null }, title)))),
+        h("thead", {}, h("tr", {}, ["Class", "Free", "Largest claim on one node", "One by one in the cluster", "Nodes, by devices left"].map((title, i) => h("th", { scope: "col", class: i && i < 4 ? "right" : null }, title)))),
         h("tbody", {}, classes.map(classRow)))));
   }
 }
@@ -51,24 +51,28 @@ function classRow(row) {
   const least = row.exact ? "" : "at least ";
   return h("tr", {},
     h("th", { scope: "row" }, h("a", { href: address("map", { class: row.class }), "data-key": `class ${row.class}` }, name(row.class))),
-    h("td", { class: "right" }, number(row.total)),
-    h("td", { class: "right" }, `${number(row.free)}`, h("span", { class: "note" }, percent(row.free, row.total))),
+    h("td", { class: "right" }, `${number(row.free)} of ${number(row.total)}`, h("span", { class: "note" }, percent(row.free, row.total))),
     h("td", { class: "right" }, row.node?.count ? [`${least}${number(row.node.count)} on `, h("a", { href: select("node", row.node.name), "data-key": `node ${row.class}` }, name(row.node.name))] : "none"),
     h("td", { class: "right" }, `${least}${number(row.cluster)}`),
     h("td", {}, histogram(row.spread)));
 }
 
-const BAR = 22;
+const BAR = 44;
 const TALL = 28;
+const HEAD = 14; // room for the number above the tallest bar
 
-/** How many nodes have how many devices left: a bar for each number that occurs, with that number below it. */
+/** How many nodes have how many devices left: a bar for each number that occurs, the nodes above it, what is left below. */
 function histogram(spread) {
   if (!spread.length) return "";
   const most = Math.max(...spread.map(([, nodes]) => nodes));
   const words = spread.map(([count, nodes]) => `${plural(nodes, "node")} with ${number(count)} left`);
   const bars = spread.map(([count, nodes], i) => {
     const height = Math.max(2, (TALL * nodes) / most);
-    return svg("g", {}, svg("title", {}, words[i]), svg("rect", { x: i * BAR, y: TALL - height, width: BAR - 4, height, class: count ? "bar-some" : "bar-none" }), svg("text", { x: i * BAR + BAR / 2 - 2, y: TALL + 12 }, number(count)));
+    const top = HEAD + TALL - height;
+    const middle = i * BAR + BAR / 2 - 2;
+    return svg("g", {}, svg("title", {}, words[i]), svg("text", { x: middle, y: top - 3 }, number(nodes)),
+      svg("rect", { x: i * BAR, y: top, width: BAR - 4, height, class: count ? "bar-some" : "bar-none" }),
+      svg("text", { x: middle, y: HEAD + TALL + 12, class: "left" }, `${number(count)} left`));
   });
-  return svg("svg", { class: "histogram", role: "img", "aria-label": words.join(", "), width: spread.length * BAR, height: TALL + 14 }, bars);
+  return svg("svg", { class: "histogram", role: "img", "aria-label": words.join(", "), width: spread.length * BAR, height: HEAD + TALL + 14 }, bars);
 }

@@ -103,19 +103,40 @@ function statStrip() {
   return {
     element,
     update({ store, series }) {
-      const counts = store.tally();
-      const counted = store.poolCounts();
-      const held = counted ? counted[1] : counts[1] + counts[2] + counts[3];
-      const free = counted ? counted[2] : counts[0];
-      const published = store.devices.count - counts[8];
-      const last = series.last;
-      put(parts.devices, number(published), `on ${plural(store.publishingNodes(), "node")}`);
-      put(parts.held, number(counted ? held : held + counts[8]), counted ? "as the cluster counts" : percent(held, published));
-      put(parts.free, number(free), counted ? "as the cluster counts" : counts[9] ? `${number(counts[9])} not known to you` : percent(free, published));
-      put(parts.unusable, number(counted ? counted[3] : counts[4] + counts[5] + counts[6] + counts[7]), "tainted, broken or blocked");
-      const waiting = [...store.causes.values()].reduce((sum, cause) => sum + cause.pods, 0);
-      const readable = store.resources.pods !== "hidden";
-      put(parts.waiting, readable ? number(last?.waiting ?? waiting) : "?", readable ? (last?.allocations != null ? `${number(last.allocations)} allocations/s` : "") : "you may not read pods");
+      const devices = store.resources.resourceslices === "hidden" ? HIDDEN_DEVICES : deviceStats(store);
+      for (const [key, shown] of Object.entries(devices)) put(parts[key], ...shown);
+      put(parts.waiting, ...waitingStat(store, series.last));
     },
   };
+}
+
+const HIDDEN_DEVICES = Object.fromEntries(["devices", "held", "free", "unusable"].map((key) => [key, ["?", "you may not read slices"]]));
+
+/** Each number with what is said below it. Who may not read all claims learns from the cluster what is free, or not at all. */
+function deviceStats(store) {
+  const counts = store.tally();
+  const counted = store.poolCounts();
+  const published = store.devices.count - counts[8];
+  const held = counts[1] + counts[2] + counts[3];
+  const devices = [number(published), `on ${plural(store.publishingNodes(), "node")}`];
+  if (counted) {
+    const [, allocated, available, unavailable] = counted.map(number);
+    const byCluster = "as the cluster counts";
+    return { devices, held: [allocated, byCluster], free: [available, byCluster], unusable: [unavailable, byCluster] };
+  }
+  const hidden = store.resources.resourceclaims !== "all";
+  return {
+    devices,
+    held: [number(held + counts[8]), hidden ? "by claims that you may read" : percent(held, published)],
+    free: hidden ? ["?", `${number(counts[9])} not known to you`] : [number(counts[0]), percent(counts[0], published)],
+    unusable: [number(counts[4] + counts[5] + counts[6] + counts[7]), "tainted, broken or blocked"],
+  };
+}
+
+function waitingStat(store, last) {
+  const shown = store.resources.pods;
+  if (shown === "hidden") return ["?", "you may not read pods"];
+  const waiting = last?.waiting ?? [...store.pods.values()].filter((pod) => pod.state <= 1).length;
+  const rate = last?.allocations == null ? "" : `${plural(last.allocations, "allocation")}/s`;
+  return [number(waiting), shown === "namespace" ? "in your namespace" : rate];
 }

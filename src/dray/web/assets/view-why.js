@@ -10,7 +10,7 @@ import { address, change, read, select } from "./route.js";
 import { ask, latest } from "./server.js";
 import { spread } from "./store.js";
 import { placed } from "./trial.js";
-import { lasting, number, plural } from "./words.js";
+import { lasting, number, plural, verb } from "./words.js";
 
 const LISTED = 50;
 
@@ -21,6 +21,7 @@ export class WhyView {
     this.app = app;
     this.answer = null;
     this.asked = "";
+    this.pod = ""; // whose answer is shown; the address may name another by the time it comes
     this.opened = new Map(); // causes that somebody opened or closed
     this.asking = latest(30, (question, signal) => ask("why", question, signal), (answer) => this.#take(answer), (error) => this.#fail(error));
     this.list = h("div", { class: "causes" });
@@ -53,6 +54,7 @@ export class WhyView {
   #ask(key, pod) {
     const again = this.asked.startsWith(JSON.stringify([pod]).slice(0, -1));
     this.asked = key;
+    this.pod = pod;
     if (!again) { this.answer = null; this.trial = null; }
     if (!pod) { this.asking.stop(); return this.#tell(); }
     if (!again) refill(this.story, h("p", { class: "faint" }, "Looking at every node …"));
@@ -69,7 +71,8 @@ export class WhyView {
 
   #fail(error) {
     this.answer = null;
-    refill(this.story, h("p", { class: "problem" }, name(error.message)));
+    const text = error.code === "NotFound" ? "It does not exist any more, or you may not read it." : error.message;
+    refill(this.story, h("div", { class: "panel" }, h("h2", {}, name(this.pod)), h("p", { class: "problem" }, name(text))));
     this.app.redraw();
   }
 
@@ -110,9 +113,8 @@ export class WhyView {
   }
 
   #tell() {
-    const { answer } = this;
+    const { answer, pod } = this;
     this.told = this.request;
-    const pod = read().params.get("pod");
     if (!answer) return refill(this.story, pod ? null : h("p", { class: "empty" }, "Choose a pod to see which devices were considered for it, and where they dropped out."));
     const { cause } = answer;
     refill(this.story, h("div", { class: "panel" },
@@ -131,7 +133,7 @@ export class WhyView {
     const attempt = async (event) => {
       event.target.disabled = true;
       refill(result, h("p", { class: "faint" }, "Simulating …"));
-      const [namespace, short] = read().params.get("pod").split(/\/(.*)/s);
+      const [namespace, short] = this.pod.split(/\/(.*)/s);
       this.trial = await ask("try", { pod: { namespace, name: short }, change: help }).then(placed, (error) => h("p", { class: "problem" }, name(error.message)));
       refill(result, this.trial);
       event.target.disabled = false;
@@ -165,14 +167,14 @@ export class WhyView {
   #nodes() {
     const { nodes } = this.answer;
     if (!nodes?.reasons?.length) return null;
-    return h("div", {}, h("h3", {}, `What ${plural(nodes.total, "node")} say`), h("ul", {}, nodes.reasons.map((reason) => h("li", {}, h("strong", {}, number(reason.nodes)), " ", name(reason.text)))),
+    return h("div", {}, h("h3", {}, `What ${plural(nodes.total, "node")} ${verb(nodes.total, "says", "say")}`), h("ul", {}, nodes.reasons.map((reason) => h("li", {}, h("strong", {}, number(reason.nodes)), " ", name(reason.text)))),
       nodes.nearest ? h("p", {}, "Nearest: ", h("a", { href: select("node", nodes.nearest.node), "data-key": "nearest" }, name(nodes.nearest.node)), ". ", name(nodes.nearest.text)) : null);
   }
 
   #holders() {
     const { holders } = this.answer;
     if (!holders.length) return null;
-    return h("details", {}, h("summary", {}, `${plural(holders.length, "claim")} hold devices that would do`), h("ul", {}, holders.slice(0, LISTED).map((holder) =>
+    return h("details", {}, h("summary", {}, `${plural(holders.length, "claim")} ${verb(holders.length, "holds", "hold")} devices that would do`), h("ul", {}, holders.slice(0, LISTED).map((holder) =>
       h("li", {}, h("a", { href: select("claim", holder.claim), "data-key": `holder ${holder.claim}` }, name(holder.claim)), ` ${plural(holder.devices.length, "device")}`, holder.node ? [" on ", name(holder.node)] : "", holder.consumers.length ? [" for ", name(holder.consumers.join(", "))] : ""))));
   }
 

@@ -8,6 +8,10 @@ const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeSty
 export const number = (value) => (value === null || value === undefined ? "?" : count.format(value));
 export const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "0 %");
 export const plural = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
+/** The form of a verb that goes with a number. */
+export const verb = (value, one, many) => (value === 1 ? one : many);
+/** Names as they stand in a sentence. */
+export const listed = (names) => new Intl.ListFormat("en").format(names);
 export const atClock = (seconds) => clock.format(seconds * 1000);
 export const atMinute = (seconds) => minute.format(seconds * 1000);
 export const atMoment = (seconds) => moment.format(seconds * 1000);
