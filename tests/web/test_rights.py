@@ -146,6 +146,21 @@ async def test_who_may_not_read_claims_sees_counts_of_pools(server: Served, jane
         await asyncio.gather(manager, return_exceptions=True)
 
 
+async def test_what_is_measured_of_drivers_is_for_who_may_read_metrics(
+    server: Served, jane: Browser, admin: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = {DRIVER: [{"method": "NodePrepareResources", "calls": 1, "errors": 0, "p50": 0.1, "p99": 0.1}]}
+    monkeypatch.setattr("dray.cli._access.measured_operations", lambda: measured)
+    await publish(server.client, "n1", device("gpu-0"))
+    await _allow(server, "resourceslices")
+    async with admin.page() as his, jane.page() as hers:
+        await his.wait(lambda: (his.row("drivers", DRIVER) or {})["operations"])
+        await hers.wait(lambda: len(hers.samples) > 1)
+        driver = hers.row("drivers", DRIVER)
+        assert driver is not None
+        assert driver["operations"] is None
+
+
 async def test_two_users_have_pictures_of_their_own(server: Served, jane: Browser, admin: Browser) -> None:
     await publish(server.client, "n1", device("gpu-0"))
     async with jane.page() as hers, admin.page() as his:

@@ -31,7 +31,7 @@ from dray.web.history import SERIES, History
 from dray.web.inventory import Inventory
 from dray.web.poolcounts import pool_counts
 from dray.web.reading import PLACEMENT, REFUSED_CLAIMS, facts
-from dray.web.rights import Scope, Scopes, as_tree, is_less, scopes
+from dray.web.rights import Scope, Scopes, as_tree, is_less, may_measure, scopes
 from dray.web.rows.claims import PodState
 from dray.web.rows.devices import DeviceState
 from dray.web.rows.nodes import class_row, node_row
@@ -73,6 +73,7 @@ class Picture:
         self._version = version
         self._nodes: dict[str, Node | None] = {}  # changed, or gone
         self._changed = asyncio.Event()
+        self._may_measure = False
         self._seq = 0
         self._sampled = 0
 
@@ -221,7 +222,7 @@ class Picture:
     async def _sampling(self) -> None:
         while True:
             await asyncio.sleep(1.0 - time.time() % 1.0)
-            self.inventory.measure(self.access.operations())
+            self.inventory.measure(self.access.operations() if self._may_measure else {})
             self.inventory.refresh_drivers()
             self._changed.set()
             values = sample_of(self.inventory, self.consumers, self.scopes, self._sampled)
@@ -237,6 +238,7 @@ class Picture:
         """What may be read; asks until the server answers."""
         while True:
             try:
+                self._may_measure = await may_measure(self.client)
                 return await scopes(self.client, self.identity.namespace)
             except Unauthorized:
                 raise

@@ -16,6 +16,7 @@ from dray.api.types.authorization import SelfSubjectAccessReview
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.types.scheduling import PodGroup, Workload
+from dray.api.wire import Tree
 from dray.client import Client
 
 FOLLOWED: tuple[type[Any], ...] = (
@@ -66,11 +67,16 @@ async def may(client: Client, verb: str, type_: type[Any], namespace: str = "") 
     """Whether the client's user may do this to objects of a type."""
     resource = BY_TYPE[type_]
     wanted = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": wanted},
-    }
+    return await _allowed(client, {"resourceAttributes": wanted})
+
+
+async def may_measure(client: Client) -> bool:
+    """Whether the client's user may read what the server measures: drivers' work is part of its metrics."""
+    return await _allowed(client, {"nonResourceAttributes": {"verb": "get", "path": "/metrics"}})
+
+
+async def _allowed(client: Client, wanted: Tree) -> bool:
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": wanted}
     try:
         return (await client.create(SelfSubjectAccessReview, review)).status.allowed
     except Forbidden:

@@ -77,7 +77,7 @@ function problemTable(app) {
 /** Calls to drivers, measured by who makes them; only a cluster that runs its nodes in the same process has them. */
 function workOf(drivers) {
   const measured = drivers.filter((driver) => driver.operations?.length);
-  if (!measured.length) return h("p", { class: "empty" }, "Nobody measures calls to drivers here. Node agents have them in their metrics.");
+  if (!measured.length) return h("p", { class: "empty" }, "Nobody measures calls to drivers here, or you may not read metrics. Node agents have them in theirs.");
   const rows = measured.flatMap((driver) => driver.operations.map((operation) => h("tr", {}, h("th", { scope: "row" }, name(driver.name)), h("td", {}, name(operation.method)),
     h("td", { class: "right" }, number(operation.calls)), h("td", { class: operation.errors ? "right problem" : "right" }, number(operation.errors)), h("td", { class: "right" }, milliseconds(operation.p50)), h("td", { class: "right" }, milliseconds(operation.p99)))));
   return h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Calls to drivers" }, h("table", {}, h("caption", { class: "unseen" }, "Calls to drivers"),
