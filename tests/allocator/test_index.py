@@ -7,6 +7,7 @@ import time
 from random import Random
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -383,3 +384,20 @@ def test_what_happens_to_devices_that_were_not_judged_yet_is_not_missed() -> Non
     index.release([local(0, 1)])
     index.fits([SLOW], among=0b10)
     assert list(index.fits([SLOW])) == ["n0", "n1"]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_device_that_slices_describe_in_two_ways_is_what_the_node_sees(order: tuple[int, int]) -> None:
+    slices = (
+        slice_("a", [device("d", model="far")], nodeName="other"),
+        slice_("b", [device("d", model="near")], nodeName="n"),
+    )
+    index = Index()
+    index.upsert_node(node("n"))
+    for at in order:
+        index.upsert_slice(slices[at])
+    id_ = DeviceId(DRIVER, "p", "d")
+    seen, first = index.device(id_, "n"), index.device(id_)
+    assert seen is not None
+    assert first is not None
+    assert (seen.attributes["model"].string, first.attributes["model"].string) == ("near", "far")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
-from dray.api.allocations import NOTHING, DeviceId, Share, consumed, taken_by, taken_by_claim
+import msgspec
+import pytest
+
+from dray.api.allocations import NOTHING, DeviceId, Share, consumed, node_of, taken_by, taken_by_claim
 from dray.api.quantity import Quantity
 from dray.api.types.resource import AllocationResult, ResourceClaim
 
@@ -32,3 +35,17 @@ def test_a_share_leaves_its_device_open_but_in_use() -> None:
 def test_nothing_is_taken_without_an_allocation() -> None:
     assert taken_by(None) == taken_by_claim(None) == taken_by_claim(ResourceClaim()) == NOTHING
     assert not NOTHING
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}], "n"),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n", "m"]}]}], ""),
+        ([{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}], ""),
+        ([], ""),
+    ],
+)
+def test_an_allocation_for_one_node_is_recognized(terms: list[dict[str, Any]], expected: str) -> None:
+    found = msgspec.convert({"nodeSelector": {"nodeSelectorTerms": terms}}, AllocationResult)
+    assert node_of(found) == expected

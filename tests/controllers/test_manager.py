@@ -41,16 +41,16 @@ def test_a_list_that_names_none_is_refused(client: Client, names: str) -> None:
         ControllerManager(client, controllers=names)
 
 
-async def test_a_namespace_is_furnished_emptied_and_removed_by_all_together(client: Client) -> None:
+async def test_a_namespace_is_filled_emptied_and_removed_by_all_together(client: Client) -> None:
     manager = ControllerManager(client)
     running = asyncio.create_task(manager.run())
     await within(manager.ready.wait())
     await client.create(Namespace, {"metadata": {"name": "ns"}})
 
-    async def furnished() -> bool:
+    async def filled() -> bool:
         return await exists(client, ServiceAccount, "default", "ns")
 
-    await eventually(furnished)
+    await eventually(filled)
     await client.create(ConfigMap, {"metadata": {"name": "a"}}, namespace="ns")
     await client.delete(Namespace, "ns")
     await gone(client, Namespace, "ns")

@@ -258,9 +258,9 @@ class Index:
         """Whether a node must have more than devices: room for what they take, or what it takes to leave calls out."""
         return self.takes_from_nodes or self.skips_operations
 
-    def device(self, id_: DeviceId) -> Device | None:
-        """A device as it is published; None where it is not."""
-        return self._inventory.device(id_)
+    def device(self, id_: DeviceId, node: str = "") -> Device | None:
+        """A device as it is published, for a node where one is given; None where it is not."""
+        return self._inventory.device(id_, node)
 
     @property
     def taken(self) -> frozenset[DeviceId]:

@@ -185,13 +185,19 @@ class Inventory:
             del self._pools[pool].stocks[name]
             self._republish(pool)
 
-    def device(self, id_: DeviceId) -> Device | None:
-        """A device as the newest slice of its pool describes it; None where nobody publishes it."""
+    def device(self, id_: DeviceId, node: str = "") -> Device | None:
+        """A device as the newest slice of its pool describes it; None where nobody publishes it.
+
+        Slices of a generation may contradict each other. Those that the node sees count first, then the first by name.
+        """
         pool = self._pools.get(PoolName(id_.driver, id_.pool))
-        found = [stock for stock in pool.stocks.values() if stock.content.bit(id_.device)] if pool is not None else []
+        stocks = self._ordered(pool.stocks) if pool is not None else ()
+        found = [stock for stock in stocks if stock.content.bit(id_.device)]
         if not found:
             return None
-        stock = max(found, key=lambda stock: stock.slice.spec.pool.generation)
+        number = self._numbers.get(node)
+        seen = self.sight(number).stocks if number is not None and len(found) > 1 else ()
+        stock = max(found, key=lambda stock: (stock in seen, stock.slice.spec.pool.generation))
         return stock.content.devices[position(stock.content.bit(id_.device))]
 
     def _republish(self, name: PoolName) -> None:
@@ -327,7 +333,9 @@ class Inventory:
 
     def _look(self, sight: Sight) -> None:
         own = self._local.get(sight.node.metadata.name, {})
-        pools = {name: [stock.slice for stock in self._ordered(name)] for name in {**own, **self._shared}}
+        pools = {
+            name: [one.slice for one in self._ordered(self._pools[name].stocks)] for name in {**own, **self._shared}
+        }
         sight.looked = view(sight.node, pools, lambda slice_: self._stock(slice_).content, self._layout, self.features)
         sight.stocks = tuple(self._stock(slice_) for slice_ in sight.looked.slices)
         sight.elsewhere = tuple(
@@ -336,8 +344,7 @@ class Inventory:
         for stock in sight.stocks:
             stock.nodes |= 1 << sight.number
 
-    def _ordered(self, pool: PoolName) -> list[Stock]:
-        stocks = self._pools[pool].stocks
+    def _ordered(self, stocks: dict[str, Stock]) -> list[Stock]:
         return [stocks[name] for name in sorted(stocks)]
 
     def _stock(self, slice_: ResourceSlice) -> Stock:

@@ -40,7 +40,7 @@ CEL_RESERVED = frozenset(  # words of the expression language, which no variable
     ]
 )
 
-GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no name spells a word; none that look alike
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
 PORT_NAME_MAX = 15

@@ -36,7 +36,7 @@ _FIRST_PODS = 45
 async def keep_busy(client: Client, seed: int = 7) -> None:
     """Let pods come and go until cancelled."""
     chance = random.Random(seed)
-    await _furnish(client)
+    await _fill(client)
     for team in _TEAMS:
         await _create(client, Namespace, {"metadata": {"name": team}})
         for name, (class_, count, selector, _) in _KINDS.items():
@@ -53,7 +53,7 @@ async def keep_busy(client: Client, seed: int = 7) -> None:
         await asyncio.sleep(0.01 if number < _FIRST_PODS else _STEP_SECONDS)
 
 
-async def _furnish(client: Client) -> None:
+async def _fill(client: Client) -> None:
     """Give the nodes zones and racks, so that the map has some."""
     nodes: tuple[Node, ...] = ()
     while len(nodes) < NODES:

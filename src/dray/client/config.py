@@ -1,4 +1,4 @@
-"""Where the server is and how to reach it: kubeconfig files and the surroundings of a pod.
+"""Where the server is and how to reach it: kubeconfig files and what a pod finds around it.
 
 Plain kubeconfigs (tokens, certificates, files of them) are read here, since dray's commands should start at once; what
 needs a plugin is handed to the `kubernetes` package. Left out: writing kubeconfigs, and contexts beside the chosen one.

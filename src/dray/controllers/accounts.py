@@ -1,7 +1,7 @@
 """What every namespace has: a service account `default` and the certificate of the cluster's authority.
 
 The server makes both with the namespace; these controllers bring them back when somebody deletes or changes them, and
-furnish namespaces of servers that do not. Left out: tokens, which the server issues when asked.
+bring them to namespaces of servers that do not. Left out: tokens, which the server issues when asked.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ROOT_CA = "kube-root-ca.crt"
 _DESCRIPTION = "Contains the certificate that pods trust to reach the API server."
 
 
-class _Furnishing:
-    """Has each namespace furnished when it appears, and again when asked to."""
+class _NamespaceContent:
+    """Brings something into each namespace when it appears, and again when asked to."""
 
-    def __init__(self, context: ControllerContext, name: str, furnish: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, context: ControllerContext, name: str, bring: Callable[[str], Awaitable[None]]) -> None:
         self._client = context.client
-        self._furnish = furnish
+        self._bring = bring
         self._namespaces = context.informers.informer(Namespace)
         self._namespaces.add_handler(self._on_namespaces)
         self._controller: Controller[str] = Controller(name, self._reconcile, clock=context.clock)
@@ -41,7 +41,7 @@ class _Furnishing:
         if namespace is None or namespace.metadata.deletionTimestamp is not None:
             return
         try:
-            await self._furnish(name)
+            await self._bring(name)
         except (AlreadyExists, NotFound):
             pass  # somebody was faster; what they did will be seen
         except Forbidden:
@@ -60,19 +60,19 @@ class ServiceAccounts:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._furnishing = _Furnishing(context, "serviceaccount", self._furnish)
+        self._content = _NamespaceContent(context, "serviceaccount", self._bring)
         self._accounts = context.informers.informer(ServiceAccount)
         self._accounts.add_handler(self._on_accounts)
 
     async def run(self) -> None:
-        await self._furnishing.run()
+        await self._content.run()
 
     def _on_accounts(self, deltas: Deltas[ServiceAccount]) -> None:
         for old, new in deltas:
             if new is None and old is not None and old.metadata.name == DEFAULT_ACCOUNT:
-                self._furnishing.again(old.metadata.namespace)
+                self._content.again(old.metadata.namespace)
 
-    async def _furnish(self, namespace: str) -> None:
+    async def _bring(self, namespace: str) -> None:
         if self._accounts.get(namespace, DEFAULT_ACCOUNT) is None:
             await self._client.create(ServiceAccount, {"metadata": {"name": DEFAULT_ACCOUNT}}, namespace=namespace)
 
@@ -83,20 +83,20 @@ class RootCertificates:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._data = {"ca.crt": context.root_ca} if context.root_ca else {}
-        self._furnishing = _Furnishing(context, "root-ca-certificate-publisher", self._furnish)
+        self._content = _NamespaceContent(context, "root-ca-certificate-publisher", self._bring)
         self._maps = context.informers.informer(ConfigMap)
         self._maps.add_handler(self._on_maps)
 
     async def run(self) -> None:
-        await self._furnishing.run()
+        await self._content.run()
 
     def _on_maps(self, deltas: Deltas[ConfigMap]) -> None:
         for delta in deltas:
             meta = delta.object.metadata
             if meta.name == ROOT_CA and (delta.new is None or delta.new.data != self._data):
-                self._furnishing.again(meta.namespace)
+                self._content.again(meta.namespace)
 
-    async def _furnish(self, namespace: str) -> None:
+    async def _bring(self, namespace: str) -> None:
         if not self._data:  # nobody said which authority to trust
             return
         found = self._maps.get(namespace, ROOT_CA)

@@ -15,7 +15,7 @@ from dray.client import Client, Clock, EventRecorder, SharedInformers, SystemClo
 
 @dataclass(frozen=True)
 class ControllerContext:
-    """The surroundings of the controllers of one process."""
+    """What the controllers of one process share."""
 
     client: Client
     informers: SharedInformers

@@ -1,8 +1,8 @@
 """The end of a namespace: delete everything in it, wait until that is gone, then let the namespace go.
 
 The server marks a deleted namespace and refuses new content; here the content goes, resource by resource, and the
-conditions say what is left. The finalizer `kubernetes` in the namespace's spec comes off last. Left out: furnishing new
-namespaces (`accounts`).
+conditions say what is left. The finalizer `kubernetes` in the namespace's spec comes off last. Left out: what new
+namespaces get (`accounts`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from dray.api.reasons.wording import say
 from dray.api.types.resource import PoolStatus, ResourceClaim, ResourcePoolStatusRequest
 from dray.controllers.poolstatus.computation import count
 from dray.inspect.asking import asks_of
-from dray.inspect.device_trouble import DeviceTrouble, counted
+from dray.inspect.device_defects import DeviceDefects, counted
 from dray.inspect.hardware import Hardware
 from dray.inspect.partial_use import WHOLE, PartialUse, PoolUse
 from dray.inspect.snapshot import Snapshot
@@ -198,7 +198,7 @@ def _unknown(unavailable: int) -> tuple[str, ...]:
 
 def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
     """Every published device, and who has it."""
-    hardware, trouble = Hardware(snapshot.slices), DeviceTrouble(snapshot)
+    hardware, defects = Hardware(snapshot.slices), DeviceDefects(snapshot)
     rows: dict[DeviceId, DeviceRow] = {}
     claims = _claims_by_pool(snapshot)
     uses = {pool: PoolUse(slices, claims.get(pool, ())) for pool, slices in hardware.pools.items()}
@@ -206,7 +206,7 @@ def device_rows(snapshot: Snapshot, driver: str = "") -> list[DeviceRow]:
         if driver not in ("", one.id.driver):
             continue
         claim = snapshot.holders.get(one.id)
-        state, taints, health = "free", trouble.taints(one.id, one.device), trouble.health(one.id)
+        state, taints, health = "free", defects.taints(one.id, one.device), defects.health(one.id)
         partial = uses[PoolName(one.id.driver, one.id.pool)].of(one.id, one.device)
         if claim is not None:
             state = "shared" if partial.shares else "allocated"

@@ -23,7 +23,7 @@ from dray.client import Client, Clock, EventRecorder, Informer, SystemClock
 from dray.node.cdi import Specs
 from dray.node.checkpoint import Checkpoint
 from dray.node.claims import Claims
-from dray.node.context import REFRESH_SECONDS, Surroundings
+from dray.node.context import REFRESH_SECONDS, NodeContext
 from dray.node.health import DeviceHealth
 from dray.node.hostpaths import HostPaths
 from dray.node.identity import Heartbeat, Identity, machine_capacity
@@ -142,7 +142,7 @@ class _Parts:
         )
         (root / "plugins").mkdir(exist_ok=True)
         (root / "cdi").mkdir(exist_ok=True)
-        node = Surroundings(
+        node = NodeContext(
             name=settings.name,
             root=root,
             address=settings.address,

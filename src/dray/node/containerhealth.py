@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from dray.api.types.core import Pod, Probe
 from dray.node.containers import AnyContainer, container_of
-from dray.node.context import Surroundings
+from dray.node.context import NodeContext
 from dray.node.handlers import Handlers
 from dray.node.hooks import Hooks
 from dray.node.lifecycle import Histories, last
@@ -24,7 +24,7 @@ Kill = Callable[[Key, float | None, str], None]  # which one, its grace unless t
 class ContainerHealth:
     """Follows the containers of one pod; `changed` is called when one has become ready, or is no longer."""
 
-    def __init__(self, node: Surroundings, changed: Callable[[], None], kill: Kill) -> None:
+    def __init__(self, node: NodeContext, changed: Callable[[], None], kill: Kill) -> None:
         self._node = node
         self._changed = changed
         self._kill = kill

@@ -24,7 +24,7 @@ REFRESH_SECONDS = 30.0
 
 
 @dataclass
-class Surroundings:
+class NodeContext:
     name: str  # of the node
     root: Path
     address: str

@@ -12,7 +12,7 @@ from dray.api import podclaims
 from dray.api.types.core import Pod
 from dray.client.backoff import Backoff
 from dray.node.claims import ClaimsError
-from dray.node.context import Surroundings
+from dray.node.context import NodeContext
 from dray.node.lifecycle import Waiting
 from dray.node.status import CREATING
 
@@ -28,7 +28,7 @@ _OFF = "DynamicResourceAllocation is turned off on this node"
 class PodClaims:
     """Brings a pod to its claims and away from them."""
 
-    def __init__(self, node: Surroundings, uid: str) -> None:
+    def __init__(self, node: NodeContext, uid: str) -> None:
         self._node = node
         self._uid = uid
         self._backoff = Backoff(node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)

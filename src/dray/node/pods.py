@@ -11,14 +11,14 @@ import asyncio
 from dray.api import podclaims
 from dray.api.types.core import Pod
 from dray.client import Deltas, Informer
-from dray.node.context import Surroundings
+from dray.node.context import NodeContext
 from dray.node.podworker import PodWorker
 
 
 class Pods:
     """The workers, by the uid of their pod."""
 
-    def __init__(self, node: Surroundings, informer: Informer[Pod]) -> None:
+    def __init__(self, node: NodeContext, informer: Informer[Pod]) -> None:
         self._node = node
         self._informer = informer
         self._workers: dict[str, PodWorker] = {}

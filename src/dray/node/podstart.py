@@ -15,7 +15,7 @@ from dray.client.backoff import Backoff
 from dray.node import lifecycle, metrics
 from dray.node.cdi import CdiError
 from dray.node.containers import AnyContainer, container_of, kind_of
-from dray.node.context import Surroundings
+from dray.node.context import NodeContext
 from dray.node.environment import ConfigProblem, Sources, command_line, environment
 from dray.node.images.library import StoredImage
 from dray.node.images.manifest import RunConfig
@@ -34,7 +34,7 @@ _HOSTNAME_CHARACTERS = 63  # the kernel takes no more, and Kubernetes cuts names
 class Starter:
     """Starts containers of one pod, each failure later than the one before."""
 
-    def __init__(self, node: Surroundings, pod: Pod) -> None:
+    def __init__(self, node: NodeContext, pod: Pod) -> None:
         self._node = node
         place = node.place_of(pod)
         self._place = place

@@ -19,7 +19,7 @@ from dray.api.wire import Tree
 from dray.node import lifecycle, status
 from dray.node.containerhealth import ContainerHealth
 from dray.node.containers import container_of
-from dray.node.context import Surroundings
+from dray.node.context import NodeContext
 from dray.node.health import resource_statuses
 from dray.node.lifecycle import Decision, Histories, Waiting
 from dray.node.podclaims import PodClaims
@@ -37,7 +37,7 @@ _RETRY_AFTER_BUG_SECONDS = 5.0
 class PodWorker:
     """Looks after one pod; `uid` names it, for the name may be taken by another one later."""
 
-    def __init__(self, node: Surroundings, uid: str, pod: Pod | None) -> None:
+    def __init__(self, node: NodeContext, uid: str, pod: Pod | None) -> None:
         self._node = node
         self._uid = uid
         self._pod = pod  # the latest state, or the last one

@@ -138,7 +138,7 @@ class Writer:
         self._path = path
         self.database = connect(path)
         self.witness = Witness(path)
-        self._trouble = ""  # with checkpoints; not told yet
+        self._failure = ""  # with checkpoints; not told yet
         self._checkpoint: threading.Thread | None = None
         self._unsaved = 0  # bytes in the write-ahead log since the last checkpoint
         with suppress(FileNotFoundError):
@@ -184,17 +184,17 @@ class Writer:
         self.database.close()
         self.witness.close()
 
-    def trouble(self) -> str:
+    def checkpoint_failure(self) -> str:
         """What went wrong with checkpoints since this was asked last."""
-        trouble, self._trouble = self._trouble, ""
-        return trouble
+        failure, self._failure = self._failure, ""
+        return failure
 
     def _checkpoint_beside(self) -> None:
         try:
             with closing(connect(self._path)) as database:
                 self._save_to(database)
         except sqlite3.Error as error:
-            self._trouble = str(error)
+            self._failure = str(error)
 
     def _save_to(self, database: sqlite3.Connection) -> None:
         """Move what the write-ahead log holds into the database, without stopping writers.
@@ -204,7 +204,7 @@ class Writer:
         try:
             database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.Error as error:
-            self._trouble = str(error)
+            self._failure = str(error)
 
 
 def _serve(connection: socket.socket, writer: Writer) -> None:
@@ -220,7 +220,7 @@ def _serve(connection: socket.socket, writer: Writer) -> None:
                 writer.write(*marshal.loads(body))
             except Exception as error:  # whatever it is, the other side waits for an answer
                 refusal = str(error)
-            answer: Answer = refusal, writer.trouble()
+            answer: Answer = refusal, writer.checkpoint_failure()
             connection.sendall(message(answer))
             writer.save()
 

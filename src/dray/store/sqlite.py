@@ -194,9 +194,9 @@ class SqliteLog(MemoryLog):
 
     def _answered(self, answer: Answer) -> None:
         """The group is on the disk: publish it, then acknowledge it. Or it is not, for some reason."""
-        reason, trouble = answer
-        if trouble:
-            logger.warning("the write-ahead log of %s grows: checkpoint: %s", self._journal.path, trouble)
+        reason, failure = answer
+        if failure:
+            logger.warning("the write-ahead log of %s grows: checkpoint: %s", self._journal.path, failure)
         if reason is not None:
             self._failed(reason)
             return

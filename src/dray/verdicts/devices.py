@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from operator import is_not
 
 from dray.allocator import Failed, Fits, Index, Unallocatable
 from dray.api import podclaims
+from dray.api.allocations import node_of
 from dray.api.claim_access import PodClaims, is_within_reach
 from dray.api.extended_resources import ExtendedResources
 from dray.api.gates import OPTIONAL_OPERATIONS
@@ -133,7 +135,7 @@ class DeviceRule:
         if not self.index.takes_from_nodes:
             return ()
         uses = podclaims.uses_of(pod.pod, claims.group)
-        taken = node_claims(pod.pod, uses, allocations, self.index.device)
+        taken = node_claims(pod.pod, uses, allocations, partial(self.index.device, node=info.name))
         if short := uncovered(pod.pod, containers_demand(pod.pod), taken):
             return NodeReason(NodeCode.POD_REQUEST_SHORT, short)
         wanted = with_claims(pod.pod, pod.demand, taken).amounts
@@ -206,8 +208,8 @@ class DeviceRule:
         allocation = claim.status.allocation
         if allocation is None or allocation.nodeSelector is None:
             return self._table.everyone
-        name = single_node(allocation.nodeSelector)
-        if name is not None:
+        name = node_of(allocation)
+        if name:
             info = self._table.get(name)
             return 1 << info.position if info is not None and info.node is not None else 0
         return self._matching.nodes(allocation)
@@ -274,15 +276,3 @@ class MatchingNodes:
                 if info.node and is_within_reach(allocation, info.name, info.node.metadata.labels)
             )
         return found
-
-
-def single_node(selector: NodeSelector) -> str | None:
-    """The node that a selector names, where it is of the form that node-local devices get."""
-    if len(selector.nodeSelectorTerms) != 1:
-        return None
-    term = selector.nodeSelectorTerms[0]
-    if term.matchExpressions or len(term.matchFields) != 1:
-        return None
-    field_ = term.matchFields[0]
-    named = field_.key == "metadata.name" and field_.operator == "In" and len(field_.values) == 1
-    return field_.values[0] if named else None

@@ -44,7 +44,7 @@ class NamespaceLifecycle(Admission):
 
 
 class NamespaceDefaults(Admission):
-    """Furnishes new namespaces."""
+    """Brings new namespaces what every namespace has."""
 
     name = "NamespaceDefaults"
     types = (Namespace,)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dray.api.errors import AlreadyExists, NotFound
+from dray.api.names import GENERATED_ALPHABET
 from dray.api.types.apps import ControllerRevision, DaemonSet, StatefulSet
 from dray.api.types.core import PodTemplateSpec
 from dray.api.wire import Tree
@@ -24,7 +25,6 @@ from dray.controllers.workloads.writes import OwnWrites
 
 HASH_LABEL = "controller.kubernetes.io/hash"
 REVISION_LABEL = "controller-revision-hash"
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes: no hash spells a word
 _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619
 
 Owner = StatefulSet | DaemonSet
@@ -52,7 +52,7 @@ def revision_hash(data: Tree, collisions: int) -> str:
     value = _FNV_OFFSET
     for byte in msgspec.json.encode(data) + (str(collisions).encode() if collisions else b""):
         value = value * _FNV_PRIME % 2**32 ^ byte
-    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(value))
+    return "".join(GENERATED_ALPHABET[ord(digit) % len(GENERATED_ALPHABET)] for digit in str(value))
 
 
 def surplus(older: Sequence[ControllerRevision], live: Collection[str], limit: int) -> list[ControllerRevision]:

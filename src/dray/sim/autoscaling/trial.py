@@ -58,7 +58,7 @@ class World(msgspec.Struct, frozen=True):
 
 
 def world_of(cluster: Cluster, daemon_sets: Iterable[DaemonSet] = ()) -> World:
-    """The surroundings of a new node. Daemons come from DaemonSets, or else from one of their pods."""
+    """What a new node comes into. Daemons come from DaemonSets, or else from one of their pods."""
     attached = [piece for piece in cluster.all(ResourceSlice) if not piece.spec.nodeName]
     pools = {(piece.spec.driver, piece.spec.pool.name) for piece in attached}
     holding = [claim for claim in cluster.all(ResourceClaim) if _holds(claim, pools)] if pools else []

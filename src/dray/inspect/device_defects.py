@@ -22,7 +22,7 @@ _KEEPS_OUT = ("NoSchedule", "NoExecute")
 _UNHEALTHY = "Unhealthy"
 
 
-class DeviceTrouble:
+class DeviceDefects:
     """What is wrong with the devices of a cluster."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -41,9 +41,7 @@ class DeviceTrouble:
         names = [
             rule.metadata.name
             for rule in self._rules
-            if (rule.spec.taint.key, rule.spec.taint.effect) == (taint.key, taint.effect)
-            and selects(rule, id_.driver, id_.pool)
-            and (rule.spec.deviceSelector is None or rule.spec.deviceSelector.device in (None, "", id_.device))
+            if (rule.spec.taint.key, rule.spec.taint.effect) == (taint.key, taint.effect) and selects(rule, *id_)
         ]
         return taint_text(taint) + (say(CausePhrase.BY_RULES, names=", ".join(names)) if names else "")
 
