@@ -105,6 +105,20 @@ def varint(number: int) -> bytes:
     return bytes([*digits, number])
 
 
+@pytest.mark.parametrize(("terms", "code"), [(100, 201), (101, 422)])
+async def test_a_pod_says_only_so_much_about_others(server: Attacked, terms: int, code: int) -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [term] * (terms - 30)}
+    spread = {**term, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    spec = {
+        "containers": [{"name": "c", "image": "x"}],
+        "affinity": {"podAntiAffinity": rules},
+        "topologySpreadConstraints": [{**spread, "topologyKey": f"k{number}"} for number in range(30)],
+    }
+    found, body = await server.user("editor")("POST", PODS, {"metadata": {"name": "p"}, "spec": spec})
+    assert found == code, body
+
+
 async def test_long_lists_of_plain_values_merge_quickly(server: Attacked) -> None:
     first, second = ([f"example.com/f{number}" for number in range(start, start + 9000)] for start in (0, 5000))
     await posted(server.user("editor"), CONFIG, {"metadata": {"name": "kept", "finalizers": first}})

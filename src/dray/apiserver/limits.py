@@ -11,6 +11,7 @@ import msgspec
 
 from dray.api.custom.pruning import MOST_DEFAULTS
 from dray.api.validation.access import MOST_PERMISSIONS
+from dray.api.validation.placement import MOST_NEIGHBOUR_RULES
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -89,6 +90,7 @@ TABLE = (
     Row("values in a patch, of which at most 10,000 operations", "patch_values", "413", "10,000 operations"),
     Row("conditions and values in a label or field selector", "selector_terms", "400"),
     Row("permissions in a role: verbs times groups times resources times names", MOST_PERMISSIONS, "422"),
+    Row("conditions in a pod about other pods: affinity and spreading", MOST_NEIGHBOUR_RULES, "422"),
     Row("bytes of defaults that a custom object is filled up with", MOST_DEFAULTS, "413"),
     Row("seconds for the conversion webhook of a definition, about all objects of an answer", "conversion_seconds", "500", "60 for a request"),
     Row("bytes of a stored object", LARGEST_OBJECT, "413", "1.5 MiB (etcd)"),

@@ -57,7 +57,8 @@ class Neighbours:
         def wanted(other: Pod) -> bool:
             return all(selects(other) for selects in selections)
 
-        domains = [self._domains(term.topologyKey, wanted) for term in terms]
+        near = [info for placed, info in self._table.placed() if wanted(placed.pod)]
+        domains = [{label(info, term.topologyKey) for info in near} - {None} for term in terms]
         first_of_its_kind = not any(domains) and wanted(candidate.pod)
         bad = 0
         for info in self._table:

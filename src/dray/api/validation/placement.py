@@ -10,6 +10,7 @@ from dray.api.validation.metadata import check_labels
 from dray.api.validation.nodes import node_selector, node_selector_term
 from dray.api.validation.paths import Path
 
+MOST_NEIGHBOUR_RULES = 100  # of a pod; the scheduler compares each with every pod that is placed
 TAINT_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _SETS = ("In", "NotIn")
 _PRESENCE = ("Exists", "DoesNotExist")
@@ -73,6 +74,24 @@ def _affinity_term(term: core.PodAffinityTerm, path: Path) -> Errors:
         yield required(path / "topologyKey", "can not be empty")
     else:
         yield from named(term.topologyKey, path / "topologyKey", names.qualified_name)
+
+
+def neighbour_rules(spec: core.PodSpec, path: Path) -> Errors:
+    """How much a pod says about other pods."""
+    terms: list[core.PodAffinityTerm | core.TopologySpreadConstraint] = [*spec.topologySpreadConstraints]
+    for rules in (spec.affinity.podAffinity, spec.affinity.podAntiAffinity) if spec.affinity else ():
+        if rules is not None:
+            terms += rules.requiredDuringSchedulingIgnoredDuringExecution
+            terms += [term.podAffinityTerm for term in rules.preferredDuringSchedulingIgnoredDuringExecution]
+    if terms and (count := sum(map(_conditions, terms))) > MOST_NEIGHBOUR_RULES:
+        text = f"affinity to pods and spreading have {count} conditions, at most {MOST_NEIGHBOUR_RULES} are allowed"
+        yield forbidden(path, text)
+
+
+def _conditions(term: core.PodAffinityTerm | core.TopologySpreadConstraint) -> int:
+    selectors = [term.labelSelector, getattr(term, "namespaceSelector", None)]
+    said = sum(len(found.matchLabels) + len(found.matchExpressions) for found in selectors if found is not None)
+    return max(1, said + len(term.matchLabelKeys) + len(getattr(term, "mismatchLabelKeys", ())))
 
 
 def _weight(weight: int, path: Path) -> Errors:

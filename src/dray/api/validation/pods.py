@@ -15,7 +15,7 @@ from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
 from dray.api.validation.metadata import check_labels, metadata, metadata_update, template_metadata
 from dray.api.validation.paths import SPEC, STATUS, Path
-from dray.api.validation.placement import affinity, spread_constraint, toleration
+from dray.api.validation.placement import affinity, neighbour_rules, spread_constraint, toleration
 from dray.api.validation.security import pod_security
 from dray.api.validation.volumes import volumes
 
@@ -70,6 +70,7 @@ def pod_spec(spec: core.PodSpec, path: Path) -> Errors:
         yield from affinity(spec.affinity, path / "affinity")
     yield from each(spec.tolerations, path / "tolerations", toleration)
     yield from each(spec.topologySpreadConstraints, path / "topologySpreadConstraints", spread_constraint)
+    yield from neighbour_rules(spec, path)
     yield from _gates(spec.schedulingGates, path / "schedulingGates")
     yield from _group(spec, path)
 
