@@ -63,7 +63,7 @@ SCALARS = {
     "num": ("float", "0.0"),
     "bool": ("bool", "False"),
     "bytes": ("str", '""'),
-    "quantity": ("str", '""'),
+    "quantity": ("str", '"0"'),  # as Go writes it; an empty text would be no quantity
     "intstr": ("int | str", "0"),
     "raw": ("Any", "None"),
     "time": ("str | None", "None"),

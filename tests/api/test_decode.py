@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from dray.api import decode
 from dray.api.errors import BadRequest
 from dray.api.resources import BY_NAME, DRA, RESOURCES, Resource
+from dray.api.types.core import ResourceFieldSelector
+from dray.api.types.resource import Counter, DeviceCapacity
 from tests.api.trees import trees
 
 CLAIMS = BY_NAME[DRA, "resourceclaims"]
@@ -106,6 +108,15 @@ def test_quantities_become_canonical() -> None:
     decode.check(PODS, "v1", tree)
     limits = tree["spec"]["containers"][0]["resources"]["limits"]  # type: ignore[index]
     assert limits == {"cpu": "1", "memory": "512Mi", "x.io/n": "2"}
+
+
+@pytest.mark.parametrize(
+    "empty", [ResourceFieldSelector(), Counter(), DeviceCapacity()], ids=lambda e: type(e).__name__
+)
+def test_a_quantity_that_nobody_gave_is_written_as_zero(empty: Any) -> None:
+    """Clients in Go refuse a whole list for one empty text."""
+    written = msgspec.to_builtins(empty)
+    assert (written.get("divisor") or written.get("value")) == "0"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def container_resource(pod: Pod, reference: ResourceFieldSelector, place: Place,
     if amounts is None:
         raise ConfigProblem(f"resourceFieldRef: resource {reference.resource!r} is not supported")
     amount = amounts.get(resource) or (place.capacity.get(resource, "0") if which == "limits" else "0")
-    divisor = Quantity.parse(reference.divisor or "0").milli() or 1000
+    divisor = Quantity.parse(reference.divisor).milli() or 1000
     return str(-(-Quantity.parse(amount).milli() // divisor))
 
 

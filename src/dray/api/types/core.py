@@ -1230,7 +1230,7 @@ class ResourceClaim(Wire, frozen=True):
 
 class ResourceFieldSelector(Wire, frozen=True):
     containerName: str = ""
-    divisor: str = always("")
+    divisor: str = always("0")
     resource: str = always("")
 
 

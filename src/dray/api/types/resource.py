@@ -47,7 +47,7 @@ class CapacityRequirements(Wire, frozen=True):
 
 
 class Counter(Wire, frozen=True):
-    value: str = always("")
+    value: str = always("0")
 
 
 class CounterSet(Wire, frozen=True):
@@ -95,7 +95,7 @@ class DeviceAttribute(Wire, frozen=True):
 
 class DeviceCapacity(Wire, frozen=True):
     requestPolicy: CapacityRequestPolicy | None = None
-    value: str = always("")
+    value: str = always("0")
 
 
 class DeviceClaim(Wire, frozen=True):

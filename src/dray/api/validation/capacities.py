@@ -20,7 +20,7 @@ _BOTH = 'exactly one policy can be specified, cannot specify "validValues" and "
 def request_policy(capacity: resource.DeviceCapacity, path: Path) -> Errors:
     policy = capacity.requestPolicy
     assert policy is not None  # only called for capacities that have one
-    whole = Quantity.parse(capacity.value or "0")
+    whole = Quantity.parse(capacity.value)
     if policy.validValues and policy.validRange is not None:
         yield forbidden(path, _BOTH)
     elif policy.validValues:
