@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from dray.api.types.core import Pod
-from dray.node.lifecycle import Decision, RestartDelays, decide, next_to_stop, quick_ends
-from dray.node.runtime import Attempt, Key
+from dray.node.lifecycle import PodSteps, RestartDelays, decide, next_to_stop, quick_ends
+from dray.node.runtime import ContainerAttempt, Key
 
 NOW = 10_000.0
 DELAYS = RestartDelays()
@@ -30,16 +30,20 @@ def pod(*containers: str, init: tuple[str, ...] = (), sidecars: tuple[str, ...] 
     return msgspec.convert(tree, Pod)
 
 
-def runs(name: str, attempt: int = 0) -> Attempt:
-    return Attempt(Key("u", name, attempt), NOW - 50)
+def runs(name: str, attempt: int = 0) -> ContainerAttempt:
+    return ContainerAttempt(Key("u", name, attempt), NOW - 50)
 
 
-def ended(name: str, code: int = 0, *, ago: float = 1.0, ran: float = 1.0, quick: int = 0, attempt: int = 0) -> Attempt:
-    return Attempt(Key("u", name, attempt), NOW - ago - ran, quick, NOW - ago, code, "Error" if code else "Completed")
+def ended(
+    name: str, code: int = 0, *, ago: float = 1.0, ran: float = 1.0, quick: int = 0, attempt: int = 0
+) -> ContainerAttempt:
+    return ContainerAttempt(
+        Key("u", name, attempt), NOW - ago - ran, quick, NOW - ago, code, "Error" if code else "Completed"
+    )
 
 
-def decided(pod_: Pod, *attempts: Attempt) -> Decision:
-    histories: dict[str, list[Attempt]] = {}
+def decided(pod_: Pod, *attempts: ContainerAttempt) -> PodSteps:
+    histories: dict[str, list[ContainerAttempt]] = {}
     for attempt in attempts:
         histories.setdefault(attempt.key.container, []).append(attempt)
     return decide(pod_, histories, NOW, DELAYS)
@@ -163,7 +167,7 @@ def test_an_ephemeral_container_is_started_whatever_the_others_do() -> None:
 
 
 def test_an_ephemeral_container_is_started_once() -> None:
-    over = {"debug": [Attempt(Key("u", "debug", 0), NOW - 2, 0, NOW - 1, 1)]}
+    over = {"debug": [ContainerAttempt(Key("u", "debug", 0), NOW - 2, 0, NOW - 1, 1)]}
     assert "debug" not in decide(ephemeral(), over, NOW, DELAYS).start
     known = {"name": "debug", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "containerID": "x://1"}
     assert "debug" not in decide(ephemeral(known), {}, NOW, DELAYS).start
@@ -171,8 +175,8 @@ def test_an_ephemeral_container_is_started_once() -> None:
 
 def test_an_ephemeral_container_that_runs_ends_with_its_pod() -> None:
     histories = {
-        "main": [Attempt(Key("u", "main", 0), NOW - 2, 0, NOW - 1, 0)],
-        "debug": [Attempt(Key("u", "debug", 0), NOW - 2)],
+        "main": [ContainerAttempt(Key("u", "main", 0), NOW - 2, 0, NOW - 1, 0)],
+        "debug": [ContainerAttempt(Key("u", "debug", 0), NOW - 2)],
     }
     tree: dict[str, Any] = msgspec.to_builtins(ephemeral())
     tree["spec"] |= {"restartPolicy": "Never", "initContainers": []}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dray.api.types.core import Container, Pod, Probe
 from dray.client import Client, SystemClock
 from dray.node.agent import Agent
-from dray.node.handlers import Handlers, Outcome
+from dray.node.handlers import ActionOutcome, Handlers
 from dray.node.probes import Streak
 from dray.node.runtime import Key
 from dray.node.runtimes import open_runtime
@@ -71,7 +71,7 @@ async def site() -> AsyncIterator[str]:
     await runner.cleanup()
 
 
-async def asked(probe: dict[str, Any], seconds: float = 5, **container: Any) -> Outcome:
+async def asked(probe: dict[str, Any], seconds: float = 5, **container: Any) -> ActionOutcome:
     handlers = Handlers(open_runtime("fake", Path("/nowhere")), SystemClock())
     typed = msgspec.convert({"name": "c", **container}, Container)
     return await handlers.act(msgspec.convert(probe, Probe), typed, KEY, "127.0.0.1", seconds)
@@ -80,15 +80,15 @@ async def asked(probe: dict[str, Any], seconds: float = 5, **container: Any) -> 
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/200", Outcome(True)),
-        ("/399", Outcome(True)),
-        ("/agent", Outcome(True)),
-        ("/round", Outcome(True)),
-        ("/503", Outcome(False, "HTTP probe failed with statuscode: 503")),
-        ("/away", Outcome(True, "Probe terminated redirects, Response body: 302: Found", warning=True)),
+        ("/200", ActionOutcome(True)),
+        ("/399", ActionOutcome(True)),
+        ("/agent", ActionOutcome(True)),
+        ("/round", ActionOutcome(True)),
+        ("/503", ActionOutcome(False, "HTTP probe failed with statuscode: 503")),
+        ("/away", ActionOutcome(True, "Probe terminated redirects, Response body: 302: Found", warning=True)),
     ],
 )
-async def test_http(site: str, path: str, expected: Outcome) -> None:
+async def test_http(site: str, path: str, expected: ActionOutcome) -> None:
     action = {"port": "web", "path": path, "scheme": "HTTP"}
     assert await asked({"httpGet": action}, ports=[{"name": "web", "containerPort": int(site)}]) == expected
 
@@ -101,13 +101,15 @@ async def test_http_headers_timeouts_and_nobody_there(site: str) -> None:
     port = free_port()
     gone = await asked({"httpGet": {"port": port, "path": "/"}})
     assert gone.text == f'Get "http://127.0.0.1:{port}/": dial tcp 127.0.0.1:{port}: connect: connection refused'
-    assert await asked({"httpGet": {"port": "nope", "path": "/"}}) == Outcome(False, "couldn't find port: nope", True)
+    assert await asked({"httpGet": {"port": "nope", "path": "/"}}) == ActionOutcome(
+        False, "couldn't find port: nope", True
+    )
 
 
 async def test_tcp(site: str) -> None:
-    assert await asked({"tcpSocket": {"port": int(site)}}) == Outcome(True)
+    assert await asked({"tcpSocket": {"port": int(site)}}) == ActionOutcome(True)
     port = free_port()
-    expected = Outcome(False, f"dial tcp 127.0.0.1:{port}: connect: connection refused")
+    expected = ActionOutcome(False, f"dial tcp 127.0.0.1:{port}: connect: connection refused")
     assert await asked({"tcpSocket": {"port": port}}) == expected
 
 
@@ -122,9 +124,9 @@ async def test_grpc() -> None:
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    assert await asked({"grpc": {"port": port}}) == Outcome(True)
+    assert await asked({"grpc": {"port": port}}) == ActionOutcome(True)
     unhealthy = await asked({"grpc": {"port": port, "service": "bad"}})
-    assert unhealthy == Outcome(False, 'service unhealthy (responded with "NOT_SERVING")')
+    assert unhealthy == ActionOutcome(False, 'service unhealthy (responded with "NOT_SERVING")')
     await server.stop(0)
     gone = await asked({"grpc": {"port": port}}, 1)
     assert gone.text.startswith(f'timeout: failed to connect service "127.0.0.1:{port}" within 1s: ')

@@ -24,7 +24,7 @@ from dray.node.fake import FakeRuntime
 from dray.node.oci import OciWrapper
 from dray.node.played import EXIT_CODE, SECONDS
 from dray.node.process import ProcessWrapper
-from dray.node.runtime import Attempt, Key, Runtime, StartError, Task
+from dray.node.runtime import ContainerAttempt, Key, Runtime, StartError, Task
 from dray.node.runtime import Mount as Volume
 from dray.node.supervised import Supervised
 from tests.waiting import eventually, within
@@ -68,7 +68,7 @@ def shell(script: str, attempt: int = 0, **more: object) -> Task:
     return Task(Key("pod-1", "main", attempt), ("/bin/sh", "-c", script), **more)  # type: ignore[arg-type]  # fields by name
 
 
-async def finished(runtime: Runtime, key: Key) -> Attempt:
+async def finished(runtime: Runtime, key: Key) -> ContainerAttempt:
     await within(runtime.wait(key))
     [attempt] = [attempt for attempt in runtime.attempts(key.pod) if attempt.key == key]
     return attempt

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from dray.api.types.core import Pod, PodStatus
-from dray.node.lifecycle import Waiting
-from dray.node.runtime import Attempt, Key
+from dray.node.lifecycle import ContainerWaits
+from dray.node.runtime import ContainerAttempt, Key
 from dray.node.status import EDITS_APPLIED, Report, status_tree
 
 NOW = 1_800_000_000.0
@@ -26,8 +26,8 @@ def pod(**status: Any) -> Pod:
     return msgspec.convert(tree, Pod)
 
 
-def reported(pod_: Pod, phase: str, *attempts: Attempt, **more: Any) -> PodStatus:
-    histories: dict[str, list[Attempt]] = {}
+def reported(pod_: Pod, phase: str, *attempts: ContainerAttempt, **more: Any) -> PodStatus:
+    histories: dict[str, list[ContainerAttempt]] = {}
     for attempt in attempts:
         histories.setdefault(attempt.key.container, []).append(attempt)
     report = Report(phase, histories, host_address="1.2.3.4", runtime="process", **more)
@@ -38,12 +38,14 @@ def reported(pod_: Pod, phase: str, *attempts: Attempt, **more: Any) -> PodStatu
     return msgspec.convert(tree, PodStatus)
 
 
-def runs(name: str, attempt: int = 0) -> Attempt:
-    return Attempt(Key("u", name, attempt), NOW - 50)
+def runs(name: str, attempt: int = 0) -> ContainerAttempt:
+    return ContainerAttempt(Key("u", name, attempt), NOW - 50)
 
 
-def ended(name: str, code: int = 0, attempt: int = 0) -> Attempt:
-    return Attempt(Key("u", name, attempt), NOW - 9, 0, NOW - 2, code, "Error" if code else "Completed", "said")
+def ended(name: str, code: int = 0, attempt: int = 0) -> ContainerAttempt:
+    return ContainerAttempt(
+        Key("u", name, attempt), NOW - 9, 0, NOW - 2, code, "Error" if code else "Completed", "said"
+    )
 
 
 def conditions(status: PodStatus) -> dict[str, tuple[str, str]]:
@@ -89,7 +91,7 @@ def test_a_restarted_container_tells_how_it_ended_before() -> None:
 
 
 def test_a_container_that_waits_for_its_restart_tells_both() -> None:
-    waiting = {"main": Waiting("CrashLoopBackOff", "back-off 10s")}
+    waiting = {"main": ContainerWaits("CrashLoopBackOff", "back-off 10s")}
     status = reported(pod(), "Running", ended("init"), ended("main", 2, 4), initialized=True, waiting=waiting)
     [main] = status.containerStatuses
     assert main.state.waiting is not None

@@ -16,13 +16,13 @@ from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlic
 from dray.api.wire import Tree
 from dray.sim import changes, hardware
 from dray.sim.cluster import Cluster
-from dray.sim.demands import DemandError, PodDemand, demand_of
+from dray.sim.demands import DemandError, PodBatch, demand_of
 from dray.sim.likeness import is_uniform
 from dray.sim.what_if import HowMany, _count_by_kind, _count_one_by_one, how_many, place
 from tests.sim.test_cluster import NOW, claim_spec, cluster, pod, template
 
 
-def demand(*trees: Tree) -> PodDemand:
+def demand(*trees: Tree) -> PodBatch:
     return demand_of([object_of(tree, FeatureGates()) for tree in trees], "default")
 
 

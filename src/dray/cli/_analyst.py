@@ -21,7 +21,7 @@ from dray.api.wire import Tree
 from dray.background import Background, BackgroundJob, Interrupt
 from dray.cli._answers import Answers, Pool, Told
 from dray.client import key_of
-from dray.web.access import Cause, Facts, Refused
+from dray.web.access import Facts, QuestionError, WaitingCause
 from dray.web.rows.devices import PoolView
 
 _IDLE_SECONDS = 120.0  # after which the process ends, and its copy with it
@@ -89,7 +89,7 @@ class Question:
             return True
         try:
             self.outcome = Outcome(getattr(_known[self._key], self._kind)(*self._arguments))
-        except Refused as error:
+        except QuestionError as error:
             self.outcome = Outcome(refused=(error.text, error.field, error.code, error.status))
         return True
 
@@ -179,8 +179,8 @@ class ClusterAnalyst:
     async def why(self, facts: Facts, namespace: str, name: str, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "why", namespace, name))
 
-    async def causes(self, facts: Facts, pods: Sequence[Key], seconds: float) -> Sequence[Cause | None]:
-        return cast("list[Cause | None]", await self._ask(facts, seconds, "causes", pods))
+    async def causes(self, facts: Facts, pods: Sequence[Key], seconds: float) -> Sequence[WaitingCause | None]:
+        return cast("list[WaitingCause | None]", await self._ask(facts, seconds, "causes", pods))
 
     async def attempt(self, facts: Facts, question: Tree, seconds: float) -> Tree:
         return cast(Tree, await self._ask(facts, seconds, "attempt", question))
@@ -207,7 +207,7 @@ class ClusterAnalyst:
         finally:
             self._asking -= 1
             self._resting = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
-        raise Refused("the process that answers has ended; ask again", code="NotReady", status=503)
+        raise QuestionError("the process that answers has ended; ask again", code="NotReady", status=503)
 
     async def _outcome(self, facts: Facts, seconds: float, kind: str, arguments: tuple[Any, ...]) -> Outcome:
         try:
@@ -250,7 +250,7 @@ class ClusterAnalyst:
 def _told(found: Outcome, kind: str) -> Any:
     if found.refused is not None:
         text, field, code, status = found.refused
-        raise Refused(text, field, code=code, status=status)
+        raise QuestionError(text, field, code=code, status=status)
     if found.answer is None:
         raise RuntimeError(f"no answer to {kind}: the process that answers has said why among its errors")
     return found.answer

@@ -40,7 +40,7 @@ from dray.sim.changes import ChangeError
 from dray.sim.cluster import Cluster
 from dray.sim.demands import DemandError, demand_of
 from dray.sim.what_if import outcomes
-from dray.web.access import Cause, Refused
+from dray.web.access import QuestionError, WaitingCause
 from dray.web.tables import ranges
 
 Told = tuple[type[Any], tuple[str, str], bytes | None]
@@ -177,19 +177,19 @@ class Answers:
             "steps": [step_tree(step, self._numbers(step.dropped)) for step in one.steps],
         }
 
-    def causes(self, seconds: float, pods: Sequence[tuple[str, str]]) -> list[Cause | None]:
+    def causes(self, seconds: float, pods: Sequence[tuple[str, str]]) -> list[WaitingCause | None]:
         deadline = time.monotonic() + seconds
         return [self._cause(namespace, name, deadline) for namespace, name in pods]
 
-    def _cause(self, namespace: str, name: str, deadline: float) -> Cause | None:
+    def _cause(self, namespace: str, name: str, deadline: float) -> WaitingCause | None:
         left = deadline - time.monotonic()
         if left <= 0:
             return None
         try:
             found = self._explained(namespace, name, left, helps=False)
-        except Refused:
+        except QuestionError:
             return None
-        return Cause(found.cause.code.value, cause_wording.cause(found.cause)) if found.waits else None
+        return WaitingCause(found.cause.code.value, cause_wording.cause(found.cause)) if found.waits else None
 
     def attempt(self, seconds: float, question: Tree) -> Tree:
         deadline = time.monotonic() + seconds
@@ -211,9 +211,9 @@ class Answers:
             with cluster.fork() as trial:
                 return asked(args, trial, demand, lambda: time.monotonic() > deadline)
         except (ManifestError, DemandError) as error:
-            raise Refused(str(error), "manifest") from error
+            raise QuestionError(str(error), "manifest") from error
         except ChangeError as error:
-            raise Refused(str(error), "addNodes" if more else "drain") from error
+            raise QuestionError(str(error), "addNodes" if more else "drain") from error
 
     def _after_change(self, pod: Tree, change: Tree) -> Tree:
         """What becomes of a pod after a change that was suggested for it."""
@@ -221,11 +221,11 @@ class Answers:
             changes = msgspec.convert(change.get("changes", ()), tuple[Change, ...])
             after = applied(self._snapshot, changes)
         except (ValueError, LookupError, TypeError, AttributeError) as error:  # it may have any shape
-            raise Refused(f"expected the change of an answer to why: {error}", "change") from error
+            raise QuestionError(f"expected the change of an answer to why: {error}", "change") from error
         cluster = self._cluster(after)
         found = cluster.get(Pod, pod["name"], pod["namespace"])
         if found is None:
-            raise Refused(f"there is no pod {pod['namespace']}/{pod['name']}", "pod", code="NotFound", status=404)
+            raise QuestionError(f"there is no pod {pod['namespace']}/{pod['name']}", "pod", code="NotFound", status=404)
         with cluster.fork() as trial:
             told = [outcome_tree(one) for one in outcomes(trial, [found])]
         return {"fits": all(one["node"] for one in told), "pods": told, "moved": [], "quotas": []}
@@ -234,7 +234,9 @@ class Answers:
         try:
             rooms = room_of(self._snapshot, time.monotonic() + seconds)
         except Interrupted as error:
-            raise Refused("there was not enough time to look at all classes", code="TimedOut", status=504) from error
+            raise QuestionError(
+                "there was not enough time to look at all classes", code="TimedOut", status=504
+            ) from error
         return {"classes": [room_tree(room) for room in rooms]}
 
     # Parts of answers
@@ -243,7 +245,7 @@ class Answers:
         try:
             return explain_pod(self._snapshot, namespace, name, Deadlines.within(seconds), helps=helps)
         except NotThere as error:
-            raise Refused(str(error), "name", code="NotFound", status=404) from error
+            raise QuestionError(str(error), "name", code="NotFound", status=404) from error
 
     def _cluster(self, snapshot: Snapshot) -> Cluster:
         cluster = Cluster([one for found in snapshot.objects.values() for one in found], gates=self._gates)

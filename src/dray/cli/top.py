@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ASKING_SECONDS = 10.0  # between requests for pool status, of which a user may make ten a minute
 
 
-class Refused(Exception):
+class NotShown(Exception):
     """What cannot be shown, and what would do instead."""
 
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     try:
         asyncio.run(_watch(args) if args.watch else _once(args))
-    except (ApiError, ConfigError, Refused) as error:
+    except (ApiError, ConfigError, NotShown) as error:
         print(f"dray top: {error}", file=sys.stderr)
         return 1
     return 0
@@ -163,7 +163,7 @@ def _must_read(snapshot: Snapshot, type_: type[Any], instead: str) -> None:
     from dray.api.resources import BY_TYPE
 
     if type_ in snapshot.unreadable:
-        raise Refused(f"you may not list {BY_TYPE[type_].plural}; {instead}")
+        raise NotShown(f"you may not list {BY_TYPE[type_].plural}; {instead}")
 
 
 async def _ask(client: Client, snapshot: Snapshot, driver: str) -> list[Any]:
@@ -172,7 +172,7 @@ async def _ask(client: Client, snapshot: Snapshot, driver: str) -> list[Any]:
 
     drivers = [driver] if driver else sorted({one.spec.driver for one in snapshot.all(ResourceSlice)})
     if not drivers and ResourceSlice in snapshot.unreadable:
-        raise Refused("you may list neither resourceclaims nor resourceslices; say which driver with --driver NAME")
+        raise NotShown("you may list neither resourceclaims nor resourceslices; say which driver with --driver NAME")
     return [await _answer(client, name) for name in drivers]
 
 
@@ -181,7 +181,7 @@ async def _answer(client: Client, driver: str) -> Any:
 
     answer = await ask_pool_status(client, driver, "dray-top")
     if answer is None:
-        raise Refused(
+        raise NotShown(
             f"nobody answered within {PATIENCE_SECONDS:g} s; `dray explain request NAME` tells why a request waits"
         )
     return answer

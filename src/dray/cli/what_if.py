@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.api.wire import Wire
     from dray.sim.cluster import Cluster
-    from dray.sim.demands import PodDemand
+    from dray.sim.demands import PodBatch
     from dray.sim.what_if import HowMany, PodOutcome
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -117,7 +117,7 @@ def _answered(args: argparse.Namespace, gates: FeatureGates) -> dict[str, Any]:
 
 
 def asked(
-    args: argparse.Namespace, trial: Cluster, demand: PodDemand | None, is_late: Callable[[], bool] = lambda: False
+    args: argparse.Namespace, trial: Cluster, demand: PodBatch | None, is_late: Callable[[], bool] = lambda: False
 ) -> dict[str, Any]:
     """The answer, as it is printed in JSON. Counting ends, incomplete, when it is late. Raises ChangeError."""
     from dray.sim import changes, what_if
@@ -156,7 +156,7 @@ def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wi
     return [*recorded, *(object_of(tree, gates) for tree in supposed)], ()
 
 
-def _quotas(trial: Cluster, demand: PodDemand) -> list[str]:
+def _quotas(trial: Cluster, demand: PodBatch) -> list[str]:
     """The namespaces whose quotas might refuse the manifest, which nobody counted."""
     from dray.api.types.core import ResourceQuota
 

@@ -28,7 +28,7 @@ _USUAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 _CRASHES = "CrashLoopBackOff"
 
 
-class PlacedPod:
+class PodOnNode:
     """A pod on its node."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, group: PodGroup | None, known: Knowledge) -> None:

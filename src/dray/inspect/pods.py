@@ -25,7 +25,7 @@ from dray.api.types.scheduling import PodGroup
 from dray.client import Object
 from dray.inspect.explanation import Holder
 from dray.inspect.hardware import alike
-from dray.inspect.on_node import PlacedPod, latest_event
+from dray.inspect.on_node import PodOnNode, latest_event
 from dray.inspect.placement import Deadlines, judge
 from dray.inspect.quotas import quota_cause
 from dray.inspect.shortage import ClaimShortage
@@ -98,7 +98,7 @@ class PodCase:
 
     def _settled(self) -> CauseFinding | None:
         pod = self.pod
-        placed = PlacedPod(self.snapshot, pod, self.group, self.known)
+        placed = PodOnNode(self.snapshot, pod, self.group, self.known)
         if pod.metadata.deletionTimestamp is not None:
             cause = placed.deleting()
             return CauseFinding(cause, waits=cause.code is not CauseCode.DELETING)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dray.client import Clock, SystemClock
 from dray.node.played import BadAnnotation, exit_code, run_seconds
-from dray.node.runtime import Attempt, ExecError, ExecSession, Key, StartError, Task
+from dray.node.runtime import ContainerAttempt, ExecError, ExecSession, Key, StartError, Task
 from dray.node.usage import Usage
 
 _STOPPED = 143  # as if SIGTERM had ended it
@@ -29,7 +29,7 @@ class FakeRuntime:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._known: dict[str, dict[Key, Attempt]] = {}
+        self._known: dict[str, dict[Key, ContainerAttempt]] = {}
         self._ended: dict[Key, asyncio.Event] = {}
         self.tasks: dict[Key, Task] = {}  # what was asked for, for whoever wants to look
 
@@ -39,7 +39,7 @@ class FakeRuntime:
     def default_user(self) -> int:
         return os.geteuid()
 
-    async def start(self, task: Task) -> Attempt:
+    async def start(self, task: Task) -> ContainerAttempt:
         key = task.key
         attempts = self._known.setdefault(key.pod, {})
         if key in attempts:
@@ -48,14 +48,14 @@ class FakeRuntime:
             seconds, code = run_seconds(task.annotations), exit_code(task.annotations)
         except BadAnnotation as error:
             raise StartError(str(error)) from error
-        attempts[key] = Attempt(key, self._clock.time(), task.quick_ends)
+        attempts[key] = ContainerAttempt(key, self._clock.time(), task.quick_ends)
         self._ended[key] = asyncio.Event()
         self.tasks[key] = task
         if seconds is not None:
             self._clock.call_later(seconds, lambda: self._end(key, code))
         return attempts[key]
 
-    def attempts(self, pod: str) -> list[Attempt]:
+    def attempts(self, pod: str) -> list[ContainerAttempt]:
         return sorted(self._known.get(pod, {}).values(), key=lambda attempt: attempt.key)
 
     def pods(self) -> Iterable[str]:

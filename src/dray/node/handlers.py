@@ -24,7 +24,7 @@ _MOST_REDIRECTS = 10
 _SERVING = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 
 
-class Outcome(NamedTuple):
+class ActionOutcome(NamedTuple):
     """How an action ended: good or bad, or not at all (`errored`); `warning` for what is good and yet to be told."""
 
     ok: bool
@@ -42,7 +42,7 @@ class Handlers:
 
     async def act(
         self, handler: Probe | LifecycleHandler, container: AnyContainer, key: Key, address: str, seconds: float
-    ) -> Outcome:
+    ) -> ActionOutcome:
         """Do what a handler says, for at most `seconds`."""
         if handler.exec is not None:
             return await self._exec(key, handler.exec.command, seconds)
@@ -59,25 +59,25 @@ class Handlers:
             return await _grpc(f"{address}:{handler.grpc.port}", handler.grpc.service or "", seconds)
         if isinstance(handler, LifecycleHandler) and handler.sleep is not None:
             await self._clock.sleep(min(handler.sleep.seconds, seconds))
-            return Outcome(True)
-        return Outcome(False, "missing handler", errored=True)
+            return ActionOutcome(True)
+        return ActionOutcome(False, "missing handler", errored=True)
 
-    async def _exec(self, key: Key, argv: tuple[str, ...], seconds: float) -> Outcome:
+    async def _exec(self, key: Key, argv: tuple[str, ...], seconds: float) -> ActionOutcome:
         try:
             session = await self._runtime.exec(key, argv)
         except ExecError as error:
-            return Outcome(False, str(error), errored=True)
+            return ActionOutcome(False, str(error), errored=True)
         try:
             async with asyncio.timeout(seconds):
                 out, err = await asyncio.gather(_collected(session, "stdout"), _collected(session, "stderr"))
                 code = await session.wait()
         except TimeoutError:
-            return Outcome(False, f'command timed out: "{" ".join(argv)}" timed out after {seconds:g}s')
+            return ActionOutcome(False, f'command timed out: "{" ".join(argv)}" timed out after {seconds:g}s')
         finally:
             session.close()
         if session.failure:
-            return Outcome(False, session.failure, errored=True)
-        return Outcome(code == 0, (out + err)[:_OUTPUT_BYTES].decode(errors="replace"))
+            return ActionOutcome(False, session.failure, errored=True)
+        return ActionOutcome(code == 0, (out + err)[:_OUTPUT_BYTES].decode(errors="replace"))
 
 
 async def _collected(session: ExecSession, stream: str) -> bytes:
@@ -96,14 +96,14 @@ def _port(port: int | str, container: AnyContainer) -> int | None:
     return next((p.containerPort for p in container.ports if p.name == port), None)
 
 
-def _unnamed(port: int | str) -> Outcome:
-    return Outcome(False, f"couldn't find port: {port}", errored=True)
+def _unnamed(port: int | str) -> ActionOutcome:
+    return ActionOutcome(False, f"couldn't find port: {port}", errored=True)
 
 
 # HTTP
 
 
-async def _http(action: HTTPGetAction, port: int, address: str, seconds: float) -> Outcome:
+async def _http(action: HTTPGetAction, port: int, address: str, seconds: float) -> ActionOutcome:
     host = action.host or address
     name = f"[{host}]" if ":" in host else host
     url = urljoin(f"{action.scheme.lower() or 'http'}://{name}:{port}/", action.path.lstrip("/"))
@@ -116,7 +116,7 @@ async def _http(action: HTTPGetAction, port: int, address: str, seconds: float) 
         text = f"dial tcp {name}:{port}: connect: {_cause(error)}"
     except Exception as error:  # aiohttp's own, of answers that are no HTTP
         text = str(error) or type(error).__name__
-    return Outcome(False, f'Get "{url}": {text}')
+    return ActionOutcome(False, f'Get "{url}": {text}')
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ def _headers(action: HTTPGetAction) -> list[tuple[str, str]]:
     return [*given, *((name, value) for name, value in usual if name.lower() not in names)]
 
 
-async def _get(client: Any, url: str, headers: list[tuple[str, str]]) -> Outcome:
+async def _get(client: Any, url: str, headers: list[tuple[str, str]]) -> ActionOutcome:
     first = urlsplit(url).hostname
     for _ in range(_MOST_REDIRECTS):
         async with client.get(url, headers=headers, allow_redirects=False) as answer:
@@ -145,30 +145,30 @@ async def _get(client: Any, url: str, headers: list[tuple[str, str]]) -> Outcome
             target = answer.headers.get("Location")
             if not (300 <= answer.status < 400 and target):
                 if 200 <= answer.status < 400:
-                    return Outcome(True, body)
-                return Outcome(False, f"HTTP probe failed with statuscode: {answer.status}")
+                    return ActionOutcome(True, body)
+                return ActionOutcome(False, f"HTTP probe failed with statuscode: {answer.status}")
             url = urljoin(url, target)
             if urlsplit(url).hostname != first:
-                return Outcome(True, f"Probe terminated redirects, Response body: {body}", warning=True)
-    return Outcome(False, f'Get "{url}": stopped after {_MOST_REDIRECTS} redirects')
+                return ActionOutcome(True, f"Probe terminated redirects, Response body: {body}", warning=True)
+    return ActionOutcome(False, f'Get "{url}": stopped after {_MOST_REDIRECTS} redirects')
 
 
 # TCP and gRPC
 
 
-async def _tcp(host: str, port: int, seconds: float) -> Outcome:
+async def _tcp(host: str, port: int, seconds: float) -> ActionOutcome:
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
-        return Outcome(False, f"dial tcp {where}: i/o timeout")
+        return ActionOutcome(False, f"dial tcp {where}: i/o timeout")
     except (OSError, ValueError) as error:
-        return Outcome(False, f"dial tcp {where}: connect: {_cause(error)}")
+        return ActionOutcome(False, f"dial tcp {where}: connect: {_cause(error)}")
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
-    return Outcome(True)
+    return ActionOutcome(True)
 
 
 def _cause(error: Exception) -> str:
@@ -178,7 +178,7 @@ def _cause(error: Exception) -> str:
     return (getattr(cause, "strerror", None) or str(cause) or type(cause).__name__).lower()
 
 
-async def _grpc(where: str, service: str, seconds: float) -> Outcome:
+async def _grpc(where: str, service: str, seconds: float) -> ActionOutcome:
     import grpc
 
     name = service.encode()
@@ -189,9 +189,11 @@ async def _grpc(where: str, service: str, seconds: float) -> Outcome:
         try:
             answer: bytes = await check(request if name else b"", timeout=seconds)
         except grpc.aio.AioRpcError as error:
-            return Outcome(False, _grpc_failure(error, where, seconds))
+            return ActionOutcome(False, _grpc_failure(error, where, seconds))
     status = _SERVING.get(answer[1] if answer[:1] == b"\x08" and len(answer) > 1 else 0, "UNKNOWN")
-    return Outcome(status == "SERVING", "" if status == "SERVING" else f'service unhealthy (responded with "{status}")')
+    return ActionOutcome(
+        status == "SERVING", "" if status == "SERVING" else f'service unhealthy (responded with "{status}")'
+    )
 
 
 def _grpc_failure(error: Any, where: str, seconds: float) -> str:

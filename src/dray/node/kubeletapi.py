@@ -19,7 +19,7 @@ from prometheus_client.exposition import generate_latest
 from dray.api.times import timestamp
 from dray.api.types.core import Pod
 from dray.client import Clock
-from dray.node.runtime import Attempt, Key, Runtime
+from dray.node.runtime import ContainerAttempt, Key, Runtime
 from dray.node.usage import Usage, of_machine
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -71,9 +71,9 @@ class KubeletApi:
         node = {"nodeName": self._name, "startTime": timestamp(self._begun), **_statistics(machine, now)}
         return web.json_response({"node": node, "pods": [*pods.values()]})
 
-    async def _measured(self) -> tuple[Usage, list[tuple[Pod, Attempt, Usage]]]:
+    async def _measured(self) -> tuple[Usage, list[tuple[Pod, ContainerAttempt, Usage]]]:
         """What the machine and the containers of pods have used; reading it may take a while."""
-        running: dict[Key, tuple[Pod, Attempt]] = {}
+        running: dict[Key, tuple[Pod, ContainerAttempt]] = {}
         for pod in [*self._pods()]:
             running |= {a.key: (pod, a) for a in self._runtime.attempts(pod.metadata.uid) if a.running}
             await asyncio.sleep(0)  # each is read from files
@@ -94,7 +94,7 @@ class _Collected:
         return self._families
 
 
-def _families(machine: Usage, used: list[tuple[Pod, Attempt, Usage]]) -> list[Metric]:
+def _families(machine: Usage, used: list[tuple[Pod, ContainerAttempt, Usage]]) -> list[Metric]:
     names = ("container", "namespace", "pod")
     families: list[Metric] = []
 

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from dray.api.types.core import Container, ContainerRestartRule, Pod
 from dray.node.containers import AnyContainer
-from dray.node.runtime import Attempt
+from dray.node.runtime import ContainerAttempt
 
 BACK_OFF = "CrashLoopBackOff"
 Names = frozenset[str]
-Histories = Mapping[str, Sequence[Attempt]]
+Histories = Mapping[str, Sequence[ContainerAttempt]]
 
 # A container that ran this long was all right: its next end is the first one again. As in Kubernetes.
 STEADY_SECONDS = 600.0
@@ -35,7 +35,7 @@ class RestartDelays:
         return float(min(self.first * 2 ** min(quick_ends - 2, 32), self.last))
 
 
-class Waiting(NamedTuple):
+class ContainerWaits(NamedTuple):
     """Why a container does not run."""
 
     reason: str
@@ -43,12 +43,12 @@ class Waiting(NamedTuple):
 
 
 @dataclass
-class Decision:
+class PodSteps:
     """What to start, what to stop, when to look again; `phase` is set once the pod is over."""
 
     start: list[str] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)
-    waiting: dict[str, Waiting] = field(default_factory=dict)
+    waiting: dict[str, ContainerWaits] = field(default_factory=dict)
     again: float | None = None  # seconds from now
     initialized: bool = False
     phase: str = ""  # Succeeded or Failed
@@ -61,12 +61,12 @@ def is_sidecar(container: AnyContainer) -> bool:
     return container.restartPolicy == "Always"
 
 
-def last(histories: Histories, name: str) -> Attempt | None:
+def last(histories: Histories, name: str) -> ContainerAttempt | None:
     attempts = histories.get(name, ())
     return attempts[-1] if attempts else None
 
 
-def quick_ends(attempt: Attempt | None) -> int:
+def quick_ends(attempt: ContainerAttempt | None) -> int:
     """How many attempts in a row ended soon, up to and with this one."""
     if attempt is None:
         return 0
@@ -75,9 +75,9 @@ def quick_ends(attempt: Attempt | None) -> int:
     return attempt.quick_ends + 1
 
 
-def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays, started: Names | None = None) -> Decision:
+def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays, started: Names | None = None) -> PodSteps:
     """The next steps of a pod that is to run; `started` are the containers whose hooks and startup probes are done."""
-    decision = Decision()
+    decision = PodSteps()
     _decide_ephemeral(pod, histories, decision)
     if _decide_init(pod, histories, now, delays, decision, started):
         decision.initialized = True
@@ -85,7 +85,7 @@ def decide(pod: Pod, histories: Histories, now: float, delays: RestartDelays, st
     return decision
 
 
-def _decide_ephemeral(pod: Pod, histories: Histories, decision: Decision) -> None:
+def _decide_ephemeral(pod: Pod, histories: Histories, decision: PodSteps) -> None:
     """Each is started once, whatever the other containers do."""
     known = {status.name for status in pod.status.ephemeralContainerStatuses if status.containerID}
     names = [container.name for container in pod.spec.ephemeralContainers]
@@ -97,7 +97,7 @@ def _decide_init(
     histories: Histories,
     now: float,
     delays: RestartDelays,
-    decision: Decision,
+    decision: PodSteps,
     started: Names | None,
 ) -> bool:
     """Whether all init containers are done, so that the others may run."""
@@ -124,7 +124,7 @@ def _decide_init(
     return True
 
 
-def _decide_main(pod: Pod, histories: Histories, now: float, delays: RestartDelays, decision: Decision) -> None:
+def _decide_main(pod: Pod, histories: Histories, now: float, delays: RestartDelays, decision: PodSteps) -> None:
     attempts = {container.name: last(histories, container.name) for container in pod.spec.containers}
     if all(
         a is not None and not _runs_again(pod, c, a)
@@ -139,7 +139,7 @@ def _decide_main(pod: Pod, histories: Histories, now: float, delays: RestartDela
             _restart(pod, container, attempt, now, delays, decision)
 
 
-def _runs_again(pod: Pod, container: Container, attempt: Attempt) -> bool:
+def _runs_again(pod: Pod, container: Container, attempt: ContainerAttempt) -> bool:
     """Whether a container runs, or will after it ended like this."""
     if attempt.exit_code is None or any(_applies(rule, attempt.exit_code) for rule in container.restartPolicyRules):
         return True
@@ -154,7 +154,12 @@ def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
 
 
 def _restart(
-    pod: Pod, container: Container, attempt: Attempt | None, now: float, delays: RestartDelays, decision: Decision
+    pod: Pod,
+    container: Container,
+    attempt: ContainerAttempt | None,
+    now: float,
+    delays: RestartDelays,
+    decision: PodSteps,
 ) -> None:
     """Start a container, now or when its time has come."""
     ends = quick_ends(attempt)
@@ -164,7 +169,7 @@ def _restart(
         decision.start.append(container.name)
         return
     meta = pod.metadata
-    decision.waiting[container.name] = Waiting(
+    decision.waiting[container.name] = ContainerWaits(
         BACK_OFF,
         f"back-off {duration(delay)} restarting failed container={container.name} "
         f"pod={meta.name}_{meta.namespace}({meta.uid})",
@@ -181,7 +186,7 @@ def duration(seconds: float) -> str:
     return f"{hours}h{minutes}m{rest}s" if hours else f"{minutes}m{rest}s"
 
 
-def _finish(pod: Pod, histories: Histories, decision: Decision, *, failed: bool) -> None:
+def _finish(pod: Pod, histories: Histories, decision: PodSteps, *, failed: bool) -> None:
     """The pod is over, once the sidecars have ended too."""
     decision.start.clear()
     decision.waiting.clear()

@@ -23,7 +23,7 @@ from dray.client.tls import as_kubernetes
 from dray.node.kubeletapi import KubeletApi
 from dray.node.logs import BadOption, LogOptions, read_log
 from dray.node.private import write_private
-from dray.node.runtime import Attempt, Runtime
+from dray.node.runtime import ContainerAttempt, Runtime
 from dray.node.streaming import Streams
 
 API_SERVER_NAMES = {"kube-apiserver-kubelet-client"}
@@ -97,7 +97,7 @@ class LogServer:
             return web.Response(status=403, text="only API servers may ask here")
         return await handler(request)
 
-    def _attempt(self, pod: Pod, names: _Names, options: LogOptions) -> Attempt:
+    def _attempt(self, pod: Pod, names: _Names, options: LogOptions) -> ContainerAttempt:
         who = f'container "{names.container}" in pod "{names.pod}"'
         attempts = [a for a in self._runtime.attempts(pod.metadata.uid) if a.key.container == names.container]
         if options.previous:
@@ -108,7 +108,7 @@ class LogServer:
             raise BadOption(f"{who} is waiting to start: ContainerCreating")
         return attempts[-1]
 
-    def _runs(self, attempt: Attempt) -> bool:
+    def _runs(self, attempt: ContainerAttempt) -> bool:
         return any(a.key == attempt.key and a.running for a in self._runtime.attempts(attempt.key.pod))
 
 

@@ -13,7 +13,7 @@ from dray.api.types.core import Pod
 from dray.client.backoff import Backoff
 from dray.node.claims import ClaimsError
 from dray.node.context import NodeContext
-from dray.node.lifecycle import Waiting
+from dray.node.lifecycle import ContainerWaits
 from dray.node.status import CREATING
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ DISABLED = "DevicesDisabled"
 _OFF = "DynamicResourceAllocation is turned off on this node"
 
 
-class PodClaims:
+class PodClaimUser:
     """Brings a pod to its claims and away from them."""
 
     def __init__(self, node: NodeContext, uid: str) -> None:
@@ -45,7 +45,7 @@ class PodClaims:
         self._again = 0.0
         self._backoff.reset()
 
-    async def obstacle(self, pod: Pod, *, new: bool) -> Waiting | None:
+    async def obstacle(self, pod: Pod, *, new: bool) -> ContainerWaits | None:
         """Why no container of the pod may be started yet; None when the pod has its claims."""
         if not podclaims.has_claims(pod):
             return None
@@ -65,10 +65,10 @@ class PodClaims:
             self._node.recorder.warning(pod, REQUEST_MISSING, text)
         return None
 
-    def _without_devices(self, pod: Pod, new: bool) -> Waiting | None:
+    def _without_devices(self, pod: Pod, new: bool) -> ContainerWaits | None:
         """The gate is off: new pods run without devices; of those that had some nothing is started any more."""
         if self._node.claims.holds(self._uid):
-            return Waiting(DISABLED, f"{_OFF}: a pod that had devices is not started again")
+            return ContainerWaits(DISABLED, f"{_OFF}: a pod that had devices is not started again")
         if new:
             self._node.recorder.warning(pod, DISABLED, f"{_OFF}: the pod runs without its devices")
         return None

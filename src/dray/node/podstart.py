@@ -21,7 +21,7 @@ from dray.node.images.library import StoredImage
 from dray.node.images.manifest import RunConfig
 from dray.node.images.puller import NoImage
 from dray.node.images.users import image_user
-from dray.node.lifecycle import Histories, Waiting
+from dray.node.lifecycle import ContainerWaits, Histories
 from dray.node.projections import Tokens
 from dray.node.runtime import Key, StartError, Task, TerminationMessage
 from dray.node.security import Security, check_non_root, profiles, security_of
@@ -45,7 +45,7 @@ class Starter:
         own = group if os.geteuid() == 0 else None  # others cannot give files to a group
         self._volumes = Volumes(directory, self._sources, place, node.host_paths, tokens, own)
         self._backoffs: dict[str, Backoff] = {}
-        self._troubles: dict[str, tuple[Waiting, float]] = {}  # by container; until when not to try again
+        self._troubles: dict[str, tuple[ContainerWaits, float]] = {}  # by container; until when not to try again
         self._cannot: dict[str, list[str]] = {}
         self._refresh = node.clock.time() + node.refresh_seconds  # when files are compared with their objects next
         self.image_ids: dict[str, str] = {}  # by container: what really runs
@@ -79,7 +79,7 @@ class Starter:
         renewal = self._volumes.renewal
         return self._refresh if renewal is None else min(self._refresh, renewal)
 
-    async def start(self, pod: Pod, name: str, histories: Histories) -> Waiting | None:
+    async def start(self, pod: Pod, name: str, histories: Histories) -> ContainerWaits | None:
         """Start a container; why it has to wait, if it has."""
         waiting, until = self._troubles.get(name, (None, 0.0))
         if waiting is not None and until > self._node.clock.monotonic():
@@ -93,16 +93,16 @@ class Starter:
             self._troubles[name] = wait.waiting, self._node.clock.monotonic() + wait.seconds
             return wait.waiting
         except ConfigProblem as error:
-            return self._troubled(pod, name, Waiting("CreateContainerConfigError", str(error)))
+            return self._troubled(pod, name, ContainerWaits("CreateContainerConfigError", str(error)))
         except (CdiError, StartError, OSError) as error:
-            return self._troubled(pod, name, Waiting("CreateContainerError", str(error)))
+            return self._troubled(pod, name, ContainerWaits("CreateContainerError", str(error)))
         self._troubles.pop(name, None)
         self._backoffs.pop(name, None)
         self._node.recorder.record(pod, "Created", "Container created")
         self._node.recorder.record(pod, "Started", "Container started")
         return None
 
-    def _troubled(self, pod: Pod, name: str, waiting: Waiting) -> Waiting:
+    def _troubled(self, pod: Pod, name: str, waiting: ContainerWaits) -> ContainerWaits:
         metrics.START_ERRORS.labels(kind_of(pod, name), waiting.reason).inc()
         if name not in self._backoffs:
             self._backoffs[name] = Backoff(self._node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)

@@ -21,11 +21,11 @@ from dray.node.containerhealth import ContainerHealth
 from dray.node.containers import container_of
 from dray.node.context import NodeContext
 from dray.node.health import resource_statuses
-from dray.node.lifecycle import Decision, Histories, Waiting
-from dray.node.podclaims import PodClaims
+from dray.node.lifecycle import ContainerWaits, Histories, PodSteps
+from dray.node.podclaims import PodClaimUser
 from dray.node.podstart import Starter, known_images, restarts
 from dray.node.reporting import StatusWriter
-from dray.node.runtime import Attempt, Key
+from dray.node.runtime import ContainerAttempt, Key
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class PodWorker:
         self._stopping: dict[Key, tuple[float, asyncio.Task[None]]] = {}
         self._told: set[Key] = set()  # ends after which a restart was put off
         self._waits: dict[Key, asyncio.Task[None]] = {}
-        self._claims = PodClaims(node, uid)
+        self._claims = PodClaimUser(node, uid)
         self._starter = Starter(node, pod) if pod is not None else None
         self._health = ContainerHealth(node, self.wake, self._kill)
         self._writer = StatusWriter(node.client, pod, node.clock) if pod is not None else None
@@ -120,9 +120,9 @@ class PodWorker:
         # Preparing may have taken a while: a pod that has changed is looked at anew before anything is started.
         return await self._carry_on(pod, obstacle) if self._exists and pod is self._pod else 0.0
 
-    def _look(self) -> dict[str, list[Attempt]]:
+    def _look(self) -> dict[str, list[ContainerAttempt]]:
         """What is known of the containers; whoever runs is waited for."""
-        histories: dict[str, list[Attempt]] = {}
+        histories: dict[str, list[ContainerAttempt]] = {}
         for attempt in self._node.runtime.attempts(self._uid):
             histories.setdefault(attempt.key.container, []).append(attempt)
             if attempt.running and attempt.key not in self._waits:
@@ -131,7 +131,7 @@ class PodWorker:
                 )
         return histories
 
-    async def _carry_on(self, pod: Pod, obstacle: Waiting | None) -> float | None:
+    async def _carry_on(self, pod: Pod, obstacle: ContainerWaits | None) -> float | None:
         """Do what the lifecycle says until there is nothing more to do at once; an obstacle keeps from starting."""
         for _ in range(2 + len(pod.spec.initContainers)):
             histories = self._look()
@@ -153,7 +153,7 @@ class PodWorker:
         times = (decision.again, self._deadline(pod), claims, self._starter.next_try, await self._starter.refresh(pod))
         return min((t for t in times if t is not None), default=None)
 
-    def _tell_back_off(self, pod: Pod, histories: Histories, decision: Decision) -> None:
+    def _tell_back_off(self, pod: Pod, histories: Histories, decision: PodSteps) -> None:
         """Say once for each end of a container that it is not restarted at once."""
         for name, waiting in decision.waiting.items():
             attempt = lifecycle.last(histories, name)
@@ -163,7 +163,7 @@ class PodWorker:
                 who = f"container {name} in pod {meta.name}_{meta.namespace}({meta.uid})"
                 self._node.recorder.warning(pod, "BackOff", f"Back-off restarting failed {who}")
 
-    async def _start(self, pod: Pod, histories: Histories, decision: Decision) -> bool:
+    async def _start(self, pod: Pod, histories: Histories, decision: PodSteps) -> bool:
         """Start what is to be started; whether something was."""
         assert self._starter is not None
         for name in decision.start:
@@ -244,13 +244,13 @@ class PodWorker:
         remaining = lifecycle.next_to_stop(pod, histories)
         if remaining:
             self._stop(pod, remaining, histories, self._time_to_stop(pod))
-            self._report(pod, histories, Decision(initialized=True))
+            self._report(pod, histories, PodSteps(initialized=True))
             return None
         if not await self._claims.unprepared(pod):
-            self._report(pod, histories, Decision(initialized=True))
+            self._report(pod, histories, PodSteps(initialized=True))
             return self._claims.next_try
         if not podclaims.is_finished(pod):
-            self._report(pod, histories, Decision(initialized=True), phase=self._final_phase(pod, histories))
+            self._report(pod, histories, PodSteps(initialized=True), phase=self._final_phase(pod, histories))
             assert self._writer is not None
             await self._writer.flushed()
         if pod.metadata.deletionTimestamp is not None:
@@ -293,7 +293,7 @@ class PodWorker:
 
     # Telling
 
-    def _report(self, pod: Pod, histories: Histories, decision: Decision, phase: str = "") -> None:
+    def _report(self, pod: Pod, histories: Histories, decision: PodSteps, phase: str = "") -> None:
         if podclaims.is_finished(pod):
             return
         assert self._starter is not None

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from dray.api.types.core import Container, Pod, Probe
 from dray.client import Clock, EventRecorder
-from dray.node.handlers import Handlers, Outcome
-from dray.node.runtime import Attempt, Key
+from dray.node.handlers import ActionOutcome, Handlers
+from dray.node.runtime import ContainerAttempt, Key
 
 STARTUP, READINESS, LIVENESS = "Startup", "Readiness", "Liveness"
 
@@ -71,7 +71,7 @@ class Probes:
     def ready(self, key: Key) -> bool:
         return key in self.probed and self.probed[key].started and self.probed[key].ready
 
-    def begin(self, pod: Pod, container: Container, attempt: Attempt, address: str, *, found: bool) -> None:
+    def begin(self, pod: Pod, container: Container, attempt: ContainerAttempt, address: str, *, found: bool) -> None:
         """Probe a container that runs; one that was `found` running keeps what its status says of it."""
         if attempt.key in self.probed:
             return
@@ -126,7 +126,7 @@ class _Asking:
     probes: Probes
     pod: Pod
     container: Container
-    attempt: Attempt
+    attempt: ContainerAttempt
     address: str
     found: bool
 
@@ -181,7 +181,7 @@ class _Asking:
         self._tell(kind, outcome)
         return outcome.ok
 
-    def _tell(self, kind: str, outcome: Outcome) -> None:
+    def _tell(self, kind: str, outcome: ActionOutcome) -> None:
         recorder = self.probes.recorder
         if outcome.errored:
             text = f"{kind} probe errored and resulted in failure state: {outcome.text}"

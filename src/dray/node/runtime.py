@@ -72,7 +72,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class ContainerAttempt:
     """What is known of an attempt; it runs while `exit_code` is None."""
 
     key: Key
@@ -151,11 +151,11 @@ class Runtime(Protocol):
         """The user that containers run as unless they or their image name another."""
         ...
 
-    async def start(self, task: Task) -> Attempt:
+    async def start(self, task: Task) -> ContainerAttempt:
         """Start a container, without what it `cannot`. Started before: the attempt that is there. `StartError`."""
         ...
 
-    def attempts(self, pod: str) -> list[Attempt]:
+    def attempts(self, pod: str) -> list[ContainerAttempt]:
         """What is known of the containers of a pod, in the order of attempts."""
         ...
 

@@ -12,12 +12,12 @@ from dray.api.times import timestamp
 from dray.api.types.core import EphemeralContainer, Pod, PodCondition
 from dray.api.wire import Tree
 from dray.node.containers import AnyContainer
-from dray.node.lifecycle import Histories, Waiting, is_sidecar, last
-from dray.node.runtime import Attempt
+from dray.node.lifecycle import ContainerWaits, Histories, is_sidecar, last
+from dray.node.runtime import ContainerAttempt
 
 EDITS_APPLIED = "dray.dev/DeviceEditsApplied"  # False: the runtime cannot give a container all that its devices want
-CREATING = Waiting("ContainerCreating")
-INITIALIZING = Waiting("PodInitializing")
+CREATING = ContainerWaits("ContainerCreating")
+INITIALIZING = ContainerWaits("PodInitializing")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Report:
 
     phase: str
     histories: Histories
-    waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    waiting: Mapping[str, ContainerWaits] = field(default_factory=dict)
     initialized: bool = False
     reason: str = ""
     message: str = ""
@@ -96,7 +96,7 @@ def _among(name: str, names: frozenset[str] | None) -> bool:
     return names is None or name in names
 
 
-def _state(attempt: Attempt | None, waiting: Waiting | None, report: Report) -> Tree:
+def _state(attempt: ContainerAttempt | None, waiting: ContainerWaits | None, report: Report) -> Tree:
     if waiting is not None or attempt is None:
         waiting = waiting or (CREATING if report.initialized or not report.histories else INITIALIZING)
         state = {"reason": waiting.reason}
@@ -106,7 +106,7 @@ def _state(attempt: Attempt | None, waiting: Waiting | None, report: Report) -> 
     return {"terminated": _terminated(attempt, report.runtime)}
 
 
-def _terminated(attempt: Attempt, runtime: str) -> Tree:
+def _terminated(attempt: ContainerAttempt, runtime: str) -> Tree:
     tree: Tree = {
         "exitCode": attempt.exit_code,
         "reason": attempt.reason,
@@ -117,7 +117,7 @@ def _terminated(attempt: Attempt, runtime: str) -> Tree:
     return tree | {"message": attempt.message} if attempt.message else tree
 
 
-def _id(attempt: Attempt, runtime: str) -> str:
+def _id(attempt: ContainerAttempt, runtime: str) -> str:
     return f"{runtime}://{attempt.key.pod}/{attempt.key.container}/{attempt.key.attempt}"
 
 

@@ -17,7 +17,7 @@ from aiohttp import WSMsgType, web
 from dray.api import channels
 from dray.api.types.core import Pod
 from dray.api.wire import Tree
-from dray.node.runtime import Attempt, ExecError, ExecSession, Key, Runtime
+from dray.node.runtime import ContainerAttempt, ExecError, ExecSession, Key, Runtime
 
 _PIECE = 64 << 10
 _MESSAGE_MOST = 4 << 20
@@ -89,7 +89,7 @@ class Streams:
             await socket.close()
         return socket
 
-    def _running(self, request: web.Request) -> Attempt | str:
+    def _running(self, request: web.Request) -> ContainerAttempt | str:
         """The container that runs, or why there is none."""
         names = request.match_info
         pod = self._find(names["namespace"], names["pod"])

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from dray.node import shim
 from dray.node.execution import attach, run_command
 from dray.node.private import make_private, remove_tree
-from dray.node.runtime import LOST_EXIT_CODE, Attempt, ExecError, ExecSession, Key, Mount, StartError, Task
+from dray.node.runtime import LOST_EXIT_CODE, ContainerAttempt, ExecError, ExecSession, Key, Mount, StartError, Task
 from dray.node.termination import MESSAGE_FILE, termination_message
 from dray.node.usage import Usage, of_descendants
 
@@ -93,7 +93,7 @@ class Supervised:
         self._children: dict[Key, int] = {}  # guardians that are ours to reap
         self._starting: set[Key] = set()
         self._directories: dict[Key, Path] = {}  # as of the last look
-        self._ended: dict[Key, Attempt] = {}  # attempts that are over do not change any more
+        self._ended: dict[Key, ContainerAttempt] = {}  # attempts that are over do not change any more
 
     @property
     def name(self) -> str:
@@ -109,7 +109,7 @@ class Supervised:
     def default_user(self) -> int:
         return os.geteuid()
 
-    async def start(self, task: Task) -> Attempt:
+    async def start(self, task: Task) -> ContainerAttempt:
         known = self._find(task.key)
         if known is not None:
             return known
@@ -164,7 +164,7 @@ class Supervised:
                     return shim.inner_of(written, pids["child"])
         return 0
 
-    def _find(self, key: Key) -> Attempt | None:
+    def _find(self, key: Key) -> ContainerAttempt | None:
         return next((attempt for attempt in self.attempts(key.pod) if attempt.key == key), None)
 
     async def _spawn(self, key: Key, directory: Path) -> None:
@@ -181,7 +181,7 @@ class Supervised:
         if not (directory / "pid.json").exists():
             raise StartError(f"the container was not started: {_tail(directory / 'shim.err')}")
 
-    def attempts(self, pod: str) -> list[Attempt]:
+    def attempts(self, pod: str) -> list[ContainerAttempt]:
         found = []
         for container in _entries(self._pods / pod / "containers"):
             for directory in _entries(container):
@@ -254,7 +254,7 @@ class Supervised:
         self._wrapper.clean(directory)
         remove_tree(directory)
 
-    def _attempt(self, key: Key, directory: Path) -> Attempt | None:
+    def _attempt(self, key: Key, directory: Path) -> ContainerAttempt | None:
         """What is known of an attempt; None for one that has not begun."""
         if key in self._ended:
             return self._ended[key]
@@ -264,9 +264,9 @@ class Supervised:
             return None
         started, quick_ends = pids["started"], task["quick_ends"]
         if end is None:
-            return Attempt(key, started, quick_ends)
+            return ContainerAttempt(key, started, quick_ends)
         message = end["message"] or termination_message(directory, task, end["code"])
-        attempt = Attempt(key, started, quick_ends, end["finished"], end["code"], end["reason"], message)
+        attempt = ContainerAttempt(key, started, quick_ends, end["finished"], end["code"], end["reason"], message)
         self._ended[key] = attempt
         return attempt
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dray.sim.measures import Placement
+from dray.sim.measures import PlacedAt
 from dray.sim.timeline import Timeline
 
 
@@ -12,8 +12,8 @@ class Difference(msgspec.Struct, frozen=True):
     """A pod that went elsewhere, got other devices, or got a place in one of two runs only (None: no place)."""
 
     pod: str
-    before: Placement | None
-    after: Placement | None
+    before: PlacedAt | None
+    after: PlacedAt | None
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Comparison(msgspec.Struct, frozen=True):
     differences: tuple[Difference, ...]
 
 
-def compare(before: dict[str, Placement], after: dict[str, Placement]) -> Comparison:
+def compare(before: dict[str, PlacedAt], after: dict[str, PlacedAt]) -> Comparison:
     """What is different after a change."""
     found = []
     for uid in {**before, **after}:
@@ -34,10 +34,10 @@ def compare(before: dict[str, Placement], after: dict[str, Placement]) -> Compar
     return Comparison(len({**before, **after}) - len(found), tuple(found))
 
 
-def recorded_placements(timeline: Timeline) -> dict[str, Placement]:
+def recorded_placements(timeline: Timeline) -> dict[str, PlacedAt]:
     """The placements that were decided in a recording."""
     return {
-        uid: Placement(story.name, story.node, story.held, story.arrived or 0.0, story.decided)
+        uid: PlacedAt(story.name, story.node, story.held, story.arrived or 0.0, story.decided)
         for uid, story in timeline.stories.items()
         if story.decided is not None
     }

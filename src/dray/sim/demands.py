@@ -27,14 +27,14 @@ class DemandError(ValueError):
     """A manifest that asks for nothing that could be placed, or for something that is not simulated."""
 
 
-class PodDemand(msgspec.Struct, frozen=True):
+class PodBatch(msgspec.Struct, frozen=True):
     """Pods to be placed; `own` are their claims and groups, `shared` the other objects of their manifest."""
 
     pods: tuple[Pod, ...]
     own: tuple[ResourceClaim | PodGroup, ...] = ()
     shared: tuple[Any, ...] = ()
 
-    def copy(self, tag: str) -> PodDemand:
+    def copy(self, tag: str) -> PodBatch:
         """The same once more: its pods, claims and groups have names of their own. Without a tag it is the original."""
         if not tag:
             return self
@@ -43,14 +43,14 @@ class PodDemand(msgspec.Struct, frozen=True):
         def fresh(type_: type[Wire], name: str | None) -> str | None:
             return f"{name}-{tag}" if (type_, name) in names else name
 
-        return PodDemand(
+        return PodBatch(
             tuple(_renamed(replace(pod, spec=_referring(pod.spec, fresh)), tag) for pod in self.pods),
             tuple(_renamed(_with_claims(one, fresh), tag) for one in self.own),
             self.shared,
         )
 
 
-def demand_of(objects: Iterable[Wire], namespace: str) -> PodDemand:
+def demand_of(objects: Iterable[Wire], namespace: str) -> PodBatch:
     """What a manifest asks for. Raises DemandError."""
     known = [_in_namespace(one, namespace) for one in objects]
     pods = [pod for one in known for pod in _pods_of(one)]
@@ -67,7 +67,7 @@ def demand_of(objects: Iterable[Wire], namespace: str) -> PodDemand:
             "the manifest asks for nothing: expected a Pod, ResourceClaim, Deployment, ReplicaSet, StatefulSet, Job or "
             "CronJob with at least one pod"
         )
-    return PodDemand(tuple(pods), tuple(own), tuple(shared))
+    return PodBatch(tuple(pods), tuple(own), tuple(shared))
 
 
 def _pods_of(one: Any) -> Iterator[Pod]:

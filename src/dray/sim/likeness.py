@@ -17,7 +17,7 @@ from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Pod, PodSpec
 from dray.api.types.resource import ResourceClaim
 from dray.sim.cluster import Cluster
-from dray.sim.demands import PodDemand
+from dray.sim.demands import PodBatch
 from dray.verdicts.demand import Candidate
 from dray.verdicts.nodes import NodeInfo
 
@@ -66,7 +66,7 @@ def _room(candidate: Candidate, info: NodeInfo) -> Hashable:
     return amounts, len(info.pods), frozenset(info.ports) if candidate.demand.ports else None
 
 
-def is_uniform(cluster: Cluster, demand: PodDemand) -> bool:
+def is_uniform(cluster: Cluster, demand: PodBatch) -> bool:
     """Whether all pods ask for the same, each for itself, and none minds where others are."""
     first = demand.pods[0]
     alike = all(pod.spec == first.spec and pod.metadata.labels == first.metadata.labels for pod in demand.pods)
@@ -80,7 +80,7 @@ def _is_solitary(spec: PodSpec) -> bool:
     return not (attracted or spread or spec.schedulingGates or spec.schedulingGroup or spec.workloadRef)
 
 
-def _has_own_claims(cluster: Cluster, demand: PodDemand) -> bool:
+def _has_own_claims(cluster: Cluster, demand: PodBatch) -> bool:
     """Whether each pod has claims that no other pod uses: from templates, or a new one in each copy of a single pod."""
     pod = demand.pods[0]
     names = [entry.resourceClaimName for entry in pod.spec.resourceClaims if entry.resourceClaimName]

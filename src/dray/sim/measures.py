@@ -35,7 +35,7 @@ HOUR = 3600.0
 Point = tuple[float, float]  # seconds, value
 
 
-class Placement(msgspec.Struct, frozen=True):
+class PlacedAt(msgspec.Struct, frozen=True):
     """Where a pod went, and when."""
 
     pod: str
@@ -45,7 +45,7 @@ class Placement(msgspec.Struct, frozen=True):
     placed: float
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingTimes(msgspec.Struct, frozen=True):
     """For how long pods waited for a node, in seconds. Pods that still wait count with the time so far."""
 
     mean: float = 0.0
@@ -87,7 +87,7 @@ class Figures(msgspec.Struct, frozen=True):
     placed: int
     waiting_now: int
     ended: int
-    waiting: Waiting
+    waiting: WaitingTimes
     reasons: Mapping[str, ReasonTime]
     utilisation: Utilisation
     fragmentation: Mapping[str, Sequence[Point]]  # by class: the largest claim that fits on a node, over time
@@ -150,7 +150,7 @@ class Meter:
         self._there: dict[str, _Series] = {}
         self._paid = _Series(cluster.now)
         self._largest: dict[str, list[Point]] = {}
-        self.placements: dict[str, Placement] = {}
+        self.placements: dict[str, PlacedAt] = {}
         self.hardware_changed()
         for pod in cluster.all(Pod):
             if pod.spec.nodeName:
@@ -177,7 +177,7 @@ class Meter:
         self._waited.append(now - came)
         self._hold(pod)
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        self.placements[uid] = Placement(name, pod.spec.nodeName, self._of_pod[uid], came, now)
+        self.placements[uid] = PlacedAt(name, pod.spec.nodeName, self._of_pod[uid], came, now)
 
     def ended(self, now: float, pod: Pod) -> None:
         uid = pod.metadata.uid
@@ -300,11 +300,11 @@ def _fits(cluster: Cluster, class_name: str, count: int) -> bool:
     return bool(cluster.picture.index.fits([claim]))
 
 
-def _waiting(waited: Sequence[float]) -> Waiting:
+def _waiting(waited: Sequence[float]) -> WaitingTimes:
     if not waited:
-        return Waiting()
+        return WaitingTimes()
     count = len(waited)
-    return Waiting(sum(waited) / count, waited[(count - 1) // 2], waited[-(-95 * count // 100) - 1], waited[-1])
+    return WaitingTimes(sum(waited) / count, waited[(count - 1) // 2], waited[-(-95 * count // 100) - 1], waited[-1])
 
 
 def _shares(used: Sequence[_Series], there: Sequence[_Series], begun: float, now: float) -> list[Point]:

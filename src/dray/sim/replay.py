@@ -26,7 +26,7 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, Resource
 from dray.scheduler.attempt import COMPARED
 from dray.scheduler.configuration import Configuration
 from dray.sim.cluster import Cluster
-from dray.sim.measures import SAMPLES, Figures, Meter, Placement, Prices
+from dray.sim.measures import SAMPLES, Figures, Meter, PlacedAt, Prices
 from dray.sim.timeline import Arrive, Decide, Drop, End, Free, Put, Step, Story, Timeline
 
 _HARDWARE = (Node, ResourceSlice)
@@ -51,7 +51,7 @@ class Replayed(msgspec.Struct, frozen=True):
     """What a replay came to: its figures, and the placements by uid of the pod."""
 
     figures: Figures
-    placements: dict[str, Placement]
+    placements: dict[str, PlacedAt]
 
 
 class Replay:

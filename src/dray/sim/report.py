@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dray.sim.comparison import Comparison, Difference
-from dray.sim.measures import Figures, Placement, Point
+from dray.sim.measures import Figures, PlacedAt, Point
 
 WIDTH = 72  # of a chart, so that its line fits into a terminal of 80 columns
 SHOWN = 4  # differences that a person gets to see
@@ -101,7 +101,7 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
         yield f"  and {len(differences) - SHOWN} more; -o json has all of them"
 
 
-def place_text(placement: Placement | None) -> str:
+def place_text(placement: PlacedAt | None) -> str:
     """Where a pod is, in a few words."""
     if placement is None:
         return "no node"
@@ -166,7 +166,7 @@ def _difference_tree(one: Difference) -> dict[str, Any]:
     return {"pod": one.pod, "before": _placement_tree(one.before), "after": _placement_tree(one.after)}
 
 
-def _placement_tree(one: Placement | None) -> dict[str, Any] | None:
+def _placement_tree(one: PlacedAt | None) -> dict[str, Any] | None:
     if one is None:
         return None
     devices = sorted(map(str, one.devices))

@@ -18,7 +18,7 @@ from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Pod
 from dray.api.types.scheduling import PriorityClass
 from dray.sim.cluster import Cluster
-from dray.sim.demands import PodDemand
+from dray.sim.demands import PodBatch
 from dray.sim.likeness import Kinds, is_uniform, kinds_for
 from dray.sim.uses import DeviceUse as DeviceUse  # part of the answers here
 from dray.sim.uses import devices_of
@@ -48,13 +48,13 @@ def outcomes(cluster: Cluster, pods: Iterable[Pod]) -> tuple[PodOutcome, ...]:
     return tuple(_outcome(cluster, pod, waiting) for pod in pods)
 
 
-def place(cluster: Cluster, demand: PodDemand) -> tuple[PodOutcome, ...]:
+def place(cluster: Cluster, demand: PodBatch) -> tuple[PodOutcome, ...]:
     """Submit what a manifest asks for, and say what became of it. To be called in a trial."""
     cluster.add(*demand.shared)
     return outcomes(cluster, _submit(cluster, demand.copy(next(_free_tags(cluster, demand)))))
 
 
-def how_many(cluster: Cluster, demand: PodDemand, limit: int, is_late: Callable[[], bool] = lambda: False) -> HowMany:
+def how_many(cluster: Cluster, demand: PodBatch, limit: int, is_late: Callable[[], bool] = lambda: False) -> HowMany:
     """How many copies of a manifest fit, each whole, one after the other; as many as were tried when it is late."""
     with cluster.fork() as trial:
         trial.add(*demand.shared)
@@ -63,7 +63,7 @@ def how_many(cluster: Cluster, demand: PodDemand, limit: int, is_late: Callable[
 
 
 def _count_one_by_one(
-    cluster: Cluster, demand: PodDemand, limit: int, is_late: Callable[[], bool] = lambda: False
+    cluster: Cluster, demand: PodBatch, limit: int, is_late: Callable[[], bool] = lambda: False
 ) -> HowMany:
     with cluster.fork() as trial:
         for copies, tag in enumerate(_free_tags(trial, demand)):
@@ -76,7 +76,7 @@ def _count_one_by_one(
     raise AssertionError("there are numbers without end")
 
 
-def _count_by_kind(cluster: Cluster, demand: PodDemand, limit: int) -> HowMany | None:
+def _count_by_kind(cluster: Cluster, demand: PodBatch, limit: int) -> HowMany | None:
     """The same for pods that are all alike, on one node of each kind; None where kinds say nothing."""
     with cluster.fork() as trial:
         kinds = _kinds(trial, demand)
@@ -91,7 +91,7 @@ def _count_by_kind(cluster: Cluster, demand: PodDemand, limit: int) -> HowMany |
         return HowMany(copies, replace(end, why=kinds.widened(end.why))) if end.why is not None else None
 
 
-def _kinds(cluster: Cluster, demand: PodDemand) -> Kinds | None:
+def _kinds(cluster: Cluster, demand: PodBatch) -> Kinds | None:
     with cluster.fork() as trial:
         _bring(trial, demand)
         first = demand.pods[0].metadata
@@ -99,9 +99,9 @@ def _kinds(cluster: Cluster, demand: PodDemand) -> Kinds | None:
         return kinds_for(trial, pod) if pod is not None else None
 
 
-def _fill(cluster: Cluster, demand: PodDemand, kinds: Kinds, limit: int) -> int:
+def _fill(cluster: Cluster, demand: PodBatch, kinds: Kinds, limit: int) -> int:
     """Place single pods on the examples until none fits; how many fit on all nodes, as far as the limit."""
-    single, table, count = PodDemand(demand.pods[:1], demand.own), cluster.picture.table, 0
+    single, table, count = PodBatch(demand.pods[:1], demand.own), cluster.picture.table, 0
     cluster.among = kinds.examples
     for tag in _free_tags(cluster, single, "example-"):
         (pod,) = _submit(cluster, single.copy(tag))
@@ -116,7 +116,7 @@ def _fill(cluster: Cluster, demand: PodDemand, kinds: Kinds, limit: int) -> int:
     return count
 
 
-def _free_tags(cluster: Cluster, demand: PodDemand, prefix: str = "") -> Iterator[str]:
+def _free_tags(cluster: Cluster, demand: PodBatch, prefix: str = "") -> Iterator[str]:
     """The tags of copies whose pods have names that nobody has; without a prefix, the original is the first."""
     for number in itertools.count():
         tag = f"{prefix}{number}" if prefix or number else ""
@@ -125,13 +125,13 @@ def _free_tags(cluster: Cluster, demand: PodDemand, prefix: str = "") -> Iterato
             yield tag
 
 
-def _submit(cluster: Cluster, demand: PodDemand) -> Sequence[Pod]:
+def _submit(cluster: Cluster, demand: PodBatch) -> Sequence[Pod]:
     _bring(cluster, demand)
     cluster.settle()
     return demand.pods
 
 
-def _bring(cluster: Cluster, demand: PodDemand) -> None:
+def _bring(cluster: Cluster, demand: PodBatch) -> None:
     for one in demand.own:  # one that exists stays as it is, with its devices
         if cluster.get(type(one), one.metadata.name, one.metadata.namespace) is None:
             cluster.add(one)

@@ -18,7 +18,7 @@ from dray.client import Client
 from dray.web.rows.devices import PoolView
 
 
-class Refused(Exception):
+class QuestionError(Exception):
     """A question that cannot be answered; `field` names the part of it that is wrong."""
 
     def __init__(self, text: str, field: str = "", *, code: str = "BadRequest", status: int = 400) -> None:
@@ -93,7 +93,7 @@ class Facts(msgspec.Struct, frozen=True):
     number_of: Callable[[DeviceId], int | None]
 
 
-class Cause(msgspec.Struct, frozen=True):
+class WaitingCause(msgspec.Struct, frozen=True):
     """Why pods wait."""
 
     code: str
@@ -101,7 +101,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Analyst(Protocol):
-    """Answers questions beside the event loop, each within some seconds. All methods raise `Refused`.
+    """Answers questions beside the event loop, each within some seconds. All methods raise `QuestionError`.
 
     Sets of devices are ranges of numbers, as they are sent to the page (`dray.web.tables.ranges`).
     """
@@ -114,7 +114,9 @@ class Analyst(Protocol):
 
     async def why(self, facts: Facts, namespace: str, name: str, seconds: float) -> Tree: ...
 
-    async def causes(self, facts: Facts, pods: Sequence[tuple[str, str]], seconds: float) -> Sequence[Cause | None]:
+    async def causes(
+        self, facts: Facts, pods: Sequence[tuple[str, str]], seconds: float
+    ) -> Sequence[WaitingCause | None]:
         """The cause of each pod, by namespace and name; None where it does not wait, or time ran out."""
         ...
 

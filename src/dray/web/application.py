@@ -21,7 +21,7 @@ import msgspec
 
 from dray.api.errors import ApiError, Unauthorized
 from dray.api.wire import Tree
-from dray.web.access import Access, Analyst, Identity, Offer, Refused
+from dray.web.access import Access, Analyst, Identity, Offer, QuestionError
 from dray.web.picture import Picture
 from dray.web.questions import Desk
 from dray.web.sessions import Sessions
@@ -108,7 +108,7 @@ class Dashboard:
         if known is not None:
             return known[0]
         if self._closed:
-            raise Refused("the server ends", code="NotReady", status=503)
+            raise QuestionError("the server ends", code="NotReady", status=503)
         self._make_room(
             [key for key, (one, _) in self._pictures.items() if one.identity.name == identity.name], _PICTURES_OF_ONE
         )
@@ -119,12 +119,12 @@ class Dashboard:
         return picture
 
     def _make_room(self, keys: list[bytes], most: int) -> None:
-        """Forget the picture that nobody has looked at for longest, if there are too many. Raises Refused."""
+        """Forget the picture that nobody has looked at for longest, if there are too many. Raises QuestionError."""
         if len(keys) < most:
             return
         idle = [key for key in keys if not self._pictures[key][0].pages]
         if not idle:
-            raise Refused(f"{most} pictures of the cluster are open already", code="TooManyRequests", status=429)
+            raise QuestionError(f"{most} pictures of the cluster are open already", code="TooManyRequests", status=429)
         self._forget(min(idle, key=lambda key: self._pictures[key][0].last_page))
 
     def _forget(self, key: bytes) -> None:
@@ -156,7 +156,7 @@ class Dashboard:
         try:
             call.check(self._names)
             await self._answer(call, scope["path"])
-        except Refused as error:
+        except QuestionError as error:
             retry = 2 if error.status in (429, 503) else 0
             await call.refuse(error.status, error.code, error.text, error.field, retry)
         except ApiError as error:
@@ -195,13 +195,13 @@ class Dashboard:
         elif rest.startswith("api/ask/") and call.method == "POST":
             await self._ask(call, rest.removeprefix("api/ask/"))
         elif rest.startswith("api/ask/") or any(path == rest for _, path in answers):
-            raise Refused(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
+            raise QuestionError(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
         else:
             raise _not_found(rest)
 
     async def _asset(self, call: Call, name: str) -> None:
         if call.method not in ("GET", "HEAD"):
-            raise Refused(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
+            raise QuestionError(f"{call.method} is not allowed", code="MethodNotAllowed", status=405)
         kind = _TYPES.get(Path(name).suffix)
         file = resources.files(__package__) / "assets" / name
         if kind is None or not _ASSET.fullmatch(name) or not file.is_file():
@@ -220,7 +220,7 @@ class Dashboard:
         try:
             asked = msgspec.json.decode(await call.body(), type=SignIn)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Refused(str(error)) from error
+            raise QuestionError(str(error)) from error
         if asked.code:
             identity = await self.access.restore(self.sessions.redeem(asked.code))
         else:
@@ -280,7 +280,7 @@ class Dashboard:
         identity, expires = await self._identity(call)
         picture = self.open(identity)
         if len(picture.pages) >= _PAGES:
-            raise Refused(f"there are {_PAGES} pages already", code="TooManyRequests", status=429)
+            raise QuestionError(f"there are {_PAGES} pages already", code="TooManyRequests", status=429)
         page = Page(call.cookie(_cookie_name(call)))
         picture.pages.add(page)
         ending = asyncio.get_running_loop().call_later(max(0.0, expires - time.time()), page.end, "session-ended")
@@ -319,5 +319,5 @@ def _cookie_name(call: Call) -> str:
     return f"dray-dashboard-{call.port}" if call.port.isdigit() else "dray-dashboard"
 
 
-def _not_found(path: str) -> Refused:
-    return Refused(f"there is nothing at {path}", code="NotFound", status=404)
+def _not_found(path: str) -> QuestionError:
+    return QuestionError(f"there is nothing at {path}", code="NotFound", status=404)

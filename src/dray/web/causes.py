@@ -14,7 +14,7 @@ import msgspec
 
 from dray.api.types.core import Pod
 from dray.client import Key
-from dray.web.access import Analyst, Cause, Facts
+from dray.web.access import Analyst, Facts, WaitingCause
 from dray.web.rows.claims import created
 from dray.web.tables import Table
 
@@ -44,7 +44,7 @@ class Causes:
         self._table = table
         self._waiting = waiting
         self._specs: dict[Key, tuple[Pod, Kind]] = {}
-        self._known: dict[Kind, tuple[Key, Cause]] = {}
+        self._known: dict[Kind, tuple[Key, WaitingCause]] = {}
         self._due = 0.0
 
     async def look(self, ask: Ask) -> dict[Key, int]:
@@ -79,7 +79,7 @@ class Causes:
         return kinds
 
     def _rows(self, kinds: Mapping[Kind, list[Key]]) -> dict[Key, int]:
-        together: dict[Cause, list[Key]] = {}
+        together: dict[WaitingCause, list[Key]] = {}
         for kind, (like, cause) in self._known.items():
             members = kinds[kind]
             first = [like] if like in members else []

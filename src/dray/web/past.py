@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from dray.api.wire import Tree
-from dray.web.access import Refused
+from dray.web.access import QuestionError
 from dray.web.history import ABSENT, History, Was
 from dray.web.inventory import CLAIMS, STATE
 from dray.web.tables import Strings, Table, ranges
@@ -16,9 +16,9 @@ _TURN_SECONDS = 0.005
 
 
 async def past_tree(history: History, tables: Mapping[str, Table], strings: Strings, at: float) -> Tree:
-    """What was different at a time. Raises Refused for one that is too long ago."""
+    """What was different at a time. Raises QuestionError for one that is too long ago."""
     if not history.since <= at <= time.time():
-        raise Refused(f"expected a time from {history.since:.0f} to now", "at")
+        raise QuestionError(f"expected a time from {history.since:.0f} to now", "at")
     second = int(at)
     found: dict[int, Was] = {}
     ends = time.perf_counter() + _TURN_SECONDS

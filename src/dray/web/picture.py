@@ -23,7 +23,7 @@ from dray.api.types.resource import DeviceClass, DeviceTaintRule, ResourceClaim,
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.api.wire import Tree
 from dray.client import Deltas, Key
-from dray.web.access import Access, Analyst, Identity, Refused
+from dray.web.access import Access, Analyst, Identity, QuestionError
 from dray.web.causes import LOOK_SECONDS, Causes
 from dray.web.consumers import Consumers
 from dray.web.following import Following
@@ -303,5 +303,5 @@ class Picture:
             await work()
         except Unauthorized:
             raise
-        except (ApiError, Refused, TimeoutError, RuntimeError) as error:
+        except (ApiError, QuestionError, TimeoutError, RuntimeError) as error:
             log.warning("dashboard of %s: %s is not known: %s", self.identity.name, what, error or "too late")

@@ -18,7 +18,7 @@ from dray.api.types.batch import CronJob, Job
 from dray.api.types.core import Event, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.api.wire import Tree
-from dray.web.access import Analyst, Refused
+from dray.web.access import Analyst, QuestionError
 from dray.web.details import device_tree
 from dray.web.past import past_tree
 from dray.web.reading import PLACEMENT, events_of, facts
@@ -57,7 +57,7 @@ class MoreNodes(msgspec.Struct, forbid_unknown_fields=True):
     count: int = 1
 
 
-class Attempt(msgspec.Struct, forbid_unknown_fields=True):
+class TrialQuestion(msgspec.Struct, forbid_unknown_fields=True):
     """What would happen."""
 
     manifest: str = ""
@@ -96,7 +96,7 @@ class Desk:
         self._kinds: Mapping[str, tuple[type[Any], Callable[[Picture, Any], Awaitable[Tree]]]] = {
             "match": (Match, self._match),
             "why": (Named, self._why),
-            "try": (Attempt, self._attempt),
+            "try": (TrialQuestion, self._attempt),
             "fits": (Nothing, self._fits),
             "past": (At, self._past),
             "device": (Number, self._device),
@@ -104,18 +104,18 @@ class Desk:
         }
 
     async def ask(self, picture: Picture, kind: str, body: bytes) -> Tree:
-        """The answer to a question. Raises Refused and ApiError."""
+        """The answer to a question. Raises QuestionError and ApiError."""
         known = self._kinds.get(kind)
         if known is None:
-            raise Refused(f"there is no question {kind}", code="NotFound", status=404)
+            raise QuestionError(f"there is no question {kind}", code="NotFound", status=404)
         try:
             question = msgspec.json.decode(body, type=known[0])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Refused(str(error), _field(str(error))) from error
+            raise QuestionError(str(error), _field(str(error))) from error
         if not picture.ready.is_set():
-            raise Refused("the picture is not complete yet", code="NotReady", status=503)
+            raise QuestionError("the picture is not complete yet", code="NotReady", status=503)
         if picture.asking >= MOST_WAITING:
-            raise Refused("too many of your questions wait already", code="TooManyRequests", status=429)
+            raise QuestionError("too many of your questions wait already", code="TooManyRequests", status=429)
         picture.asking += 1
         try:
             async with picture.turn:
@@ -127,25 +127,25 @@ class Desk:
 
     async def _match(self, picture: Picture, asked: Match) -> Tree:
         if asked.class_ and picture.following.get(DeviceClass, "", asked.class_) is None:
-            raise Refused(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
+            raise QuestionError(f"there is no class {asked.class_}", "class", code="NotFound", status=404)
         return await self._analyst.match(await facts(picture), asked.expression, asked.class_, MATCH_SECONDS)
 
     async def _why(self, picture: Picture, asked: Named) -> Tree:
         if picture.following.get(Pod, asked.namespace, asked.name) is None:
             hidden = picture.scopes[Pod] is not Scope.ALL
             text = f"there is no pod {asked.namespace}/{asked.name}" + (" that you may read" if hidden else "")
-            raise Refused(text, "name", code="NotFound", status=404)
+            raise QuestionError(text, "name", code="NotFound", status=404)
         number = picture.tables["pods"].find((asked.namespace, asked.name))
         known = await facts(picture, (*PLACEMENT, events_of(asked.name)))
         return {"pod": number} | await self._analyst.why(known, asked.namespace, asked.name, SECONDS)
 
-    async def _attempt(self, picture: Picture, asked: Attempt) -> Tree:
+    async def _attempt(self, picture: Picture, asked: TrialQuestion) -> Tree:
         if (asked.pod is None) != (asked.change is None):
-            raise Refused("a pod and a change belong together", "pod" if asked.pod is None else "change")
+            raise QuestionError("a pod and a change belong together", "pod" if asked.pod is None else "change")
         if asked.pod is None and not asked.manifest.strip() and not asked.drain:
-            raise Refused("expected a manifest, or nodes to drain", "manifest")
+            raise QuestionError("expected a manifest, or nodes to drain", "manifest")
         if not 1 <= asked.atMost <= _MOST_COPIES:
-            raise Refused(f"expected a number from 1 to {_MOST_COPIES}", "atMost")
+            raise QuestionError(f"expected a number from 1 to {_MOST_COPIES}", "atMost")
         return await self._analyst.attempt(await facts(picture, PLACEMENT), msgspec.to_builtins(asked), SECONDS)
 
     async def _fits(self, picture: Picture, asked: Nothing) -> Tree:
@@ -163,7 +163,7 @@ class Desk:
     async def _object(self, picture: Picture, asked: ObjectName) -> Tree:
         type_ = next((one for one in (*FOLLOWED, *_MORE_SHOWN, *_OWNERS) if one.__name__ == asked.kind), None)
         if type_ is None:
-            raise Refused(f"objects of kind {asked.kind} are not shown", "kind", code="NotFound", status=404)
+            raise QuestionError(f"objects of kind {asked.kind} are not shown", "kind", code="NotFound", status=404)
         found = await picture.client.get(type_, asked.name, asked.namespace if BY_TYPE[type_].namespaced else "")
         tree: Tree = msgspec.to_builtins(found)
         tree["metadata"].pop("managedFields", None)
@@ -179,7 +179,7 @@ def _place(picture: Picture, number: int) -> tuple[PoolView, str]:
         picture.inventory.views.get(PoolName(driver[0], pool[1])) if driver is not None and pool is not None else None
     )
     if row is None or view is None:
-        raise Refused(f"there is no device {number}", "id", code="NotFound", status=404)
+        raise QuestionError(f"there is no device {number}", "id", code="NotFound", status=404)
     return view, picture.strings.all[row[1]]
 
 

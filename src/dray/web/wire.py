@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dray.web.access import Refused
+from dray.web.access import QuestionError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -89,7 +89,7 @@ class Call:
         if self.method in _CHANGING and not origin and site != "same-origin":
             raise _forbidden("expected the header Origin, as browsers send it")
         if self.method not in (*_CHANGING, *_READING):
-            raise Refused(f"{self.method} is not allowed", code="MethodNotAllowed", status=405)
+            raise QuestionError(f"{self.method} is not allowed", code="MethodNotAllowed", status=405)
 
     def cookie(self, name: str) -> str:
         for part in self.header(b"cookie").split(";"):
@@ -101,16 +101,16 @@ class Call:
     async def body(self) -> bytes:
         """The whole body, which must say that it is JSON."""
         if self.header(b"content-type").partition(";")[0].strip() != JSON.decode():
-            raise Refused("expected application/json", code="UnsupportedMediaType", status=415)
+            raise QuestionError("expected application/json", code="UnsupportedMediaType", status=415)
         chunks, size, more = [], 0, True
         while more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
-                raise Refused("the request was cut off")
+                raise QuestionError("the request was cut off")
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > MOST_BYTES:
-                raise Refused(f"expected at most {MOST_BYTES} bytes", code="TooLarge", status=413)
+                raise QuestionError(f"expected at most {MOST_BYTES} bytes", code="TooLarge", status=413)
             more = message.get("more_body", False)
         return b"".join(chunks)
 
@@ -143,8 +143,8 @@ class Call:
         await self._send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
-def _forbidden(text: str) -> Refused:
-    return Refused(text, code="Forbidden", status=403)
+def _forbidden(text: str) -> QuestionError:
+    return QuestionError(text, code="Forbidden", status=403)
 
 
 def _without_port(host: str) -> str:

@@ -25,7 +25,7 @@ from dray.node.images.library import Library, StoredImage
 from dray.node.images.manifest import ImageError
 from dray.node.images.reference import ImageName, InvalidImageName
 from dray.node.images.registry import Credential, Registries
-from dray.node.lifecycle import Waiting
+from dray.node.lifecycle import ContainerWaits
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class ImageSettings:
 class NoImage(Exception):
     """A container has to wait for its image; `seconds` until it is worth another try."""
 
-    def __init__(self, waiting: Waiting, seconds: float) -> None:
+    def __init__(self, waiting: ContainerWaits, seconds: float) -> None:
         super().__init__(waiting.message)
         self.waiting = waiting
         self.seconds = seconds
@@ -81,7 +81,7 @@ class Images:
         except InvalidImageName as error:
             text = f'Failed to apply default image tag "{container.image}": {error}'
             self._recorder.warning(pod, "InspectFailed", text)
-            raise NoImage(Waiting("InvalidImageName", text), _LAST_PAUSE) from error
+            raise NoImage(ContainerWaits("InvalidImageName", text), _LAST_PAUSE) from error
         async with self._locks.setdefault(name.full, asyncio.Lock()):
             known = self._library.named(name.full)
             if known is not None and container.imagePullPolicy != "Always":
@@ -103,7 +103,7 @@ class Images:
             text = f'Back-off pulling image "{container.image}"'
             self._recorder.record(pod, "BackOff", text)
             self._recorder.warning(pod, "Failed", "Error: ImagePullBackOff")
-            raise NoImage(Waiting("ImagePullBackOff", f"{text}: ErrImagePull: {failure.error}"), left)
+            raise NoImage(ContainerWaits("ImagePullBackOff", f"{text}: ErrImagePull: {failure.error}"), left)
 
     async def _pull(self, pod: Pod, container: AnyContainer, name: ImageName, sources: Sources) -> StoredImage:
         begun = self._clock.monotonic()
@@ -117,7 +117,7 @@ class Images:
         if stored is None:
             text = f'Container image "{container.image}" is not present with pull policy of Never'
             self._recorder.warning(pod, "ErrImageNeverPull", text)
-            raise NoImage(Waiting("ErrImageNeverPull", text), _FIRST_PAUSE)
+            raise NoImage(ContainerWaits("ErrImageNeverPull", text), _FIRST_PAUSE)
         self._failures.pop((pod.metadata.uid, name.full), None)
         self._library.remember(name.full, stored.digest)
         took = f"{self._clock.monotonic() - begun:.3g}s"
@@ -134,7 +134,7 @@ class Images:
         self._failures[key] = _Failure(error, pause, now + pause)
         self._recorder.warning(pod, "Failed", f'Failed to pull image "{container.image}": {error}')
         self._recorder.warning(pod, "Failed", "Error: ErrImagePull")
-        return NoImage(Waiting("ErrImagePull", error), _SOON)
+        return NoImage(ContainerWaits("ErrImagePull", error), _SOON)
 
     async def _fetch(self, name: ImageName, credentials: Sequence[Credential], never: bool) -> StoredImage | None:
         """The image from a directory of this machine, else from its registry."""

@@ -104,7 +104,7 @@ Holders = Mapping[DeviceId, Mapping[tuple[str, str], ResourceClaim]]
 """The claims that hold a device or shares of it, by namespace and name."""
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class DeviceJudgement(msgspec.Struct, frozen=True):
     """What can be said of a device."""
 
     state: DeviceState
@@ -124,16 +124,16 @@ class PoolJudge:
     def _in_use(self) -> set[str]:
         return {name for name in self._view.places if DeviceId(*self._view.name, name) in self._holders}
 
-    def judge(self, device: DeviceId, is_sick: bool) -> Judgement:
+    def judge(self, device: DeviceId, is_sick: bool) -> DeviceJudgement:
         claims = [*self._holders.get(device, {}).values()]
         place = self._view.places.get(device.device)
         if place is None:
-            return Judgement(DeviceState.UNPUBLISHED, int(DeviceFlag.UNHEALTHY) * is_sick)
+            return DeviceJudgement(DeviceState.UNPUBLISHED, int(DeviceFlag.UNHEALTHY) * is_sick)
         flags = _flags(place.device, is_sick)
         if claims:
             state, used = _held(device, place.device, claims)
-            return Judgement(DeviceState.UNHEALTHY if is_sick else state, flags, used)
-        return Judgement(self._unheld(place.device, flags), flags)
+            return DeviceJudgement(DeviceState.UNHEALTHY if is_sick else state, flags, used)
+        return DeviceJudgement(self._unheld(place.device, flags), flags)
 
     def _unheld(self, device: Device, flags: int) -> DeviceState:
         if flags & DeviceFlag.UNHEALTHY:
