@@ -198,6 +198,25 @@ def test_a_source_of_data_that_the_old_field_never_had_is_dropped() -> None:
     assert not {"dataSource", "dataSourceRef"} & asking.shown(made)["spec"].keys()
 
 
+@pytest.mark.parametrize(
+    ("group", "kind", "status", "fields"),
+    [
+        (NETWORK, "Ingress", {"loadBalancer": {"ingress": [{"ip": "x", "hostname": "1.2.3.4"}]}}, ["ip", "hostname"]),
+        ("", "PersistentVolumeClaim", {"capacity": {"storage": "-1"}}, ["capacity[storage]"]),
+        ("apps", "StatefulSet", {"replicas": 1, "readyReplicas": 2, "availableReplicas": 3}, ["readyReplicas", "availableReplicas", "availableReplicas"]),
+        ("policy", "PodDisruptionBudget", {"disruptionsAllowed": -1}, ["disruptionsAllowed"]),
+        ("autoscaling", "HorizontalPodAutoscaler", {"currentReplicas": -1}, ["currentReplicas"]),
+        (FLOW, "FlowSchema", {"conditions": [{"type": "Dangling"}, {"type": "Dangling"}]}, ["conditions[1].type"]),
+    ],
+)  # fmt: skip
+def test_a_status_is_judged_too(group: str, kind: str, status: Tree, fields: list[str]) -> None:
+    tree = GOOD[group, kind]
+    complaints = Asking(group, kind).update(tree, {**tree, "status": status}, "status")
+    assert [
+        complaint.field.removeprefix("status.").removeprefix("loadBalancer.ingress[0].") for complaint in complaints
+    ] == fields
+
+
 def test_a_driver_does_not_change_how_volumes_live() -> None:
     driver: Tree = {"spec": {"attachRequired": True}}
     other: Tree = {"spec": {"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]}}

@@ -152,6 +152,7 @@ _RULES: Mapping[tuple[str, str], tuple[Create, Update | None]] = {
 _NO_RULES: tuple[None, None] = (None, None)
 # Those that do something else (binding, scale, eviction) decide for themselves.
 _SUBRESOURCE_RULES: Mapping[tuple[str, str, str], Update] = {
+    ("", "PersistentVolumeClaim", "status"): storage.update_claim_status,
     ("", "Pod", "ephemeralcontainers"): pods.update_ephemeral_containers,
     ("", "Pod", "resize"): pods.update_pod_size,
     ("", "Pod", "status"): pods.update_pod_status,
@@ -162,6 +163,7 @@ _SUBRESOURCE_RULES: Mapping[tuple[str, str, str], Update] = {
     ("policy", "PodDisruptionBudget", "status"): stateful.update_budget_status,
     (FLOWCONTROL, "FlowSchema", "status"): flowcontrol.update_status,
     (FLOWCONTROL, "PriorityLevelConfiguration", "status"): flowcontrol.update_status,
+    (NETWORKING, "Ingress", "status"): ingress.update_ingress_status,
     (DRA, "DeviceTaintRule", "status"): device_kinds.update_rule_status,
     (DRA, "ResourceClaim", "status"): claims.update_claim_status,
     (DRA, "ResourcePoolStatusRequest", "status"): device_kinds.update_request_status,

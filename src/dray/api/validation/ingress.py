@@ -10,8 +10,8 @@ from dray.api.types import core, networking
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_most_bytes, each, named, required_name, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
-from dray.api.validation.network import address_of
-from dray.api.validation.paths import SPEC, Path
+from dray.api.validation.network import BAD_IP, address_of
+from dray.api.validation.paths import SPEC, STATUS, Path
 
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _NOT_IN_PATHS = ("//", "/./", "/../", "%2f", "%2F")
@@ -33,6 +33,18 @@ def create_ingress(ingress: networking.Ingress, context: Context) -> Errors:
 def update_ingress(ingress: networking.Ingress, old: networking.Ingress, context: Context) -> Errors:
     yield from metadata_update(ingress.metadata, old.metadata)
     yield from _ingress_spec(ingress.spec)
+
+
+def update_ingress_status(ingress: networking.Ingress, old: networking.Ingress, context: Context) -> Errors:
+    yield from metadata_update(ingress.metadata, old.metadata)
+    for index, point in enumerate(ingress.status.loadBalancer.ingress):
+        path = STATUS / "loadBalancer" / "ingress" / index
+        if point.ip and address_of(point.ip) is None:
+            yield invalid(path / "ip", point.ip, BAD_IP)
+        if point.hostname:
+            yield from named(point.hostname, path / "hostname", names.subdomain)
+            if address_of(point.hostname) is not None:
+                yield invalid(path / "hostname", point.hostname, "must be a DNS name, not an IP address")
 
 
 def _ingress_spec(spec: networking.IngressSpec) -> Errors:

@@ -23,7 +23,7 @@ _TOPOLOGY_MAX = 16
 _HINTS_MAX = 8
 _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _POLICY_TYPES = ("Egress", "Ingress")
-_BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
@@ -81,7 +81,7 @@ def _subsets(subsets: Sequence[core.EndpointSubset]) -> Errors:
 def _endpoint_address(address: core.EndpointAddress, path: Path) -> Errors:
     found = address_of(address.ip)
     if found is None:
-        yield invalid(path / "ip", address.ip, _BAD_IP)
+        yield invalid(path / "ip", address.ip, BAD_IP)
     else:
         yield from _reachable(found, path / "ip")
     if address.hostname:
@@ -151,7 +151,7 @@ def _endpoint(endpoint: discovery.Endpoint, kind: str, path: Path) -> Errors:
         elif kind in _ADDRESS_TYPES:
             found = address_of(text)
             if found is None:
-                yield invalid(here, text, _BAD_IP)
+                yield invalid(here, text, BAD_IP)
             elif f"IPv{found.version}" != kind:
                 yield invalid(here, text, f"must be an {kind} address")
             # Kubernetes refuses loopback addresses here; pods of dray's nodes on one machine have no others.

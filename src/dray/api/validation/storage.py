@@ -15,7 +15,7 @@ from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.nodes import node_selector
-from dray.api.validation.paths import SPEC, Path
+from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.volumes import host_path
 
@@ -69,8 +69,7 @@ def volume_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
     if set(spec.capacity) != {"storage"}:
         yield unsupported(path / "capacity", dict(spec.capacity), ("storage",))
     for name, amount in spec.capacity.items():
-        if Quantity.parse(amount).sign < 0:
-            yield invalid(path / "capacity" % name, amount, "must be a valid resource quantity")
+        yield from _quantity(amount, path / "capacity" % name)
         yield from _positive(amount, path / "capacity" % name)
     if spec.persistentVolumeReclaimPolicy not in ("", *_RECLAIM):
         yield unsupported(path / "persistentVolumeReclaimPolicy", spec.persistentVolumeReclaimPolicy, _RECLAIM)
@@ -194,6 +193,17 @@ def update_claim(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeCl
     if before.volumeAttributesClassName is not None and not attributes:
         instead = "nil" if attributes is None else "an empty string"
         yield forbidden(SPEC / "volumeAttributesClassName", f"update from non-nil value to {instead} is forbidden")
+
+
+def update_claim_status(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, context: Context) -> Errors:
+    yield from metadata_update(claim.metadata, old.metadata)
+    for name, amount in claim.status.capacity.items():
+        yield from _quantity(amount, STATUS / "capacity" % name)
+
+
+def _quantity(amount: str, path: Path) -> Errors:
+    if Quantity.parse(amount).sign < 0:
+        yield invalid(path, amount, "must be a valid resource quantity")
 
 
 def _shrunk(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim) -> Errors:

@@ -41,13 +41,13 @@ _RETURNED = frozenset(
         "persistentvolumes",
         "podtemplates",
         "pods",
-        "priorityclasses",
         "resourcequotas",
         "serviceaccounts",
         "services",
     }
 )
 _RETURNED_GROUPS = ("resource.k8s.io", "storage.k8s.io")
+_NOT_RETURNED = "csistoragecapacities.storage.k8s.io"
 
 
 def gone_when_written(resource: Resource, obj: Wire) -> bool:
@@ -127,7 +127,8 @@ class Deletion:
 
 
 def _gone(resource: Resource, version: Version, warnings: list[str]) -> Answer:
-    if resource.qualified in _RETURNED or resource.group in _RETURNED_GROUPS:
+    returned = resource.qualified in _RETURNED or resource.group in _RETURNED_GROUPS
+    if returned and resource.qualified != _NOT_RETURNED:
         return Answer(version=version, warnings=warnings)
     metadata = cast(Any, version.object).metadata
     details = {"name": metadata.name, "group": resource.group, "kind": resource.plural, "uid": metadata.uid}
