@@ -115,7 +115,7 @@ def test_people_read_which_devices_each_request_gets(capsys: pytest.CaptureFixtu
     path.write_text(CLUSTER + POD % ("p", TEMPLATE) + POD % ("q", TEMPLATE))
     assert main(["allocate", "-f", str(path)]) == 1
     said, errors = capsys.readouterr()
-    assert said.startswith("default/p gets on n1\n  claim p-gpu, request r: gpu.example.com/n1/gpu-0\n")
+    assert said.startswith("default/p on n1:\n  claim p-gpu, request r: gpu.example.com/n1/gpu-0\n")
     assert "default/q cannot be allocated: " in said
     assert errors == ""
 

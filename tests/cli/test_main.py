@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,37 @@ def test_an_unknown_command_is_refused() -> None:
 def test_a_slip_is_told_with_what_was_meant(words: list[str], says: str) -> None:
     code, text = outcome(*words)
     assert (code, text.endswith(says)) == (2, True), text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["replay", "nosuch"], "dray replay: nosuch: No such file or directory\n"),
+        (["what-if", "-f", "nosuch"], "dray what-if: nosuch: No such file or directory\n"),
+        (["dashboard", "--recording", "nosuch"], "dray dashboard: nosuch: No such file or directory\n"),
+        (["snapshot", "save", "--dir", "nosuch", "copy.db"], "dray snapshot save: nosuch does not exist\n"),
+    ],
+)
+def test_a_file_that_is_not_there_is_named(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) != 0
+    assert capsys.readouterr().err == says
+
+
+def test_the_cluster_of_the_directory_is_offered_where_no_kubeconfig_is_set(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / ".dray" / "kubeconfig"
+    file.parent.mkdir()
+    file.write_text("")
+    assert main(["top", "pools"]) == 1
+    assert capsys.readouterr().err.endswith(f"for the cluster of this directory: export KUBECONFIG={file}\n")
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_what_cannot_be_done_is_explained(tmp_path: Path) -> None:
         (("check", tmp_path / "nothing"), "cannot read"),
         (("check", tmp_path / "text"), "nothing of"),
         (("restore", tmp_path / "text", "--dir", tmp_path / "new"), "nothing of"),
-        (("save", tmp_path / "copy", "--dir", tmp_path), "not a readable database"),
+        (("save", tmp_path / "copy", "--dir", tmp_path), "state.db does not exist"),
     ):
         code, text = outcome("snapshot", *arguments)
         assert code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any, NamedTuple
 
@@ -10,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from dray.api.reasons.nodes import NodeCode
-from dray.api.types.core import Pod
-from dray.api.types.resource import DeviceClass, ResourceClaim, ResourcePoolStatusRequest
+from dray.api.types.core import Node, Pod
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice
 from dray.inspect.explain import NotThere, explain_claim, explain_pod, explain_request
 from dray.inspect.layout import text_of
 from dray.inspect.placement import Deadlines
@@ -801,11 +802,41 @@ def test_an_unknown_name_is_refused_with_one_that_is_alike() -> None:
         explain_pod(snapshot, "elsewhere", "training")
 
 
-def test_what_the_user_may_not_read_is_said() -> None:
-    snapshot = Snapshot.of(*CLUSTER, claim(), pod())
-    snapshot.unreadable = frozenset({ResourceClaim, DeviceClass})
+TOLD = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/9 nodes"}]}
+
+
+@pytest.mark.wording
+@pytest.mark.parametrize(
+    ("unreadable", "partial", "unread"),
+    [
+        ({Node}, set(), ("nodes",)),
+        ({ResourceSlice}, set(), ("resourceslices",)),
+        ({ResourceClaim, DeviceClass}, set(), ("deviceclasses", "resourceclaims")),
+        (set(), {ResourceClaim}, ("resourceclaims of other namespaces",)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [(TOLD, "the scheduler says: 0/9 nodes"), (None, "and no scheduler has said anything")],
+)
+def test_who_may_not_read_what_decides_is_told_what_the_scheduler_says(
+    unreadable: set[type[Any]], partial: set[type[Any]], unread: tuple[str, ...], status: Any, says: str
+) -> None:
+    objects = {**Snapshot.of(*CLUSTER, claim(), pod(status=status)).objects}
+    for type_ in unreadable - {ResourceClaim}:
+        del objects[type_]
+    snapshot = Snapshot(objects, frozenset(unreadable), partial=frozenset(partial))
     found = explain_pod(snapshot, "default", "p")
-    assert found.unread == ("deviceclasses", "resourceclaims")
+    assert says in text_of(found).splitlines()[0]
+    assert (found.cause.code, found.unread, found.help) == ("SchedulerSays", unread, ())
+
+
+def test_what_does_not_depend_on_other_namespaces_is_found_without_them() -> None:
+    snapshot = dataclasses.replace(
+        Snapshot.of(*CLUSTER, claim("c", wants(3)), pod()), partial=frozenset({ResourceClaim})
+    )
+    found = explain_pod(snapshot, "default", "p")
+    assert (found.cause.code, found.help) == ("TooFewDevices", ())
 
 
 # Claims

@@ -36,6 +36,8 @@ async def test_a_user_of_one_namespace_gets_what_is_there() -> None:
     assert [pod.metadata.namespace for pod in snapshot.all(Pod)] == ["default"]
     assert {Node, ResourceSlice} <= snapshot.unreadable
     assert ResourceClaim not in snapshot.unreadable
+    assert {ResourceClaim, Pod} <= snapshot.partial
+    assert "pods of other namespaces" in snapshot.blind_spots()
     assert "nodes" in snapshot.blind_spots()
     assert (await read(jane, [(Secret, "")], "default")).unreadable == {Secret}
     await running.close()

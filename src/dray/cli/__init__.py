@@ -105,6 +105,13 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
 
 
+def problem(error: Exception) -> str:
+    """What went wrong, for a person: of a file its name and why it cannot be used, without the number of the error."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def commands() -> list[str]:
     """The names of all commands."""
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dray.cli._clusters import DEFAULT_DIR
 
 if TYPE_CHECKING:
     from dray.client.http import Http
@@ -24,10 +27,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def connect(args: argparse.Namespace) -> Http:
     """A client for the cluster; a context manager. Raises ConfigError."""
-    from dray.client.config import load
+    from dray.client.config import ConfigError, load
     from dray.client.http import Http
 
-    return Http(load(args.kubeconfig, args.context))
+    try:
+        return Http(load(args.kubeconfig, args.context))
+    except ConfigError as error:
+        own = DEFAULT_DIR.resolve() / "kubeconfig"
+        if args.kubeconfig or os.environ.get("KUBECONFIG") or not own.exists():
+            raise
+        raise ConfigError(f"{error}; for the cluster of this directory: export KUBECONFIG={own}") from error
 
 
 async def read_all(args: argparse.Namespace, *more: type[Any]) -> Found:

@@ -132,7 +132,7 @@ def _manifests(args: argparse.Namespace) -> int:
         if isinstance(outcome, Allocated):
             taken = together([taken, *outcome.taken])
             if args.output == "text":
-                print(f"{id_} gets on {node.metadata.name}", *_lines(claims, outcome), sep="\n")
+                print(f"{id_} on {node.metadata.name}:", *_lines(claims, outcome), sep="\n")
             continue
         left_over = True
         to = sys.stderr if args.output == "json" else sys.stdout

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dray.cli import problem
 from dray.cli._cluster import add_options, read_all
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _run(args: argparse.Namespace, action: str) -> int:
     except GroupError as error:
         print(f"dray autoscale {action}: {args.groups}: {error}", file=sys.stderr)
     except (ApiError, ConfigError, DemandError, GateError, ManifestError, OSError) as error:
-        print(f"dray autoscale {action}: {error}", file=sys.stderr)
+        print(f"dray autoscale {action}: {problem(error)}", file=sys.stderr)
     return 2
 
 
@@ -180,7 +181,7 @@ def run_loop(args: argparse.Namespace) -> int:
         trusted = _credentials(args)
     except (GroupError, GateError, OSError, ValueError) as error:
         place = f"{args.groups}: " if isinstance(error, GroupError) else ""
-        print(f"dray autoscale run: {place}{error}", file=sys.stderr)
+        print(f"dray autoscale run: {place}{problem(error)}", file=sys.stderr)
         return 2
 
     async def loop(client: Client, gates: FeatureGates) -> None:

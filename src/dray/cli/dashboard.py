@@ -7,6 +7,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from dray.cli import problem
 from dray.cli._cluster import add_options
 from dray.cli._component import add_verbosity, set_up_logging
 
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(args))
     except (ApiError, ConfigError, ManifestError, StartError, OSError) as error:
-        print(f"dray dashboard: {error}", file=sys.stderr)
+        print(f"dray dashboard: {problem(error)}", file=sys.stderr)
         return 1
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli import problem
 from dray.cli._collector import without_collections
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
             _write_page(args, report)
     except problems as error:
         place = f"{args.recording}: " if isinstance(error, RecordingError) else ""
-        print(f"dray replay: {place}{error}", file=sys.stderr)
+        print(f"dray replay: {place}{problem(error)}", file=sys.stderr)
         return 2
     print(_shown(report, args.output))
     checks = report.comparison is not None and len(report.runs) == 1

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli import problem
+
 if TYPE_CHECKING:
     from dray.api.wire import Tree
     from dray.sim.traces import TraceNode, TracePod
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         file.write(events_of(pods))
         file.close()
     except (OSError, ProfileError, TraceError) as error:
-        print(f"dray trace: {error}", file=sys.stderr)
+        print(f"dray trace: {problem(error)}", file=sys.stderr)
         return 2
     count = sum(tree["kind"] == "Node" for tree in made.objects)
     print(f"{args.output}: {len(pods)} pods, {count} nodes")

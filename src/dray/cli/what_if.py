@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from dray.cli import problem
 from dray.cli._cluster import add_options, read_all
 from dray.cli._collector import without_collections
 
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         with without_collections():
             found = _answered(args, FeatureGates.parse(args.feature_gates))
     except problems as error:
-        print(f"dray what-if: {error}", file=sys.stderr)
+        print(f"dray what-if: {problem(error)}", file=sys.stderr)
         return 2
     print(_shown(found, args.output))
     return 0 if found["fits"] else 1

@@ -136,7 +136,7 @@ class _Trial:
 
     def _seen(self) -> Snapshot:
         objects = {type_: tuple(found) for type_, found in self._objects.items()}
-        return Snapshot(objects, self._snapshot.unreadable, self._snapshot.unserved)
+        return Snapshot(objects, self._snapshot.unreadable, self._snapshot.unserved, self._snapshot.partial)
 
     def _find(self, change: Change) -> Any:
         for found in self._objects.values():

@@ -20,7 +20,7 @@ from dray.api.reasons.causes import Cause, CauseCode
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.nodes import NodeReason, NodeVerdict
 from dray.api.types.core import Node, Pod
-from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from dray.api.types.scheduling import PodGroup
 from dray.client import Object
 from dray.inspect.explanation import Holder
@@ -179,6 +179,9 @@ class PodCase:
     # Nodes
 
     def _placement(self, claims: PodClaims) -> CauseFinding:
+        pending = [*claims.pending, *self._special()]
+        if self.snapshot.unreadable & ({Node, ResourceSlice, DeviceClass} if pending else {Node}):
+            return CauseFinding(self._told())
         verdicts = tuple(judge(self.snapshot, self.pod, claims, self.deadlines.nodes))
         bindings = [found for claim in claims.allocated if (found := device_binding(claim)).state is not _READY]
         failed = next((found for found in bindings if found.state is BindingState.FAILED), None)
@@ -190,12 +193,18 @@ class PodCase:
             return CauseFinding(Cause(CauseCode.NO_NODES))
         fitting = [verdict.node for verdict in verdicts if verdict.fits]
         if fitting and not any(_stops(verdict) for verdict in verdicts):
+            if self.snapshot.hides_use and not bindings:
+                return CauseFinding(self._told())
             cause = _not_ready(bindings[0]) if bindings else self._unscheduled(fitting)
             return CauseFinding(cause, verdicts)
-        pending = [*claims.pending, *self._special()]
         devices = ClaimShortage(self.snapshot, pending, verdicts, self.deadlines.cluster)
         cause = self._cause(claims, verdicts, devices)
         return CauseFinding(cause, verdicts, devices.holders() if pending else ())
+
+    def _told(self) -> Cause:
+        """What the scheduler says, for a user who may not read what it decides by."""
+        said = next((c.message for c in self.pod.status.conditions if c.type == "PodScheduled" and c.message), "")
+        return Cause(CauseCode.SCHEDULER_SAYS, message=said)
 
     def _special(self) -> list[ResourceClaim]:
         """The claim for extended resources, where all that devices can serve are served by them."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.errors import Forbidden, NotFound
@@ -43,16 +43,22 @@ CLUSTER_WIDE: tuple[type[Any], ...] = (
     ResourceClaimTemplate,
     Pod,
 )
+_DECIDING = frozenset({ResourceClaim, Pod})  # those of other namespaces take devices and room
 IN_NAMESPACE: tuple[type[Any], ...] = (PodGroup, ResourceQuota, Event)
 
 
 @dataclass
 class Snapshot:
-    """Objects by type. `unreadable` are the types that the user may not list, `unserved` those that do not exist."""
+    """Objects by type.
+
+    `unreadable` are the types that the user may not list, `partial` those of which only one namespace was read, since the
+    user may not see the others, `unserved` those that do not exist.
+    """
 
     objects: dict[type[Any], tuple[Any, ...]] = field(default_factory=dict)
     unreadable: frozenset[type[Any]] = frozenset()
     unserved: frozenset[type[Any]] = frozenset()
+    partial: frozenset[type[Any]] = frozenset()
     rules: Rules | None = field(default=None, compare=False, repr=False)  # kept by `placement`, for several pods
 
     @classmethod
@@ -94,9 +100,15 @@ class Snapshot:
         kept = [s for s in self.all(ResourceSlice) if PoolName(s.spec.driver, s.spec.pool.name) not in pools]
         return replace(self, objects={**self.objects, ResourceSlice: tuple(kept)}, rules=None)
 
+    @property
+    def hides_use(self) -> bool:
+        """Whether devices or room may be taken by what the user cannot see."""
+        return bool((self.partial | self.unreadable) & _DECIDING)
+
     def blind_spots(self) -> list[str]:
         """What could not be looked at, by the names that kubectl knows; workloads decide nothing."""
-        return sorted(BY_TYPE[type_].plural for type_ in self.unreadable - frozenset(WORKLOADS))
+        found = [BY_TYPE[type_].plural for type_ in self.unreadable - frozenset(WORKLOADS)]
+        return sorted([*found, *(f"{BY_TYPE[type_].plural} of other namespaces" for type_ in self.partial & _DECIDING)])
 
 
 async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) -> Snapshot:
@@ -109,26 +121,36 @@ async def fetch(client: Client, namespace: str, more: Iterable[type[Any]] = ()) 
 async def read(client: Client, wanted: Sequence[tuple[type[Any], str]], home: str) -> Snapshot:
     """Read objects of these types and namespaces, or those of the home namespace where the user may not see all."""
     answers = await asyncio.gather(*(_list(client, type_, where, home) for type_, where in wanted))
+    types = [type_ for type_, _ in wanted]
     return Snapshot(
-        {type_: found for (type_, _), found in zip(wanted, answers, strict=True) if isinstance(found, tuple)},
-        unreadable=frozenset(t for (t, _), found in zip(wanted, answers, strict=True) if found is Forbidden),
-        unserved=frozenset(t for (t, _), found in zip(wanted, answers, strict=True) if found is NotFound),
+        {type_: one.found for type_, one in zip(types, answers, strict=True) if one.error is None},
+        unreadable=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.error is Forbidden),
+        unserved=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.error is NotFound),
+        partial=frozenset(type_ for type_, one in zip(types, answers, strict=True) if one.partial),
     )
 
 
-async def _list(client: Client, type_: type[Any], where: str, home: str) -> tuple[Any, ...] | type[Exception]:
+class _Listed(NamedTuple):
+    """What a list gave, or why it gave nothing."""
+
+    found: tuple[Any, ...] = ()
+    partial: bool = False
+    error: type[Exception] | None = None
+
+
+async def _list(client: Client, type_: type[Any], where: str, home: str) -> _Listed:
     """All objects; those of the home namespace where the user may not see all; or why there are none."""
     try:
-        return (await client.list(type_, where)).items
+        return _Listed((await client.list(type_, where)).items)
     except NotFound:
-        return NotFound
+        return _Listed(error=NotFound)
     except Forbidden:
         if where == home or not BY_TYPE[type_].namespaced:
-            return Forbidden
+            return _Listed(error=Forbidden)
     try:
-        return (await client.list(type_, home)).items
+        return _Listed((await client.list(type_, home)).items, partial=True)
     except (Forbidden, NotFound) as error:
-        return type(error)
+        return _Listed(error=type(error))
 
 
 WORKLOADS: tuple[type[Any], ...] = (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ServiceAccount)

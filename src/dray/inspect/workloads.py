@@ -153,4 +153,4 @@ class WorkloadCase:
 def with_pod(snapshot: Snapshot, pod: Pod) -> Snapshot:
     """The snapshot with one more pod."""
     objects: dict[type[Any], tuple[Any, ...]] = {**snapshot.objects, Pod: (*snapshot.all(Pod), pod)}
-    return Snapshot(objects, snapshot.unreadable, snapshot.unserved)
+    return Snapshot(objects, snapshot.unreadable, snapshot.unserved, snapshot.partial)

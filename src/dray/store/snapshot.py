@@ -33,6 +33,8 @@ class Recovered(Struct, frozen=True):
 
 def read(path: Path) -> Recovered:
     """Everything in a database that is whole, in use or not. Raises Unreadable, also if something is damaged."""
+    if not path.exists():
+        raise Unreadable(f"{path} does not exist")
     witnessed = acknowledged(path)  # before the database, which may grow meanwhile
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as database:

@@ -69,6 +69,7 @@ class CausePhrase(StrEnum):
     EVERY_TAKEN = "explain-every-taken"
     NO_NODE_TAKES = "explain-no-node-takes"
     NO_MORE_THAN = "explain-no-more-than"
+    NOTHING_SAID = "explain-nothing-said"
     WHY_LATE = "explain-why-late"
     FOR_GROUP = "explain-for-group"
     FOR_POD = "explain-for-pod"
@@ -141,6 +142,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     ),
     CausePhrase.NO_NODE_TAKES: "no node takes it: {refused}",
     CausePhrase.NO_MORE_THAN: "no node that it may use has more than {found}",
+    CausePhrase.NOTHING_SAID: "you may not read what decides where it runs, and no scheduler has said anything",
     CausePhrase.WHY_LATE: "why no node can serve its claims takes too long to find out",
     CausePhrase.FOR_GROUP: 'podgroup "{group}"',
     CausePhrase.FOR_POD: "it",
@@ -231,6 +233,7 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CauseCode.TIMED_OUT: "whether {found} of {of} nodes can serve its claims takes too long to find out: {progress}",
     CauseCode.UNKNOWN: "no node can serve its claims",
     CauseCode.NODE_RULES: "its devices are on {names}, where it may not run: {refused}",
+    CauseCode.SCHEDULER_SAYS: "the scheduler says: {message}",
     CauseCode.NO_NODES: "the cluster has no nodes",
     CauseCode.SCHEDULING_GATED: "its scheduling gates hold it back: {names}",
     CauseCode.GANG_INCOMPLETE: 'podgroup "{group}" waits for {of} pods, and {found} exist',

@@ -91,6 +91,8 @@ def _template(found: Cause) -> StrEnum:
             return CausePhrase.NO_NODE_TAKES
         case CauseCode.TOO_FEW_DEVICES if found.step is None:
             return CausePhrase.NO_MORE_THAN
+        case CauseCode.SCHEDULER_SAYS if not found.message:
+            return CausePhrase.NOTHING_SAID
         case CauseCode.TIMED_OUT if not found.of:
             return CausePhrase.WHY_LATE
         case CauseCode.ALL_RUN if found.of < 2:

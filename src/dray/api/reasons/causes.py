@@ -79,6 +79,7 @@ class CauseCode(StrEnum):
     # Nodes.
     NODE_RULES = "NodeRules"
     NO_NODES = "NoNodes"
+    SCHEDULER_SAYS = "SchedulerSays"
     SCHEDULING_GATED = "SchedulingGated"
     GANG_INCOMPLETE = "GangIncomplete"
     WILL_BE_TRIED = "WillBeTried"

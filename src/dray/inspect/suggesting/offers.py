@@ -82,7 +82,7 @@ def suggestions(
     snapshot: Snapshot, pod: Pod, cause: Cause, verdicts: tuple[NodeVerdict, ...], deadlines: Deadlines
 ) -> tuple[Suggestion, ...]:
     """What would help a pod that waits, each tried; nothing where it cannot be known in time."""
-    if snapshot.unreadable & _NEEDED:
+    if snapshot.unreadable & _NEEDED or snapshot.hides_use:
         return ()
     subject = Subject(snapshot, pod, verdicts, deadlines.cluster)
     found: dict[SuggestionCode, Suggestion] = {}
