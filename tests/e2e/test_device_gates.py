@@ -32,7 +32,15 @@ class Feature:
 
 
 _DRAWN = {"counterSet": "gpu", "counters": {"mem": {"value": "1"}}}
+_POLICY = {"default": "1", "validValues": ["1", "2"]}
 FEATURES = (
+    Feature("DRAPartitionableDevices", "consumesCounters", device={"consumesCounters": [_DRAWN]}, counters=True),
+    Feature(
+        "DRAConsumableCapacity",
+        "requestPolicy",
+        device={"allowMultipleAllocations": True, "capacity": {"bw": {"value": "4", "requestPolicy": _POLICY}}},
+        request={"capacity": {"requests": {"bw": "2"}}},
+    ),
     Feature(
         "DRAListTypeAttributes",
         "strings",
@@ -106,7 +114,7 @@ async def test_fields_are_kept_where_they_are_stored_and_devices_given_back(feat
         await c.create(Pod, pod("p", claims=["stored"]))
         await c.runs("p")
         assert await has(c, feature, "stored")
-    async with cluster(nodes=1, devices=1, store=store) as c:
+    async with cluster(nodes=1, devices=1, store=store, gates=f"{feature.gate}=false") as c:
         await publish(c, feature, "new")
         assert not await has(c, feature, "new")
         await c.client.patch(ResourceSlice, "stored", {"metadata": {"labels": {"a": "b"}}})
