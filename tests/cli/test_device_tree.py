@@ -17,6 +17,18 @@ def test_partitions_stand_below_what_they_draw_on() -> None:
     assert [line.claim for line in found] == ["", "", "default/x", ""]
 
 
+def test_a_slice_that_is_gone_does_not_fill_the_others() -> None:
+    slices = {f"slice-{at}": {"value": "1"} for at in range(4)}
+    whole = {"name": "gpu", "counters": slices}
+    parts = [
+        {"name": name, "consumesCounters": [{"counterSet": "gpu", "counters": {one: slices[one] for one in drawn}}]}
+        for name, drawn in (("all", [*slices]), ("first", ["slice-0"]), ("rest", [*slices][1:]))
+    ]
+    objects = gpus("n1", 0, name="counters", of=2, sharedCounters=[whole]), gpus("n1", parts, of=2)
+    [set_, *_] = lines(device_rows(Snapshot.of(*objects, held("x", "first"))))
+    assert (set_.used, set_.fits) == (0.25, "rest")
+
+
 def test_shares_stand_below_their_device() -> None:
     objects = (gpus("n1", [nic()]), shared("a", "nic", bandwidth="6G"), shared("b", "nic", bandwidth="1G"))
     found = [*lines(device_rows(Snapshot.of(*objects)))]

@@ -734,7 +734,20 @@ def test_who_holds_the_counters_is_data() -> None:
     [holder] = explain_pod(Snapshot.of(*objects), "default", "p").holders
     [amount] = holder.amounts
     assert (holder.claim, holder.devices, holder.consumers) == ("default/nb-0", (), ("pod nb",))
-    assert (amount.device, amount.counter_set, amount.name) == (f"{DRIVER}/n1/1g-5", "gpu-1", "slice-5")
+    assert (amount.place, amount.counter_set, amount.name) == (f"{DRIVER}/n1", "gpu-1", "slice-5")
+
+
+def test_what_a_claim_holds_in_several_pieces_is_told_as_one_amount() -> None:
+    memory = [{"name": "gpu", "counters": {"memory": {"value": "80Gi"}}}]
+    parts = [
+        device(name, consumesCounters=[{"counterSet": "gpu", "counters": {"memory": {"value": f"{size}Gi"}}}])
+        for name, size in (("whole", 80), ("a", 10), ("b", 20))
+    ]
+    gpu = gpus("n1", 0, name="counters", of=2, sharedCounters=memory), gpus("n1", parts, of=2)
+    whole = claim("c", wants(1))
+    objects = node("n1"), class_(), *gpu, held("nb-0", "a", "b", by=("nb",)), whole, pod()
+    [holder] = explain_pod(Snapshot.of(*objects), "default", "p").holders
+    assert [(amount.place, amount.amount) for amount in holder.amounts] == [(f"{DRIVER}/n1", "30Gi")]
 
 
 def test_a_spread_pod_fits_where_the_scheduler_puts_it() -> None:

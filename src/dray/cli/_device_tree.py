@@ -51,7 +51,7 @@ def _set_of(row: DeviceRow) -> str:
 def _counter_set(name: str, members: Sequence[DeviceRow]) -> Line:
     counters = {(one.counter_set, one.counter): one for row in members for one in row.partial.counters}
     own = [one for (set_, _), one in counters.items() if set_ == name]
-    used = max((_used(one) for one in own), default=0.0)
+    used = sum(_used(one) for one in own) / len(own)  # a slice that is gone does not fill the others
     fitting = sorted((row for row in members if row.state == "free"), key=_weight, reverse=True)
     sizes = list(dict.fromkeys(_weight(row) for row in fitting))
     named = [next(row.device for row in fitting if _weight(row) == size) for size in sizes[:_FITTING_NAMED]]

@@ -5,9 +5,9 @@ The allocator tells which amounts a device lacks; claims tell who has them. Left
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.allocations import Taken, taken_by_claim
 from dray.api.quantity import Quantity
 from dray.api.reasons.causes import HeldAmount
 from dray.api.reasons.devices import AmountLimit, LackingAmount
@@ -25,35 +25,34 @@ class Amounts:
 
     def holders(self, lacking: Iterable[LackingAmount]) -> dict[str, tuple[HeldAmount, ...]]:
         """What every claim, by its namespace and name, holds of the amounts that are lacking."""
-        wanted = [amount for amount in lacking if amount.limit is AmountLimit.LEFT]
+        wanted = sorted({(one.place, one.counter_set, one.name) for one in lacking if one.limit is AmountLimit.LEFT})
         found = {}
         for claim in self._snapshot.all(ResourceClaim) if wanted else ():
-            held = {one for amount in wanted for one in self._held(claim, amount)}
+            taken = taken_by_claim(claim)
+            held = tuple(
+                HeldAmount(place, name, str(much), counter_set)
+                for place, counter_set, name in wanted
+                if (much := self._held(taken, place, counter_set, name)).sign > 0
+            )
             if held:
-                found[f"{claim.metadata.namespace}/{claim.metadata.name}"] = tuple(
-                    sorted(held, key=lambda one: (one.device, one.counter_set, one.name))
-                )
+                found[f"{claim.metadata.namespace}/{claim.metadata.name}"] = held
         return found
 
-    def _held(self, claim: ResourceClaim, lacking: LackingAmount) -> Iterator[HeldAmount]:
-        taken = taken_by_claim(claim)
-        if lacking.counter_set:
-            pool = lacking.device.rpartition("/")[0]
-            for id_ in taken.touched:
-                if f"{id_.driver}/{id_.pool}" == pool:
-                    yield from self._drawn(id_, lacking)
-            return
-        for share in taken.shares:
-            if str(share.device) == lacking.device:
-                much = dict(share.consumed).get(lacking.name)
-                if much is not None:
-                    yield HeldAmount(lacking.device, lacking.name, much)
+    def _held(self, taken: Taken, place: str, counter_set: str, name: str) -> Quantity:
+        if not counter_set:
+            shares = (dict(share.consumed) for share in taken.shares if str(share.device) == place)
+            return _total(consumed.get(name) for consumed in shares)
+        touched = (id_ for id_ in taken.touched if f"{id_.driver}/{id_.pool}" == place)
+        devices = (self._devices.get(id_) for id_ in touched)
+        return _total(drawn(device, counter_set, name) for device in devices if device is not None)
 
-    def _drawn(self, id_: DeviceId, lacking: LackingAmount) -> Iterator[HeldAmount]:
-        device = self._devices.get(id_)
-        much = drawn(device, lacking.counter_set, lacking.name) if device is not None else None
+
+def _total(amounts: Iterable[str | None]) -> Quantity:
+    total = Quantity.parse("0")
+    for much in amounts:
         if much is not None:
-            yield HeldAmount(str(id_), lacking.name, much, lacking.counter_set)
+            total = total + Quantity.parse(much) if total.sign else Quantity.parse(much)
+    return total
 
 
 def drawn(device: Device, counter_set: str, counter: str) -> str | None:

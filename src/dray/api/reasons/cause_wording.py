@@ -210,8 +210,7 @@ def _lacking(lacking: LackingAmount, held: Iterable[tuple[str, HeldAmount]]) -> 
     by = [
         say(CausePhrase.HOLDS_AMOUNT, claim=claim, amount=one.amount)
         for claim, one in held
-        if (one.counter_set, one.name) == (lacking.counter_set, lacking.name)
-        and (one.counter_set or one.device == lacking.device)
+        if (one.place, one.counter_set, one.name) == (lacking.place, lacking.counter_set, lacking.name)
     ]
     limit = say(lacking.limit, left=lacking.left)
     name = _amount_name(lacking)

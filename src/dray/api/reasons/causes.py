@@ -150,9 +150,12 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HeldAmount(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a claim has through a device: of a counter, or (without `counter_set`) of the device's capacity."""
+    """What a claim has in all: of a counter of a pool, or (without `counter_set`) of the capacity of a device.
 
-    device: str
+    `place` is the pool or the device, written driver/pool and driver/pool/device.
+    """
+
+    place: str
     name: str
     amount: str
     counter_set: str = ""

@@ -50,6 +50,11 @@ class LackingAmount(msgspec.Struct, frozen=True, omit_defaults=True):
     counter_set: str = ""
     limit: AmountLimit = AmountLimit.LEFT
 
+    @property
+    def place(self) -> str:
+        """What it is an amount of: the pool that has the counter, or the device itself."""
+        return self.device.rpartition("/")[0] if self.counter_set else self.device
+
 
 class DeviceStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many devices remain after one condition.
