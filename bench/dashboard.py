@@ -2,7 +2,8 @@
 
 A real `dray up` in a process of its own, and a page without a browser in this one, over HTTPS on this machine. The first
 page of a server waits for its picture to be made; further ones share it. The cost of a page is what the server's process
-takes more of a core while 200 pods a second with a claim each come, get a device and go.
+takes more of a core while 200 pods a second with a claim each come, get a device and go. What a page costs the browser is
+measured in Chromium, where that is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from statistics import median
 from typing import NamedTuple
 
 import aiohttp
+from playwright.async_api import Browser, async_playwright
 
+from bench._browser import ARGUMENTS, CHROMIUM, LIVE, LONG_TASKS, SCROLL, WATCH, Scrolling
 from dray.api.errors import ApiError
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -201,6 +204,32 @@ async def _delays(nodes: int) -> None:
         print(f"{nodes} nodes: a change is on the page after {told}", flush=True)
 
 
+async def _in_browser(nodes: int) -> None:
+    """The whole page, from the first request to the complete picture, and scrolling its map."""
+    async with server(nodes) as running, async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        seconds, loading, scrolling = await _visited(browser, running)
+        await browser.close()
+        print(
+            f"{nodes} nodes, in Chromium: {seconds * 1000:.0f} ms for the page, tasks over 50 ms {loading}; {scrolling}",
+            flush=True,
+        )
+
+
+async def _visited(browser: Browser, running: Server) -> tuple[float, list[float], Scrolling]:
+    page = await browser.new_page(ignore_https_errors=True, viewport={"width": 1280, "height": 800})
+    await page.goto(f"{running.base}#code={running.code}")
+    await page.wait_for_selector(LIVE)  # the server's picture is made for the first page
+    await page.goto("about:blank")
+    await page.add_init_script(WATCH)
+    started = time.perf_counter()
+    await page.goto(f"{running.base}#/map")
+    await page.wait_for_selector(LIVE)
+    seconds = time.perf_counter() - started
+    loading = await page.evaluate(LONG_TASKS)
+    return seconds, loading, Scrolling.of(*await page.evaluate(SCROLL))
+
+
 async def _seen(answer: aiohttp.ClientResponse, wanted: bytes) -> None:
     tail = b""
     while wanted not in tail:
@@ -215,6 +244,8 @@ def _claim(name: str) -> dict[str, object]:
 async def _main() -> None:
     for nodes in NODES:
         await _first(nodes)
+    if os.access(CHROMIUM, os.X_OK):
+        await _in_browser(NODES[-1])
     await _delays(NODES[0])
     await _cost(NODES[0])
 

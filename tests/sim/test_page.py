@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
+from bench._browser import ARGUMENTS, CHROMIUM
 from dray.sim import Setup, changes
 from dray.sim.comparison import compare
 from dray.sim.measures import Prices
@@ -16,7 +17,6 @@ from dray.sim.page import page_of
 from dray.sim.replay import Replay
 from dray.sim.report import Report, Run
 from tests.sim.test_replay import comes, story
-from tests.web.pages.browsing import ARGUMENTS, CHROMIUM
 
 pytestmark = pytest.mark.skipif(shutil.which(CHROMIUM) is None, reason="needs Chromium")
 

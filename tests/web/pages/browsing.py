@@ -10,19 +10,11 @@ from urllib.parse import urlsplit
 import yaml
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, ViewportSize, expect
 
+from bench._browser import LIVE
 from dray.api.wire import Tree
 from dray.testing import Cluster
 from tests.waiting import SECONDS
 
-CHROMIUM = "/usr/bin/chromium"
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 WIDE: ViewportSize = {"width": 1280, "height": 800}
 NARROW: ViewportSize = {"width": 390, "height": 844}
 CLASS = "gpu.example.com"
@@ -75,7 +67,7 @@ class Visit:
         """Look at a part of the page, once its first picture is complete."""
         self.page.goto("about:blank")
         self.page.goto(self.home + fragment)
-        expect(self.page.locator(".connection[data-state=live]")).to_be_visible()
+        expect(self.page.locator(LIVE)).to_be_visible()
         return self.page
 
     def turn_to(self, fragment: str) -> Page:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from bench._browser import ARGUMENTS, CHROMIUM
 from dray.testing import Cluster
-from tests.web.pages.browsing import ARGUMENTS, CHROMIUM, Visit, address, administrator, visiting
+from tests.web.pages.browsing import Visit, address, administrator, visiting
 
 
 @pytest.fixture(scope="module")
