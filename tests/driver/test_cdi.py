@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.api.cdi import HOOKS, CdiError
 from dray.driver import DeviceNode, Edits, Hook, Mount
-from dray.driver.cdi import HOOKS, CdiDirectory, CdiError, check, minimum_version, write_atomically
+from dray.driver.cdi import CdiDirectory, versioned, write_atomically
 from dray.node.cdi import Specs
 
 UID = "8f1c"
@@ -69,16 +70,17 @@ def test_specs_of_other_drivers_are_not_ours(tmp_path: Path) -> None:
 )
 def test_the_version_is_the_lowest_that_has_what_is_used(name: str, edits: Edits, version: str) -> None:
     spec = {"kind": "v.com/c", "devices": [{"name": name, "containerEdits": edits.tree()}]}
-    assert minimum_version(spec) == version
+    assert versioned(spec)["cdiVersion"] == version
 
 
 def test_annotations_dots_and_network_devices_need_later_versions() -> None:
     def spec(**more: Any) -> dict[str, Any]:
         return {"kind": "v.com/c", "devices": [{"name": "a", "containerEdits": {"env": ["A=b"]}}], **more}
 
-    assert minimum_version(spec(annotations={"a": "b"})) == "0.6.0"
-    assert minimum_version(spec(kind="v.com/c.d")) == "0.6.0"
-    assert minimum_version(spec(containerEdits={"netDevices": [{}]})) == "1.1.0"
+    assert versioned(spec(annotations={"a": "b"}))["cdiVersion"] == "0.6.0"
+    assert versioned(spec(kind="v.com/c.d"))["cdiVersion"] == "0.6.0"
+    moved = {"netDevices": [{"hostInterfaceName": "eth0", "name": "net0"}]}
+    assert versioned(spec(containerEdits=moved))["cdiVersion"] == "1.1.0"
 
 
 def one_device(edits: dict[str, Any], name: str = "a", kind: str = "v.com/c") -> dict[str, Any]:
@@ -107,12 +109,12 @@ def one_device(edits: dict[str, Any], name: str = "a", kind: str = "v.com/c") ->
 )
 def test_what_a_runtime_would_refuse_is_refused_by_name(spec: dict[str, Any], complaint: str) -> None:
     with pytest.raises(CdiError, match=complaint):
-        check(spec)
+        versioned(spec)
 
 
 @pytest.mark.parametrize("name", HOOKS)
 def test_all_six_kinds_of_hooks_exist(name: str) -> None:
-    check(one_device(Edits(hooks=[Hook(name, "/bin/true")]).tree()))
+    versioned(one_device(Edits(hooks=[Hook(name, "/bin/true")]).tree()))
 
 
 def test_a_bad_spec_leaves_no_file(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_a_bad_spec_leaves_no_file(tmp_path: Path) -> None:
 @given(st.dictionaries(st.text("ABC_", min_size=1), st.text(), min_size=1))
 def test_any_value_of_a_variable_arrives(env: dict[str, str]) -> None:
     spec = json.loads(json.dumps(one_device(Edits(env=env).tree())))
-    check(spec)
+    versioned(spec)
     assert dict(text.split("=", 1) for text in spec["devices"][0]["containerEdits"]["env"]) == env
 
 

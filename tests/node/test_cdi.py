@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.api.cdi import CdiError, minimum_version
 from dray.node import cdi
-from dray.node.cdi import CdiError, Specs, minimum_version, parse, split_id
+from dray.node.cdi import Specs, parse
 
 EDITS: dict[str, Any] = {"env": ["A=b"]}
 
@@ -96,18 +97,6 @@ def test_what_a_spec_uses_needs_a_version(tree: dict[str, Any], version: str) ->
         tree["cdiVersion"] = older
         with pytest.raises(CdiError, match=f"needs at least {version}"):
             read(tree)
-
-
-@pytest.mark.parametrize(
-    "qualified", ["gpu0", "vendor.com=gpu0", "vendor.com/gpu", "vendor.com/gpu=", "/gpu=0", "a/b=c d"]
-)
-def test_ids_must_be_qualified(qualified: str) -> None:
-    with pytest.raises(CdiError, match="CDI device"):
-        split_id(qualified)
-
-
-def test_an_id_has_three_parts() -> None:
-    assert split_id("vendor.com/gpu=a:b.c") == ("vendor.com", "gpu", "a:b.c")
 
 
 def write(directory: Path, name: str, tree: Any) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.node.cdi import Edits, Mount
+from dray.api.cdi import CdiEdits, CdiMount
 from dray.node.environment import ConfigProblem
 from dray.node.hostpaths import HostPaths
 
@@ -37,7 +37,7 @@ def test_other_paths_are_where_they_say(tmp_path: Path) -> None:
 
 
 def test_mounts_of_devices_come_from_the_same_places(tmp_path: Path) -> None:
-    edits = Edits(env=("A=b",), mounts=(Mount("/var/lib/kubelet/plugins/d/m.json", "/m"), Mount("/usr", "/u")))
+    edits = CdiEdits(env=("A=b",), mounts=(CdiMount("/var/lib/kubelet/plugins/d/m.json", "/m"), CdiMount("/usr", "/u")))
     assert [m.hostPath for m in HostPaths(tmp_path).moved(edits).mounts] == [f"{tmp_path}/plugins/d/m.json", "/usr"]
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from dray.api.cdi import CdiDeviceNode, CdiEdits, CdiHook, CdiMount
 from dray.node import runtimes, shim
 from dray.node.bwrap import BwrapWrapper
-from dray.node.cdi import DeviceNode, Edits, Hook, Mount
 from dray.node.fake import FakeRuntime
 from dray.node.oci import OciWrapper
 from dray.node.played import EXIT_CODE, SECONDS
@@ -160,7 +160,7 @@ async def test_output_is_kept_with_time_and_stream(executing: Runtime) -> None:
 
 
 async def test_environment_of_pod_and_devices_reach_the_container(executing: Runtime) -> None:
-    edits = Edits(env=("GPU=7", "SHARED=device"))
+    edits = CdiEdits(env=("GPU=7", "SHARED=device"))
     task = shell("echo $OWN $GPU $SHARED $HOSTNAME", env={"OWN": "a b", "SHARED": "pod"}, edits=edits, hostname="web-0")
     assert await output(executing, task) == ["a b 7 device web-0"]
 
@@ -281,7 +281,7 @@ async def test_mounts_appear_wherever_they_should(isolating: Runtime, tmp_path: 
     source = tmp_path / "source"
     source.mkdir()
     (source / "file").write_text("hello")
-    edits = Edits(mounts=(Mount(str(source), target, ("ro", "nosuid", "nodev", "bind")),))
+    edits = CdiEdits(mounts=(CdiMount(str(source), target, ("ro", "nosuid", "nodev", "bind")),))
     script = f"cat {target}/file; touch {target}/x 2>/dev/null || echo ' read-only'; ls /usr/bin/env"
     assert await output(isolating, shell(script, edits=edits)) == ["hello read-only", "/usr/bin/env"]
 
@@ -347,7 +347,7 @@ def readable_to_others(pods: Path) -> list[Path]:
 
 
 async def test_device_nodes_appear_under_their_name(isolating: Runtime) -> None:
-    edits = Edits(deviceNodes=(DeviceNode("/dev/gpu0", "/dev/null"), DeviceNode("/dev/zero")))
+    edits = CdiEdits(deviceNodes=(CdiDeviceNode("/dev/gpu0", "/dev/null"), CdiDeviceNode("/dev/zero")))
     script = "test -c /dev/gpu0 && echo x > /dev/gpu0 && head -c1 /dev/zero | wc -c; ls /dev | grep -c loop"
     task = shell(script + "; true", edits=edits)
     assert (await output(isolating, task))[0].strip() == "1"
@@ -359,7 +359,7 @@ async def test_processes_of_the_host_are_out_of_sight(isolating: Runtime) -> Non
 
 
 async def test_a_mount_of_nothing_is_refused(isolating: Runtime) -> None:
-    edits = Edits(mounts=(Mount("/no/such/directory", "/data"),))
+    edits = CdiEdits(mounts=(CdiMount("/no/such/directory", "/data"),))
     with pytest.raises(StartError, match="/no/such/directory"):
         await isolating.start(shell("true", edits=edits))
     assert isolating.attempts("pod-1") == []
@@ -370,8 +370,8 @@ async def test_oci_runs_hooks_and_adds_groups(tmp_path: Path) -> None:
     hook = tmp_path / "hook"
     hook.write_text(f"#!/bin/sh\ncat > {tmp_path}/state\necho $WORD $1 > {tmp_path}/ran\n")
     hook.chmod(hook.stat().st_mode | stat.S_IXUSR)
-    edits = Edits(
-        hooks=(Hook("createRuntime", str(hook), ("hook", "argument"), ("WORD=said", "PATH=/bin:/usr/bin"), 60),),
+    edits = CdiEdits(
+        hooks=(CdiHook("createRuntime", str(hook), ("hook", "argument"), ("WORD=said", "PATH=/bin:/usr/bin"), 60),),
         additionalGids=(4711,),
     )
     assert runtime.cannot(shell("true", edits=edits)) == []
@@ -381,11 +381,11 @@ async def test_oci_runs_hooks_and_adds_groups(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_applied_is_said(tmp_path: Path) -> None:
-    edits = Edits(
+    edits = CdiEdits(
         env=("A=b",),
-        deviceNodes=(DeviceNode("/dev/null"), DeviceNode("/dev/gpu0", "/dev/null")),
-        mounts=(Mount("/usr", "/usr"), Mount("/usr", "/elsewhere", ("noexec",))),
-        hooks=(Hook("poststart", "/bin/true"),),
+        deviceNodes=(CdiDeviceNode("/dev/null"), CdiDeviceNode("/dev/gpu0", "/dev/null")),
+        mounts=(CdiMount("/usr", "/usr"), CdiMount("/usr", "/elsewhere", ("noexec",))),
+        hooks=(CdiHook("poststart", "/bin/true"),),
         additionalGids=(5,),
     )
     task = shell("true", edits=edits)

@@ -18,7 +18,8 @@ await run(MyDriver(), client, node="my-node")
 ```
 """
 
-from dray.driver.cdi import CdiError, DeviceNode, Edits, Hook, Mount
+from dray.api.cdi import CdiError
+from dray.driver.cdi import DeviceNode, Edits, Hook, Mount
 from dray.driver.claims import AllocatedClaim, AllocatedDevice, ClaimReference, DeviceConfig
 from dray.driver.contract import DeviceHealth, Driver, PreparedDevice, PrepareError
 from dray.driver.metadata import DeviceMetadata, NetworkData

@@ -1,33 +1,26 @@
 """Writes CDI specs: what a container runtime changes in a container that uses a device.
 
 One file a claim, with one CDI device for each prepared device; files appear and vanish as a whole. The version is the
-lowest that knows what the spec uses, so that older runtimes read it. `check` holds the rules of names and edits, which
-the official JSON schema does not. Left out: reading all specs of a node and merging edits, which runtimes do.
+lowest that knows what the spec uses, so that older runtimes read it. Left out: the rules of specs (`dray.api.cdi`),
+reading all specs of a node and merging edits, which runtimes do.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from dray.api.cdi import VERSIONS, CdiError, CdiSpec, minimum_version, problems
 from dray.api.wire import Tree
 
-HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
-_VENDOR = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-_CLASS = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 _CLASS_OF_OURS = "claim"
-
-
-class CdiError(ValueError):
-    """A spec that runtimes would refuse; the text says where."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ class DeviceNode:
 
 @dataclass(frozen=True)
 class Hook:
-    name: str  # one of HOOKS
+    name: str  # one of dray.api.cdi.HOOKS
     path: str
     args: Sequence[str] = ()
     env: Sequence[str] = ()
@@ -135,10 +128,19 @@ class CdiDirectory:
 def spec_of(kind: str, devices: Mapping[str, Edits]) -> bytes:
     """The spec of devices by name; raises CdiError when a runtime would refuse it."""
     entries = [{"name": name, "containerEdits": edits.tree()} for name, edits in devices.items()]
-    spec: Tree = {"kind": kind, "devices": entries}
-    spec = {"cdiVersion": minimum_version(spec), **spec}
-    check(spec)
-    return msgspec.json.format(msgspec.json.encode(spec), indent=2)
+    return msgspec.json.format(msgspec.json.encode(versioned({"kind": kind, "devices": entries})), indent=2)
+
+
+def versioned(tree: Tree) -> Tree:
+    """A spec with its version; raises CdiError when a runtime would refuse it."""
+    try:
+        spec = msgspec.convert({"cdiVersion": VERSIONS[-1], **tree}, CdiSpec)
+    except msgspec.ValidationError as error:
+        raise CdiError(str(error)) from error
+    version = minimum_version(spec)
+    for problem in problems(replace(spec, cdiVersion=version)):
+        raise CdiError(problem)
+    return {"cdiVersion": version, **tree}
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -156,85 +158,3 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-# Rules
-
-
-def minimum_version(spec: Tree) -> str:
-    """The first version of the specification that has everything this spec uses."""
-    edits = [*_all_edits(spec)]
-    class_ = str(spec.get("kind", "")).partition("/")[2]
-    if any(edit.get("netDevices") for edit in edits):
-        return "1.1.0"
-    if any(edit.get("additionalGids") or edit.get("intelRdt") for edit in edits):
-        return "0.7.0"
-    if "annotations" in spec or any("annotations" in one for one in spec["devices"]) or "." in class_:
-        return "0.6.0"
-    if any(not one["name"][:1].isalpha() for one in spec["devices"]) or any(
-        "hostPath" in node for edit in edits for node in edit.get("deviceNodes", ())
-    ):
-        return "0.5.0"
-    if any("type" in mount for edit in edits for mount in edit.get("mounts", ())):
-        return "0.4.0"
-    return "0.3.0"
-
-
-def check(spec: Tree) -> None:
-    """Raise CdiError when a runtime would refuse this spec."""
-    problem = next(_problems(spec), None)
-    if problem:
-        raise CdiError(problem)
-
-
-def _problems(spec: Tree) -> Iterator[str]:
-    kind = spec.get("kind", "")
-    vendor, slash, class_ = str(kind).partition("/")
-    if not slash or not _VENDOR.fullmatch(vendor) or not _CLASS.fullmatch(class_):
-        yield f"kind: {kind!r} is not of the form vendor/class"
-    devices = spec.get("devices") or []
-    if not devices:
-        yield "devices: there must be at least one"
-    names: set[str] = set()
-    for index, one in enumerate(devices):
-        name = one.get("name", "")
-        if not _NAME.fullmatch(name):
-            yield f"devices[{index}].name: {name!r} is not a CDI device name"
-        if name in names:
-            yield f"devices[{index}].name: {name!r} is there twice"
-        names.add(name)
-        if not one.get("containerEdits"):
-            yield f"devices[{index}].containerEdits: must not be empty"
-    for edits in _all_edits(spec):
-        yield from _edit_problems(edits)
-
-
-def _edit_problems(edits: Tree) -> Iterator[str]:
-    yield from _env_problems(edits.get("env", ()))
-    for node in edits.get("deviceNodes", ()):
-        if not node.get("path"):
-            yield "deviceNodes: path is required"
-        if set(node.get("permissions", "")) - set("rwm"):
-            yield f"deviceNodes: permissions {node['permissions']!r} are not some of 'rwm'"
-    for mount in edits.get("mounts", ()):
-        if not mount.get("hostPath") or not mount.get("containerPath"):
-            yield "mounts: hostPath and containerPath are required"
-    for hook in edits.get("hooks", ()):
-        if hook.get("hookName") not in HOOKS:
-            yield f"hooks: {hook.get('hookName')!r} is not one of {', '.join(HOOKS)}"
-        if not hook.get("path"):
-            yield "hooks: path is required"
-        yield from _env_problems(hook.get("env", ()))
-
-
-def _env_problems(entries: Iterable[str]) -> Iterator[str]:
-    for text in entries:
-        if "=" not in text or text.startswith("="):
-            yield f"env: {text!r} is not of the form NAME=value"
-
-
-def _all_edits(spec: Tree) -> Iterator[Tree]:
-    if spec.get("containerEdits"):
-        yield spec["containerEdits"]
-    for one in spec.get("devices") or ():
-        yield one.get("containerEdits") or {}

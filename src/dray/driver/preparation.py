@@ -14,12 +14,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from dray.api.cdi import CdiError
 from dray.api.errors import ApiError, NotFound
 from dray.api.types.resource import ResourceClaim
 from dray.api.wire import Tree
 from dray.client import Client, SystemClock
 from dray.client.backoff import Backoff
-from dray.driver.cdi import CdiDirectory, CdiError
+from dray.driver.cdi import CdiDirectory
 from dray.driver.claims import AllocatedClaim, ClaimReference, allocated
 from dray.driver.contract import Driver, PreparedDevice, PrepareError
 from dray.driver.metadata import MetadataFiles, ToldDevice

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from dray.api.cdi import CdiDeviceNode, CdiEdits, CdiMount
 from dray.node import rootfs
-from dray.node.cdi import DeviceNode, Edits
-from dray.node.cdi import Mount as CdiMount
 from dray.node.process import environment, hooks, network_files, rare
 from dray.node.runtime import StartError, Task
 from dray.node.staging import staged
@@ -80,7 +79,7 @@ class BwrapWrapper:
         pass
 
 
-def _partly(edits: Edits) -> Iterator[str]:
+def _partly(edits: CdiEdits) -> Iterator[str]:
     for node in edits.deviceNodes:
         if node.permissions and not set(node.permissions) >= {"r", "w"}:
             yield f"permissions {node.permissions} of device node {node.path}"
@@ -168,13 +167,13 @@ def _mount(mount: CdiMount, image: str) -> tuple[str, ...]:
     return (how, _existing(mount.hostPath), rootfs.place(mount.containerPath, image))
 
 
-def _devices(edits: Edits) -> Iterator[str]:
+def _devices(edits: CdiEdits) -> Iterator[str]:
     for node in edits.deviceNodes:
         if _present(node):
             yield from ("--dev-bind", node.source, node.path)
 
 
-def _present(node: DeviceNode) -> bool:
+def _present(node: CdiDeviceNode) -> bool:
     return os.path.exists(node.source)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from dray.node.cdi import Edits
+from dray.api.cdi import CdiEdits
 from dray.node.environment import ConfigProblem
 
 KUBELET = "/var/lib/kubelet"
@@ -42,7 +42,7 @@ class HostPaths:
                 return own + path.removeprefix(usual)
         return path
 
-    def moved(self, edits: Edits) -> Edits:
+    def moved(self, edits: CdiEdits) -> CdiEdits:
         """Edits whose mounts come from where a driver has really put things."""
         mounts = tuple(replace(mount, hostPath=self.locate(mount.hostPath)) for mount in edits.mounts)
         return edits if mounts == edits.mounts else replace(edits, mounts=mounts)

@@ -17,9 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dray.api.cdi import HOOKS, CdiDeviceNode, CdiEdits, CdiHook, CdiMount
 from dray.node import rootfs
-from dray.node.cdi import HOOKS, DeviceNode, Edits, Hook
-from dray.node.cdi import Mount as CdiMount
 from dray.node.process import environment, network_files
 from dray.node.runtime import Key, StartError, Task
 from dray.node.shim import write_json
@@ -177,18 +176,18 @@ def _process(task: Task) -> dict[str, Any]:
     }
 
 
-def _rdt(edits: Edits) -> dict[str, Any]:
+def _rdt(edits: CdiEdits) -> dict[str, Any]:
     assert edits.intelRdt is not None
     names = ("closID", "l3CacheSchema", "memBwSchema", "enableCMT", "enableMBM")
     return {name: value for name in names if (value := getattr(edits.intelRdt, name))}
 
 
-def _hook(hook: Hook) -> dict[str, Any]:
+def _hook(hook: CdiHook) -> dict[str, Any]:
     tree: dict[str, Any] = {"path": hook.path, "args": hook.args, "env": hook.env}
     return tree if hook.timeout is None else tree | {"timeout": hook.timeout}
 
 
-def _device(node: DeviceNode) -> dict[str, Any]:
+def _device(node: CdiDeviceNode) -> dict[str, Any]:
     """A device as runc makes it; what the spec does not say is taken from the host."""
     kind, major, minor, mode = node.type, node.major, node.minor, node.fileMode
     if not kind or (not major and kind != "p"):
@@ -206,7 +205,7 @@ def _device(node: DeviceNode) -> dict[str, Any]:
     return device | {name: value for name, value in named if value is not None}
 
 
-def _allowed(edits: Edits, devices: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _allowed(edits: CdiEdits, devices: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for node, device in zip(edits.deviceNodes, devices, strict=True):
         if device["type"] in ("b", "c"):
             access = node.permissions or "rwm"

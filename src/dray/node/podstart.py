@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dray.api.cdi import CdiError
 from dray.api.types.core import ContainerStatus, EphemeralContainer, Pod
 from dray.client.backoff import Backoff
 from dray.node import lifecycle, metrics
-from dray.node.cdi import CdiError
 from dray.node.containers import AnyContainer, container_of, kind_of
 from dray.node.context import NodeContext
 from dray.node.environment import ConfigProblem, Sources, command_line, environment

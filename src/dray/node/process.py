@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dray.node.cdi import Edits
+from dray.api.cdi import CdiEdits
 from dray.node.runtime import Mount, Task
 from dray.node.supervised import Launch
 
@@ -91,7 +91,7 @@ def environment(task: Task, home: str) -> dict[str, str]:
     return env
 
 
-def rare(edits: Edits) -> Iterator[str]:
+def rare(edits: CdiEdits) -> Iterator[str]:
     """Edits that only an OCI runtime can make."""
     for device in edits.netDevices:
         yield f"network device {device.hostInterfaceName}"
@@ -101,12 +101,12 @@ def rare(edits: Edits) -> Iterator[str]:
         yield f"additional groups {', '.join(map(str, edits.additionalGids))}"
 
 
-def hooks(edits: Edits) -> Iterator[str]:
+def hooks(edits: CdiEdits) -> Iterator[str]:
     for hook in edits.hooks:
         yield f"{hook.hookName} hook {hook.path}"
 
 
-def _host_only(edits: Edits) -> Iterator[str]:
+def _host_only(edits: CdiEdits) -> Iterator[str]:
     for node in edits.deviceNodes:
         if not _same(node.source, node.path):
             yield f"device node {node.path}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from dray.node.cdi import NO_EDITS, Edits
+from dray.api.cdi import NO_EDITS, CdiEdits
 from dray.node.security import Security
 from dray.node.usage import Usage
 
@@ -56,7 +56,7 @@ class Task:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""  # empty: the runtime's choice
-    edits: Edits = NO_EDITS
+    edits: CdiEdits = NO_EDITS
     mounts: tuple[Mount, ...] = ()
     hostname: str = ""
     quick_ends: int = 0  # how many attempts in a row ended soon before this one

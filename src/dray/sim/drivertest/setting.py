@@ -14,6 +14,7 @@ import msgspec
 
 from dray.allocator import Allocated, allocate
 from dray.api.allocations import DeviceId, taken_by_claim
+from dray.api.cdi import CdiError
 from dray.api.errors import NotFound
 from dray.api.pools import newest, problem_of
 from dray.api.reasons import wording
@@ -31,7 +32,7 @@ from dray.api.types.resource import (
     ResourceSlice,
 )
 from dray.api.wire import Tree
-from dray.node.cdi import CdiError, Specs
+from dray.node.cdi import Specs
 from dray.rpc import registration_pb2
 from dray.sim.drivertest import kubelet
 from dray.sim.drivertest.kubelet import CallFailed, Reference
