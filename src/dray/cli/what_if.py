@@ -183,17 +183,7 @@ def outcome_tree(one: PodOutcome) -> dict[str, Any]:
         {"rule": reason.rule, "code": reason.code, "subject": reason.subject, "nodes": nodes.bit_count()}
         for reason, nodes in (one.why.reasons if one.why else {}).items()
     ]
-    return {"pod": one.pod, "node": None, "reasons": reasons, "message": _words(one)}
-
-
-def _words(one: PodOutcome) -> str:
-    from dray.api.reasons.wording import claim_problem, unschedulable
-
-    if one.gates:
-        return f"it has scheduling gates: {', '.join(one.gates)}"
-    if one.why is not None:
-        return unschedulable(one.why)
-    return claim_problem(one.problem) if one.problem is not None else "it was not tried"
+    return {"pod": one.pod, "node": None, "reasons": reasons, "message": one.words}
 
 
 def _count_tree(count: HowMany) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from dray.api.reasons import wording
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import Unschedulable
 from dray.api.types.core import Pod
@@ -33,6 +34,15 @@ class PodOutcome(msgspec.Struct, frozen=True):
     why: Unschedulable | None = None
     problem: ClaimProblem | None = None
     gates: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Why the pod waits, as people read it."""
+        if self.gates:
+            return f"it has scheduling gates: {', '.join(self.gates)}"
+        if self.why is not None:
+            return wording.unschedulable(self.why)
+        return wording.claim_problem(self.problem) if self.problem is not None else "it was not tried"
 
 
 class HowMany(msgspec.Struct, frozen=True):

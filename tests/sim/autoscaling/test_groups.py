@@ -54,6 +54,9 @@ def test_nodes_are_known_by_the_labels_that_the_file_names() -> None:
     ("group", "complaint"),
     [
         ({"template": CPU, "max": 1, "min": 2}, "min 2 is larger than max 1"),
+        ({"template": CPU, "max": 5, "min": 2, "available": 1}, "min 2 is larger than available 1"),
+        ({"template": CPU, "max": 1, "name": "a b"}, "label dray.dev/node-group=a b: a valid label"),
+        ({"template": CPU, "max": 1, "labels": {"not a key": "x"}}, "label not a key=x: name part"),
         ({"template": CPU, "max": -1}, "max: expected a number from 0, got -1"),
         ({"template": CPU, "max": 1, "price": -2}, "price: expected a number from 0, got -2"),
         ({"template": CPU, "max": 1, "available": -1}, "available: expected a number from 0, got -1"),

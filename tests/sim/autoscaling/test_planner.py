@@ -187,7 +187,11 @@ def test_a_pod_that_waits_for_something_else_gets_no_node() -> None:
     gated = pod("gated", schedulingGates=[{"name": "later"}])
     lost = pod("lost", claim="nowhere")
     found = planned(groups(group("a")), gated, lost)
-    assert (found.nodes, {*found.blocked}) == ((), {"default/gated", "default/lost"})
+    assert found.nodes == ()
+    gates, problem = found.blocked
+    assert (gates.pod, gates.gates) == ("default/gated", ("later",))
+    assert problem.problem is not None
+    assert (problem.pod, problem.problem.claim) == ("default/lost", "nowhere")
 
 
 def network_slice(devices: int) -> dict[str, Any]:

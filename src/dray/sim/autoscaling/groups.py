@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from dray.api import names
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Taint
 from dray.api.types.resource import DeviceClass
@@ -156,6 +157,9 @@ def _written(content: str) -> GroupsFile:
 def _check(spec: GroupSpec, place: str) -> None:
     if not spec.name:
         raise GroupError(f"{place}: name: expected a name")
+    for key, value in (*spec.labels.items(), *_membership(spec).items()):
+        for complaint in (*names.qualified_name(key), *names.label_value(value)):
+            raise GroupError(f"{place}: label {key}={value}: {complaint}")
     for field in ("min", "max", "price", "startSeconds", "publishSeconds"):
         if not 0 <= getattr(spec, field) < float("inf"):
             raise GroupError(f"{place}: {field}: expected a number from 0, got {getattr(spec, field)}")
@@ -163,6 +167,8 @@ def _check(spec: GroupSpec, place: str) -> None:
         raise GroupError(f"{place}: available: expected a number from 0, got {spec.available}")
     if spec.min > spec.max:
         raise GroupError(f"{place}: min {spec.min} is larger than max {spec.max}")
+    if spec.available is not None and spec.min > spec.available:
+        raise GroupError(f"{place}: min {spec.min} is larger than available {spec.available}")
     sources = [name for name in ("profile", "node", "template") if getattr(spec, name)]
     if len(sources) != 1:
         found = " and ".join(sources) or "none of them"
@@ -180,10 +186,9 @@ def _group(spec: GroupSpec, objects: Sequence[Wire], gates: FeatureGates) -> Nod
         template = from_node(spec.node, objects)
     else:
         template = from_profile(spec.template or profiles.read(spec.profile), spec.name, gates)
-    membership = spec.selector or {GROUP_LABEL: spec.name}
     return NodeGroup(
         spec.name,
-        template.adorned({**spec.labels, **membership}, spec.taints),
+        template.adorned({**spec.labels, **_membership(spec)}, spec.taints),
         min=spec.min,
         max=spec.max,
         price=spec.price,
@@ -193,3 +198,8 @@ def _group(spec: GroupSpec, objects: Sequence[Wire], gates: FeatureGates) -> Nod
         start_seconds=spec.startSeconds,
         publish_seconds=spec.publishSeconds,
     )
+
+
+def _membership(spec: GroupSpec) -> dict[str, str]:
+    """The labels by which a node is known to be of a group."""
+    return spec.selector or {GROUP_LABEL: spec.name}

@@ -40,6 +40,7 @@ from dray.sim.autoscaling.market import (
 from dray.sim.autoscaling.plans import Check, Plan, PlannedNode
 from dray.sim.autoscaling.trial import World, add_node, submit, withdraw, world_of
 from dray.sim.cluster import Cluster
+from dray.sim.what_if import outcomes
 
 SECONDS = 3.5  # for the search, unless somebody says more
 _EXACT_UNITS = 120  # units for which the exact search is tried; beyond, only the rest of the linear program's solution
@@ -127,7 +128,7 @@ def _planned(trial: Cluster, question: _Question, deadline: float) -> Plan:
         found = min(found, every, key=lambda one: _merit(demand, one))
     if not minds and alone.pods <= found.pods:  # what nodes that know nothing of each other cost for no more pods
         found = replace(found, lower_bound=max(found.lower_bound, alone.lower_bound))
-    return replace(found, blocked=tuple(name_of(pod) for pod in demand.blocked))
+    return replace(found, blocked=outcomes(trial, demand.blocked))
 
 
 def _merit(demand: Demand, found: Plan) -> tuple[float, ...]:

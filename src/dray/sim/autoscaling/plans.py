@@ -10,7 +10,7 @@ import msgspec
 from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeVerdict
-from dray.sim.what_if import DeviceUse
+from dray.sim.what_if import DeviceUse, PodOutcome
 
 
 class PlannedPod(msgspec.Struct, frozen=True):
@@ -65,13 +65,13 @@ class Plan(msgspec.Struct, frozen=True):
     """What to add and why. Prices are by the hour; `cost` and `lower_bound` are in the measure of the expander.
 
     No set of nodes for the same pods costs less than `lower_bound`; where the plan is `proven`, it is the cheapest one.
-    `useless` are the groups that help none of the pods that wait.
+    `blocked` pods wait for something else than a node, `useless` are the groups that help none of the pods that wait.
     """
 
     nodes: tuple[PlannedNode, ...] = ()
     served: tuple[Served, ...] = ()
     unhelped: tuple[Unhelped, ...] = ()
-    blocked: tuple[str, ...] = ()
+    blocked: tuple[PodOutcome, ...] = ()
     useless: tuple[str, ...] = ()
     price: float = 0.0
     cost: float = 0.0

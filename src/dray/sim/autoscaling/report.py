@@ -30,7 +30,7 @@ def tree(plan: Plan, down: ScaleDown, groups: NodeGroups) -> dict[str, Any]:
         "nodes": [_node_tree(node) for node in plan.nodes],
         "served": [_served_tree(one) for one in plan.served],
         "unhelped": [_unhelped_tree(one) for one in plan.unhelped],
-        "blocked": [*plan.blocked],
+        "blocked": [{"pod": one.pod, "message": one.words} for one in plan.blocked],
         "uselessGroups": [*plan.useless],
         "scheduler": None if plan.check is None else msgspec.to_builtins(plan.check),
         "removals": [msgspec.to_builtins(one) for one in down.removals],
@@ -52,10 +52,19 @@ def lines(plan: Plan, down: ScaleDown, groups: NodeGroups) -> list[str]:
     for one in plan.unhelped:
         found += [f"{_some(one.pods, 'stay')} without a node", *(f"  {_refusal(why)}" for why in one.refusals)]
     found += [f"group {name} can never help: none of the waiting pods fits on a node of it" for name in plan.useless]
-    if plan.blocked:
-        found.append(f"{_some(plan.blocked, 'wait')} for something else than a node")
+    found += [
+        f"{_some(pods, 'wait')} for something else than a node: {words}" for words, pods in _blocked(plan).items()
+    ]
     found += _check_lines(plan)
     return [*found, *_down_lines(down)]
+
+
+def _blocked(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """The pods that wait for something else than a node, by what they wait for."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in plan.blocked:
+        found[one.words] = (*found.get(one.words, ()), one.pod)
+    return found
 
 
 def _summary(plan: Plan, groups: NodeGroups) -> Iterator[str]:
