@@ -20,6 +20,7 @@ from tests.apiserver.custom.test_custom_resources import (
     definition,
     widget,
 )
+from tests.waiting import eventually
 
 TEXT = {"type": "string"}
 LIST, KEYS, MAP = "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"
@@ -226,3 +227,34 @@ async def test_an_update_of_what_is_not_there_says_so_first(admin: HttpAsker) ->
     await created(admin, WIDGETS, widget(size=1))
     code, body = await admin("PUT", f"{WIDGETS}/w", widget(size=2))
     assert (code, body["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
+
+
+async def test_the_review_of_a_group_of_kubernetes_is_told_as_a_condition(admin: HttpAsker) -> None:
+    name, mark = "widgets.devices.k8s.io", "api-approved.kubernetes.io"
+    tree = definition(SIZE)
+    tree["metadata"] = {"name": name, "annotations": {mark: "unapproved, for a test"}}
+    tree["spec"]["group"] = "devices.k8s.io"
+    await created(admin, DEFINITIONS, tree)
+
+    async def told() -> tuple[str, str, str] | None:
+        _, body = await admin("GET", f"{DEFINITIONS}/{name}")
+        found = {c["type"]: (c["status"], c["reason"], c["message"]) for c in body["status"]["conditions"] or ()}
+        return found.get("KubernetesAPIApprovalPolicyConformant")
+
+    async def says(*wanted: str) -> None:
+        async def is_told() -> bool:
+            return await told() == wanted
+
+        await eventually(is_told)
+
+    await says("False", "UnapprovedAnnotation", 'not approved: "unapproved, for a test"')
+    url = "https://example.com/review"
+    code, _ = await admin(
+        "PATCH", f"{DEFINITIONS}/{name}", {"metadata": {"annotations": {mark: url}}}, content_type=MERGE
+    )
+    assert code == 200
+    await says("True", "ApprovedAnnotation", f"approved in {url}")
+    code, _ = await admin(
+        "PATCH", f"{DEFINITIONS}/{name}", {"metadata": {"annotations": {mark: "x"}}}, content_type=MERGE
+    )
+    assert code == 422

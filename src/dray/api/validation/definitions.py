@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from dray.api import names
 from dray.api.custom import jsonpath
 from dray.api.custom.kinds import schema_of
 from dray.api.custom.structure import Node, compiled
-from dray.api.errors import duplicate, forbidden, invalid, required, too_many, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_many, unsupported
 from dray.api.types import apiextensions
 from dray.api.validation.access import webhook_client
 from dray.api.validation.context import Context
@@ -56,27 +57,33 @@ def create_definition(definition: Definition, context: Context) -> Errors:
     yield from _preserving(definition.spec)
 
 
-def _approval(definition: Definition, old: Definition | None = None) -> Errors:
-    """Groups of Kubernetes itself need the word of its reviewers, or the author's that there is none."""
-    state = _approval_state(definition)
-    if old is not None and state == _approval_state(old):
-        return
-    path = METADATA / "annotations" % APPROVED
-    if state == "missing":
-        text = f'protected groups must have approval annotation "{APPROVED}", see {_REVIEWS}'
-        yield required(path, text)
-    elif state == "invalid":
-        text = 'protected groups must have approval annotation with either a URL or a reason starting with "unapproved"'
-        yield invalid(path, definition.metadata.annotations[APPROVED], f"{text}, see {_REVIEWS}")
-
-
-def _approval_state(definition: Definition) -> str:
+def approval(definition: Definition) -> tuple[str, str] | None:
+    """What became of the review that groups of Kubernetes itself need: a reason and a text; None for other groups."""
     group, said = definition.spec.group, definition.metadata.annotations.get(APPROVED, "")
     if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
-        return "not needed"
+        return None
     if not said:
-        return "missing"
-    return "told" if said.startswith(("unapproved", "https://", "http://")) else "invalid"
+        text = f'protected groups must have approval annotation "{APPROVED}", see {_REVIEWS}'
+        return "MissingAnnotation", text
+    if said.startswith("unapproved"):
+        return "UnapprovedAnnotation", f"not approved: {shown(said)}"
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s]", said):
+        return "ApprovedAnnotation", f"approved in {said}"
+    text = 'protected groups must have approval annotation with either a URL or a reason starting with "unapproved"'
+    return "InvalidAnnotation", f"{text}, see {_REVIEWS}"
+
+
+def _approval(definition: Definition, old: Definition | None = None) -> Errors:
+    """Groups of Kubernetes itself need the word of its reviewers, or the author's that there is none."""
+    reason, text = approval(definition) or ("", "")
+    before = approval(old) if old is not None else None
+    if before is not None and before[0] == reason:
+        return
+    path = METADATA / "annotations" % APPROVED
+    if reason == "MissingAnnotation":
+        yield required(path, text)
+    elif reason == "InvalidAnnotation":
+        yield invalid(path, definition.metadata.annotations[APPROVED], text)
 
 
 def update_definition(definition: Definition, old: Definition, context: Context) -> Errors:

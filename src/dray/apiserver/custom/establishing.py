@@ -20,6 +20,7 @@ from dray.api.types.apiextensions import (
     CustomResourceDefinitionCondition,
     CustomResourceDefinitionNames,
 )
+from dray.api.validation.definitions import approval
 from dray.apiserver.core import ApiServer
 from dray.apiserver.custom.definitions import DEFINITIONS, Definitions
 from dray.apiserver.request import MERGE_PATCH, make_request
@@ -103,6 +104,16 @@ def established(definition: CustomResourceDefinition, accepted: Condition) -> Co
     return Condition(type="Established", status="True", reason="InitialNamesAccepted", message=text)
 
 
+def reviewed(definition: CustomResourceDefinition) -> list[Condition]:
+    """Whether a definition in a group of Kubernetes itself is approved; of others nobody asks."""
+    found = approval(definition)
+    if found is None:
+        return []
+    reason, text = found
+    status = "True" if reason == "ApprovedAnnotation" else "False"
+    return [Condition(type="KubernetesAPIApprovalPolicyConformant", status=status, reason=reason, message=text)]
+
+
 def merged(old: Iterable[Condition], new: Iterable[Condition], time: str) -> list[Condition]:
     """Conditions as they are now; one whose status stays keeps its time."""
     found = {condition.type: condition for condition in old}
@@ -160,7 +171,8 @@ class Establishing:
         if found.metadata.deletionTimestamp is not None:
             return await self._finish(found)
         names, accepted = conflicts(found, self._all())
-        conditions = merged(found.status.conditions or (), [accepted, established(found, accepted)], now())
+        told = [accepted, established(found, accepted), *reviewed(found)]
+        conditions = merged(found.status.conditions or (), told, now())
         if names != found.status.acceptedNames or tuple(conditions) != tuple(found.status.conditions or ()):
             await self._write(found, conditions, names)
         return False
