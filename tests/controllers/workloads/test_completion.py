@@ -14,6 +14,7 @@ from dray.api.types.core import Pod
 from dray.controllers.workloads.completion import need, pause, until_deadline, verdict
 from dray.controllers.workloads.counting import tally
 from dray.controllers.workloads.jobpods import INDEX
+from dray.controllers.workloads.podcontrol import BURST
 from tests.controllers.workloads.objects import pod
 
 NOW = 1_000_000.0
@@ -126,3 +127,11 @@ def test_pauses_double_with_each_failure_since_the_last_success() -> None:
     assert pause(subject, [*failures[:2], ended("s", "Succeeded", NOW - 38.5), failures[2]], NOW - 38) == 10
     many = [ended(f"f{n}", "Failed", NOW) for n in range(20)]
     assert pause(subject, many, NOW) == 600
+
+
+@pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
+def test_a_job_without_end_needs_some_pods_at_a_time(mode: str) -> None:
+    endless = job(completions=2_000_000_000, parallelism=2_000_000_000, completionMode=mode)
+    assert len(need(endless, tally(endless, []), [], [], NOW).create) == BURST
+    rules = {"rules": [{"succeededIndexes": "0-1999999999"}]}
+    assert reason(job(completions=2_000_000_000, completionMode="Indexed", successPolicy=rules)) is None

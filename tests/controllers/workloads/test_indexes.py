@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.controllers.workloads.indexes import parse, written
+from dray.controllers.workloads.indexes import Runs, parse, written
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,17 @@ def test_what_is_written_can_be_read(indexes: set[int]) -> None:
 @given(st.text(alphabet="0123456789,- x", max_size=8))
 def test_nonsense_is_overlooked(text: str) -> None:
     assert all(index >= 0 for index in parse(text))
+
+
+@given(st.text(alphabet="0123456789,-", max_size=12))
+def test_runs_hold_what_is_read_from_them(text: str) -> None:
+    runs = Runs(text)
+    if runs.count < 10_000:
+        found = parse(text)
+        assert runs.count == len(found)
+        assert all((index in runs) == (index in found) for index in range(1001))
+
+
+def test_a_short_text_may_mean_very_many() -> None:
+    runs = Runs("0-1999999999,5-7")
+    assert (runs.count, 1_999_999_999 in runs, 2_000_000_000 in runs) == (2_000_000_000, True, False)

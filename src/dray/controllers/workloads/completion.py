@@ -18,6 +18,7 @@ from dray.controllers.workloads.jobpods import (
     index_of,
     is_indexed,
 )
+from dray.controllers.workloads.podcontrol import BURST
 from dray.controllers.workloads.pods import deletion_order, is_terminating
 
 FAILURE_TARGET = "FailureTarget"
@@ -87,9 +88,9 @@ def _success(job: Job, count: Tally, active: Sequence[Pod]) -> JobEnd | None:
     for number, rule in enumerate(job.spec.successPolicy.rules if job.spec.successPolicy is not None else ()):
         counted = count.completed
         if rule.succeededIndexes is not None:
-            wanted = indexes.parse(rule.succeededIndexes)
-            counted = counted & wanted
-            enough = len(wanted) if rule.succeededCount is None else rule.succeededCount
+            wanted = indexes.Runs(rule.succeededIndexes)
+            counted = {index for index in counted if index in wanted}
+            enough = wanted.count if rule.succeededCount is None else rule.succeededCount
         else:
             enough = rule.succeededCount or 0
         if len(counted) >= enough:
@@ -120,7 +121,7 @@ def need(job: Job, count: Tally, active: Sequence[Pod], pods: Sequence[Pod], now
     surplus += kept[:too_many]
     kept = kept[too_many:]
     ending = [pod for pod in pods if is_terminating(pod)] if job.spec.podReplacementPolicy == "Failed" else []
-    missing = max(0, wanted - len(kept) - len(ending))
+    missing = min(BURST, max(0, wanted - len(kept) - len(ending)))
     if not is_indexed(job):
         return Need(surplus, [None] * missing)
     taken = {index_of(pod) for pod in (*kept, *ending)} | count.completed | count.failed_indexes

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 
+class Runs:
+    """The indexes that a text means, however many those are; parts that make no sense mean none."""
+
+    def __init__(self, text: str) -> None:
+        ends: dict[int, int] = {}  # where a run begins, and where the next index is that it does not have
+        for part in text.split(","):
+            first, _, last = part.strip().partition("-")
+            if first.isdecimal() and (not last or last.isdecimal()):
+                ends[int(first)] = max(ends.get(int(first), 0), int(last or first) + 1)
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start in sorted(ends):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], ends[start])
+            elif ends[start] > start:
+                self._starts.append(start)
+                self._ends.append(ends[start])
+
+    @property
+    def count(self) -> int:
+        return sum(self._ends) - sum(self._starts)
+
+    def __contains__(self, index: int) -> bool:
+        place = bisect_right(self._starts, index) - 1
+        return place >= 0 and index < self._ends[place]
+
+
 def parse(text: str) -> frozenset[int]:
-    """The indexes that a text means; parts that make no sense mean none."""
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
-            found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+    """The indexes that a text means, for texts that this program has written."""
+    runs = Runs(text)
+    return frozenset(index for start, end in zip(runs._starts, runs._ends, strict=True) for index in range(start, end))
 
 
 def written(indexes: Iterable[int]) -> str:

@@ -19,6 +19,7 @@ from dray.api.types.core import PersistentVolumeClaim, Pod, PodTemplateSpec
 from dray.api.wire import Tree
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.history import REVISION_LABEL
+from dray.controllers.workloads.podcontrol import BURST
 from dray.controllers.workloads.pods import is_available, is_deleting, is_ready, pod_tree, tree_of
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -100,7 +101,7 @@ def _grow(view: StatefulView, in_order: bool) -> StatefulPlan | None:
             return None
         else:
             return StatefulPlan()
-        if in_order:
+        if in_order or len(create) + len(delete) >= BURST:
             return StatefulPlan(create, delete)
     return StatefulPlan(create, delete) if create or delete else None
 
@@ -126,14 +127,13 @@ def _roll(view: StatefulView) -> StatefulPlan:
     """Replace pods of another revision, from the highest down, as long as few enough are not available."""
     if view.stateful_set.spec.updateStrategy.type != "RollingUpdate":
         return StatefulPlan()
-    unavailable = sum(1 for ordinal in view.wanted if not _is_well(view, ordinal))
+    there = [ordinal for ordinal in sorted(view.pods, reverse=True) if ordinal in view.wanted]
+    unavailable = len(view.wanted) - sum(view.healthy(view.pods[ordinal]) for ordinal in there)
     room = max(1, _most_unavailable(view)) - unavailable
     going: list[Pod] = []
-    for ordinal in reversed(view.wanted):
-        pod = view.pods.get(ordinal)
-        if pod is None or revision_of(pod) == view.revision_for(ordinal).metadata.name:
-            continue
-        if is_deleting(pod):
+    for ordinal in there:
+        pod = view.pods[ordinal]
+        if revision_of(pod) == view.revision_for(ordinal).metadata.name or is_deleting(pod):
             continue
         if not view.healthy(pod):
             going.append(pod)  # it is missed by nobody
@@ -145,11 +145,6 @@ def _roll(view: StatefulView) -> StatefulPlan:
         if room <= 0:
             break
     return StatefulPlan(delete=going)
-
-
-def _is_well(view: StatefulView, ordinal: int) -> bool:
-    pod = view.pods.get(ordinal)
-    return pod is not None and view.healthy(pod)
 
 
 def _most_unavailable(view: StatefulView) -> int:
