@@ -208,6 +208,19 @@ async def test_pool_status_requests_have_a_pace(admin: HttpAsker) -> None:
     assert 1 <= int(retry) <= 6
 
 
+async def test_a_role_that_an_update_makes_gives_no_more_than_its_maker_has(admin: HttpAsker) -> None:
+    grant = role("roles", rule("get create update", "roles", "rbac.authorization.k8s.io"), namespace="default")
+    await create(admin, f"{RBAC}/namespaces/default/roles", grant)
+    bound = binding("roles", "roles", account_subject("robot", "default"), namespace="default")
+    await create(admin, f"{RBAC}/namespaces/default/rolebindings", bound)
+    greedy = role("greedy", rule("get", "secrets"), namespace="default")
+    modest = role("modest", rule("get", "roles", "rbac.authorization.k8s.io"), namespace="default")
+    for tree, wanted in ((greedy, 403), (modest, 201)):
+        url = f"{RBAC}/namespaces/default/roles/{tree['metadata']['name']}"
+        code, body = await admin("PUT", url, tree, impersonate_user=ROBOT)
+        assert code == wanted, body
+
+
 async def test_creating_by_another_verb_needs_permission_to_create(admin: HttpAsker) -> None:
     grant = role("changer", rule("get update patch", "leases", "coordination.k8s.io"), namespace="default")
     await create(admin, f"{RBAC}/namespaces/default/roles", grant)
