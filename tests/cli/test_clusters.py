@@ -154,21 +154,34 @@ def test_what_a_user_added_to_the_kubeconfig_survives_a_restart(shell: Shell) ->
 
 
 def test_containers_that_go_on_are_told_of_and_end_with_the_cluster(shell: Shell) -> None:
+    left = leave_running(shell)
+    assert shell.dray("delete")[0] == 0
+    assert not _runs(left)
+
+
+def test_containers_of_a_node_that_is_no_longer_run_end_with_it(shell: Shell) -> None:
+    left = leave_running(shell)
+    assert "removed, since nobody runs them now: agent-0\n" in start(shell)
+    wait_until(lambda: not _runs(left))
+
+
+def leave_running(shell: Shell) -> str:
+    """A cluster that has ended and has left a container; an argument by which that is known on the machine."""
+    seconds = f"4321.{os.getpid()}"
     start(shell, "--agents", "1", "--runtime", "process")
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "p"},
-        "spec": {"containers": [{"name": "c", "image": "x", "command": ["sleep", "4321"]}]},
+        "spec": {"containers": [{"name": "c", "image": "x", "command": ["sleep", seconds]}]},
     }
     (shell.home / "pod.json").write_text(json.dumps(pod))
     kubeconfig = f"--kubeconfig={shell.home / '.dray' / 'kubeconfig'}"
     subprocess.run(["kubectl", kubeconfig, "create", "-f", str(shell.home / "pod.json")], check=True, timeout=SECONDS)
-    wait_until(lambda: _runs("4321"))
+    wait_until(lambda: _runs(seconds))
     assert "1 container left running" in shell.dray("down")[1]
-    assert _runs("4321")
-    assert shell.dray("delete")[0] == 0
-    assert not _runs("4321")
+    assert _runs(seconds)
+    return seconds
 
 
 def _runs(argument: str) -> bool:

@@ -10,13 +10,12 @@ if TYPE_CHECKING:
     from dray.node.runtime import Key, Runtime
 
 
-def running(directory: Path) -> list[tuple[Runtime, Key]]:
-    """The containers below a cluster's directory that run, each with what can end it."""
+def running(directory: Path, node: str = "*") -> list[tuple[Runtime, Key]]:
+    """The containers below a cluster's directory that run, of one node or of all, each with what can end it."""
     from dray.node.process import ProcessWrapper
     from dray.node.supervised import Supervised
 
-    nodes = directory / "nodes"
-    runtimes = [Supervised(root, ProcessWrapper()) for root in nodes.iterdir()] if nodes.is_dir() else []
+    runtimes = [Supervised(root, ProcessWrapper()) for root in (directory / "nodes").glob(node)]
     return [
         (runtime, attempt.key)
         for runtime in runtimes
@@ -26,12 +25,6 @@ def running(directory: Path) -> list[tuple[Runtime, Key]]:
     ]
 
 
-def end(directory: Path) -> int:
-    """End them at once; how many there were."""
-
-    async def stop() -> int:
-        found = running(directory)
-        await asyncio.gather(*(runtime.stop(key, 0) for runtime, key in found))
-        return len(found)
-
-    return asyncio.run(stop())
+async def end(directory: Path, node: str = "*") -> None:
+    """End them at once."""
+    await asyncio.gather(*(runtime.stop(key, 0) for runtime, key in running(directory, node)))

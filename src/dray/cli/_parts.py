@@ -167,7 +167,7 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
 
     manager, volumes = client("system:kube-controller-manager", MASTERS), str(Path(args.dir).resolve() / "volumes")
     listed = [
-        Part("leftovers", _leftovers(manager, leftovers(running.api.storage, args))),
+        Part("leftovers", _leftovers(manager, leftovers(running.api.storage, args), args.dir)),
         Part("controllers", _controllers(manager, informers, running, account, volumes)),
         Part("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
     ]
@@ -203,15 +203,17 @@ def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
     return found
 
 
-def _leftovers(client: Client, names: list[str]) -> Callable[[], Awaitable[None]]:
-    """Remove nodes that nobody runs any more; their pods and slices go with them."""
+def _leftovers(client: Client, names: list[str], directory: Path) -> Callable[[], Awaitable[None]]:
+    """Remove nodes that nobody runs any more, and end their containers; their pods and slices go with them."""
     from dray.api.errors import NotFound
     from dray.api.types.core import Node
+    from dray.cli import _containers
 
     async def run() -> None:
         for name in names:
             with contextlib.suppress(NotFound):
                 await client.delete(Node, name)
+            await _containers.end(directory, name)
         await asyncio.Event().wait()
 
     return run

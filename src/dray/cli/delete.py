@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         cluster = _clusters.meant(args)
         cluster.stop()
-        _containers.end(cluster.directory)
+        asyncio.run(_containers.end(cluster.directory))
         cluster.delete()
         _kubeconfig.remove(_kubeconfig.of_user(), context_of(args.name))
     except (_clusters.ClusterError, OSError, ValueError) as error:
