@@ -93,8 +93,11 @@ def _compile(node: Node, rule: Rule, root: bool) -> Compiled:
 # Rules of a definition
 
 
-def faults(root: Node) -> Iterator[FieldError]:
-    """What is wrong with the rules of a schema, and with its defaults by them; fields begin at the schema's root."""
+def faults(root: Node, interrupt: Interrupt = bool) -> Iterator[FieldError]:
+    """What is wrong with the rules of a schema, and with its defaults by them; fields begin at the schema's root.
+
+    Raises what interrupts the judgement of defaults.
+    """
     total, sound = 0, True
     costly: list[tuple[int, str]] = []
     for node, path, times, correlatable in _places(root, "", 1, True):
@@ -116,12 +119,11 @@ def faults(root: Node) -> Iterator[FieldError]:
         whole = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         yield forbidden("", f"{whole} exceeds budget by factor of {_factor(total, SCHEMA_LIMIT)} {_HINT}")
     elif sound and root.has_defaults:
-        yield from _refused_defaults(root)
+        yield from _refused_defaults(root, _Asking(interrupt))
 
 
-def _refused_defaults(root: Node) -> Iterator[FieldError]:
+def _refused_defaults(root: Node, asking: _Asking) -> Iterator[FieldError]:
     """What rules say against the defaults of their own places."""
-    asking = _Asking(bool)
     for node, path, _, _ in _places(root, "", 1, True):
         if node.default is UNSET:
             continue

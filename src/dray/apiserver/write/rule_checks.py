@@ -72,9 +72,12 @@ class RuleChecks:
         from dray.apiserver.custom.rule_checking import RuleChecking  # late: most servers have no custom resources
         from dray.apiserver.custom.rules import faults
 
-        if _length(node) <= AT_ONCE and not node.has_defaults:  # rules are asked about defaults, which may be long
-            return faults(node)
         schema = _encode(node.schema)
+        if _length(node) <= AT_ONCE and schema not in self._known:
+            try:
+                return list(faults(node, quickly()))
+            except TooSlow:  # rules are asked about defaults, which may be long
+                pass
         return cast(Iterable[FieldError], self._answer(schema, lambda: RuleChecking(schema)))
 
     def errors(self, node: Node, tree: Tree, old: Tree | None) -> Iterable[FieldError]:
