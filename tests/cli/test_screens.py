@@ -94,6 +94,13 @@ def test_the_banner_of_up(width: int) -> None:
     compare("up", width, re.sub(r"\d+ features", "N features", text) + "\n")
 
 
+def test_the_banner_promises_only_what_the_option_turns_on() -> None:
+    assert _banner.off(FeatureGates.parse("AllAlpha=true")) == ""
+    assert re.search(r"; --feature-gates AllAlpha=true turns them on$", _banner.off(FeatureGates()))
+    assert re.search(r"turns \d+ of them on$", _banner.off(FeatureGates.parse("DRAPrioritizedList=false")))
+    assert _banner.off(FeatureGates.parse("AllAlpha=true,DRAPrioritizedList=false")) == "1 feature off (`dray gates`)"
+
+
 @pytest.mark.parametrize("name", ["top-pools", "top-nodes", "explain"])
 def test_lines_stay_within_a_usual_screen(name: str) -> None:
     for width in WIDTHS:

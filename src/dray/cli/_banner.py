@@ -58,11 +58,16 @@ def _listed(names: list[str]) -> str:
 
 
 def off(gates: FeatureGates) -> str:
-    """How many features are off, and how to turn them on."""
+    """How many features are off, and how to turn on those that are off by default."""
     from dray.api.gates import GATES
 
-    number = sum(not gates.served(gate.name) for gate in GATES)
-    return f"{number} features are off (`dray gates`); --feature-gates AllAlpha=true turns them on" if number else ""
+    missing = [gate for gate in GATES if not gates.served(gate.name)]
+    alpha = sum(gate.stage == "alpha" for gate in missing)
+    if not missing:
+        return ""
+    told = f"{counted(len(missing), 'feature')} off (`dray gates`)"
+    them = "them" if alpha == len(missing) else f"{alpha} of them"
+    return f"{told}; --feature-gates AllAlpha=true turns {them} on" if alpha else told
 
 
 def next_steps(kubeconfig: Path, simulated: bool) -> tuple[str, ...]:

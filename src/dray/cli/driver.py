@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli import problem
 from dray.cli._component import add_verbosity, reached, set_up_logging
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def run_example(args: argparse.Namespace) -> int:
     try:
         asyncio.run(_example(args))
     except (ConfigError, SocketError, OSError) as error:
-        print(f"dray driver example: {error}", file=sys.stderr)
+        print(f"dray driver example: {problem(error)}", file=sys.stderr)
         return 1
     return 0
 
@@ -204,7 +205,7 @@ def run_test(args: argparse.Namespace) -> int:
         running = len(args.target) == 1 and socket.is_socket()
         report = asyncio.run(_test_running(args, socket) if running else _test(args))
     except (ConfigError, OSError) as error:
-        print(f"dray driver test: {error}", file=sys.stderr)
+        print(f"dray driver test: {problem(error)}", file=sys.stderr)
         return 2
     print(report.json() if args.output == "json" else report.text())
     return 0 if report.passed else 1
