@@ -89,7 +89,7 @@ def _success(job: Job, count: Tally, active: Sequence[Pod]) -> JobEnd | None:
         counted = count.completed
         if rule.succeededIndexes is not None:
             wanted = indexes.Runs(rule.succeededIndexes)
-            counted = {index for index in counted if index in wanted}
+            counted = frozenset(index for index in counted if index in wanted)
             enough = wanted.count if rule.succeededCount is None else rule.succeededCount
         else:
             enough = rule.succeededCount or 0
