@@ -1,6 +1,6 @@
 """The allocator as one pure function: (node, claims, classes, slices, taken, features, deadline) to an outcome.
 
-It reads everything anew at each call; a scheduler that asks again and again keeps an `Index` instead, which ends in the
+It begins with nothing at each call; a scheduler that asks again and again keeps an `Index` instead, which ends in the
 same `decide`. Left out: writing the outcome anywhere.
 """
 

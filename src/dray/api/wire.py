@@ -30,7 +30,7 @@ def always(value: T) -> T:
 
 
 def made(factory: Callable[[], T]) -> T:
-    """A field whose empty value is built anew."""
+    """A field whose empty value is built for each object."""
     return msgspec.field(default_factory=factory)
 
 

@@ -1,8 +1,8 @@
 """Requests from other processes: whoever works in this one lets them go first, for a moment.
 
-Who shares the event loop with the server and takes all of it makes every client wait. A client that waits sends nothing,
-and leaves the loop without work while it thinks about its next request. So requests are read, and answered where that
-takes no longer than a commit to a disk, before work of this process goes on.
+A component that shares the event loop with the server and takes all of it makes every client wait. A client that waits
+sends nothing, and leaves the loop without work while it thinks about its next request. So requests are read, and
+answered where that takes no longer than a commit to a disk, before work of this process goes on.
 """
 
 from __future__ import annotations

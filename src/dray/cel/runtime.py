@@ -108,14 +108,14 @@ def is_greater(left: Any, right: Any) -> bool:
 
 
 def is_less(left: Any, right: Any) -> bool:
-    """`isLessThan`, likewise."""
+    """`isLessThan` of two values of one kind that has an order."""
     if left.__class__ is right.__class__ and isinstance(left, _RANKED):
         return left.compare(right) < 0
     raise NoSuchOverload
 
 
 def compare_to(left: Any, right: Any) -> int:
-    """`compareTo`, likewise."""
+    """`compareTo` of two values of one kind that has an order."""
     if left.__class__ is right.__class__ and isinstance(left, _RANKED):
         return left.compare(right)
     raise NoSuchOverload

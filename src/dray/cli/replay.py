@@ -122,7 +122,7 @@ def _finished(replay: Replay, name: str) -> Replayed:
 
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on the terminal, for who waits."""
+    """A bar on the terminal for the person who waits."""
     if not sys.stderr.isatty():
         yield None
         return

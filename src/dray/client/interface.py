@@ -180,8 +180,8 @@ class Client(Protocol):
         ...
 
     async def serves(self, type_: type[Object]) -> bool:
-        """Whether the server has the resource, for who met `NotFound` on a list or watch: proxies and servers that are
-        not ready answer so, too. Raises when the server does not say."""
+        """Whether the server has the resource. A list or watch that ends with `NotFound` does not say so: proxies, and
+        servers that are not ready, answer the same. Raises when the server does not say."""
         ...
 
     async def aclose(self) -> None:

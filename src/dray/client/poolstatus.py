@@ -1,4 +1,4 @@
-"""How full the pools of a driver are, for who may not read claims: a ResourcePoolStatusRequest, asked and deleted again.
+"""How full pools are, for users who may not read claims: a ResourcePoolStatusRequest is created, read and deleted.
 
 Left out: counting, which a controller of the cluster does.
 """

@@ -69,7 +69,7 @@ class ServedVersions:
             self._served = {key: plurals for key, plurals in self._served.items() if not key.startswith(resource.group)}
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the server has the resource in any version, asked anew.
+        """Whether the server has the resource in any version, asked again.
 
         Only a document without it says no. One that is missing itself raises: it may be a proxy that lost its server.
         """

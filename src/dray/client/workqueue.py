@@ -1,7 +1,7 @@
 """Which keys wait for work: each at most once, each handled by one worker at a time, failures at growing intervals.
 
 A key that is added while it is being handled comes back afterwards, so no change is lost and none is handled twice at
-once. Queues hold keys; the worker reads the state anew. Left out: the workers (`controller`).
+once. Queues hold keys; the worker reads the state again. Left out: the workers (`controller`).
 """
 
 from __future__ import annotations

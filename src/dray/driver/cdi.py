@@ -146,7 +146,7 @@ def versioned(tree: Tree) -> Tree:
 def write_atomically(path: Path, data: bytes) -> None:
     """Readers see the old file or the new one, whenever the process is killed.
 
-    Nothing is forced to the disk: after a power failure claims are prepared anew, and preparing must be quick.
+    Nothing is forced to the disk: after a power failure claims are prepared again, and preparing must be quick.
     """
     # A leading dot and another suffix keep half-written files from those who read all specs of the directory.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)

@@ -166,7 +166,7 @@ class Claims:
         self._checkpoint.put(*changed)
 
     async def _verified(self, pod: Pod) -> list[_Wanted]:
-        """The claims of a pod, read anew: they exist, are allocated, and the pod may use them."""
+        """The claims of a pod, read again: they exist, are allocated, and the pod may use them."""
         try:
             group = await self._group(pod)
             found: dict[str, tuple[ResourceClaim, list[str]]] = {}

@@ -38,7 +38,7 @@ AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed; 
 
 _STUB: Any = registration_pb2_grpc.RegistrationStub  # generated without types
 _Answer = TypeVar("_Answer")
-_Identity = tuple[int, int]  # inode and change time: a socket that was made anew is another one
+_Identity = tuple[int, int]  # inode and change time: a new socket at the same path is another one
 
 
 class State(Enum):

@@ -117,7 +117,7 @@ class PodWorker:
         if self._refusal:
             return await self._wind_down(pod, histories)
         obstacle = await self._claims.obstacle(pod, new=not histories)
-        # Preparing may have taken a while: a pod that has changed is looked at anew before anything is started.
+        # Preparing may have taken a while: a pod that has changed is looked at again before anything is started.
         return await self._carry_on(pod, obstacle) if self._exists and pod is self._pod else 0.0
 
     def _look(self) -> dict[str, list[ContainerAttempt]]:

@@ -56,7 +56,7 @@ def wanted(
 ) -> PreparedClaim:
     """A pod wants a claim of these drivers, each with whether its share stays when nobody uses it.
 
-    What was on its way out is prepared anew, since part of it may be gone.
+    What was on its way out is prepared again, since part of it may be gone.
     """
     namespace, name, uid = identity
     if claim is None:

@@ -88,5 +88,5 @@ def _last_existing(target: str) -> str:
 
 
 def _is_made(path: str) -> bool:
-    """Whether a directory is one of those that are made anew anyway."""
+    """Whether a directory is one of those that are made for each container anyway."""
     return any(PurePosixPath(path).is_relative_to(made) for made in (*FRESH, *OWN))

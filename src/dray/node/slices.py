@@ -1,6 +1,6 @@
 """Taking a node's slices off the API when nobody stands for them: at the agent's start, and when a driver has gone.
 
-A driver that comes back publishes them anew, so removing too much does no lasting harm. Left out: publishing.
+A driver that comes back publishes them again, so removing too much does no lasting harm. Left out: publishing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much one node that keeps publishing its devices anew slows scheduling on the others.
+"""How much one node that publishes its devices again and again slows scheduling on the others.
 
 Rounds with and without the flood alternate on one cluster, and seconds are those of the processor, so that both see the
 same machine. Pods may wait meanwhile for devices that do not exist: every update of a slice could be what they wait for.

@@ -239,7 +239,7 @@ class Cache:
                 await self._start_over(error)
 
     async def _start_over(self, error: Compacted) -> None:
-        """We were away for too long: load everything, and let everybody who watched list anew."""
+        """We were away for too long: load everything, and let everybody who watched list again."""
         while True:
             try:
                 await self._load(error.oldest)

@@ -29,7 +29,7 @@ class Compacted(StoreError):
 
 
 class Expired(StoreError):
-    """The cache no longer has the history after that revision (the API's 410 Gone): list anew."""
+    """The cache no longer has the history after that revision (the API's 410 Gone): list again."""
 
     def __init__(self, revision: int, oldest: int) -> None:
         super().__init__(f"revision {revision} is too old; the oldest that is kept is {oldest}")

@@ -70,7 +70,7 @@ def signing_request(tree: Tree, old: certificates.CertificateSigningRequest) -> 
 
 
 def signing_approval(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
-    """Who approves does not sign."""
+    """An approver does not sign."""
     status = tree.setdefault("status", {})
     status.pop("certificate", None)
     if old.status.certificate:
@@ -78,7 +78,7 @@ def signing_approval(tree: Tree, old: certificates.CertificateSigningRequest) ->
 
 
 def signing_status(tree: Tree, old: certificates.CertificateSigningRequest) -> None:
-    """Who signs does not approve."""
+    """A signer does not approve."""
     status = tree.setdefault("status", {})
     judged = [msgspec.to_builtins(one) for one in old.status.conditions or () if one.type in _JUDGEMENTS]
     others = [one for one in status.get("conditions") or () if one.get("type") not in _JUDGEMENTS]
@@ -141,7 +141,7 @@ def daemon_set(tree: Tree, old: apps.DaemonSet) -> None:
 
 
 def taint_rule(tree: Tree, old: resource.DeviceTaintRule) -> None:
-    """The time of a taint is that of its effect: a new effect starts anew unless the author says otherwise."""
+    """The time of a taint is that of its effect: a new effect gets a new time unless the author says otherwise."""
     taint = tree.setdefault("spec", {}).setdefault("taint", {})
     before = old.spec.taint
     if taint.get("effect", "") != before.effect and taint.get("timeAdded") == before.timeAdded:

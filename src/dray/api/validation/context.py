@@ -41,17 +41,17 @@ def accept_rules(node: Node) -> Iterable[FieldError]:
 
 
 def accept_any(expression: str) -> Complaint | None:
-    """The check of those who have no expression language at hand: clients, tools."""
+    """Accept every expression: clients and tools have no expression language at hand."""
     return None
 
 
 def accept_derived(expression: str) -> tuple[Complaint | None, int]:
-    """Likewise, for derived attributes."""
+    """Accept every derived attribute, for the same reason."""
     return None, 0
 
 
 def accept_policies(params: bool, composed: bool) -> PolicyCheck:
-    """Likewise, for the expressions of policies."""
+    """Accept every expression of a policy, for the same reason."""
     return lambda use, expression, name: None
 
 

@@ -105,7 +105,7 @@ class Writing(Protocol):
     """A plugin that puts something into `request.writes`."""
 
     async def write(self, request: AdmissionRequest) -> None:
-        """Decide anew what is to be written, after somebody else has changed it. May refuse as `validate` may."""
+        """Decide again what is to be written, after somebody else has changed it. May refuse as `validate` may."""
 
 
 class Admission:
@@ -113,7 +113,7 @@ class Admission:
 
     name = "AlwaysAdmit"
     types: tuple[type[Wire], ...] = ()  # the kinds of object that it may have a say about; empty: all
-    operations: tuple[Operation, ...] = ()  # likewise
+    operations: tuple[Operation, ...] = ()  # the operations that it may have a say about; empty: all
     configured_by: tuple[type[Wire], ...] = ()  # the kinds of object that tell it what to do; empty: it knows by itself
     reads: tuple[type[Wire], ...] | None = (
         None  # what `admit` looks at beside tree, namespace and gates; None: who knows

@@ -17,7 +17,7 @@ from dray.apiserver.custom.conversions import Conversions, remembering
 from dray.background import Background, Computation
 
 T = TypeVar("T")
-Known = dict[Hashable, Any]  # what other processes found, by who asked
+Known = dict[Hashable, Any]  # what other processes found, by the plugin that asked
 
 
 class Judging(Computation, Protocol):

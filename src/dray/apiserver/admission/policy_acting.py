@@ -101,7 +101,7 @@ class Acting:
         return put(tree, await self._attempts.settled(lambda _: self._changed(about, version, patch)))
 
     def _reading(self, about: AdmissionRequest, version: str, params: Params) -> Callable[[], Read]:
-        """Makes what expressions read: in each attempt anew, since the object may have to be converted first."""
+        """Makes what expressions read, again in each attempt, since the object may have to be converted first."""
 
         def reading() -> Read:
             view = View(about, version, self._reader, self._authorizer)

@@ -1,4 +1,4 @@
-"""Who asks for a certificate is who sends the request, whatever the request says."""
+"""A certificate is asked for by the user who sends the request, whatever the request says."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Definitions:
                 listener(name)
 
     def _lost(self, reason: Exception) -> None:
-        """The cache begins anew: everything may have changed."""
+        """The cache begins again: everything may have changed."""
         if not isinstance(reason, Closed):
             asyncio.get_running_loop().call_soon(self._begin_again)
 

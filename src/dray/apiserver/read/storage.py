@@ -77,7 +77,7 @@ class Storage:
             self._counters[resources] = events[-1].revision
 
         def lost(reason: Exception) -> None:
-            # The cache has started anew: everything may have changed, and the next question subscribes again.
+            # The cache has started again: everything may have changed, and the next question subscribes again.
             self._counters.pop(resources, None)
 
         for resource in resources:

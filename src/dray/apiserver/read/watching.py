@@ -155,7 +155,7 @@ def _check(options: Options) -> None:
 async def _reach(cache: Cache, start: Start) -> None:
     """Wait until this server has what the watch begins with; Expired if no server on this store ever had it.
 
-    Such a client has seen a state that is lost, of a store in memory or before a backup was restored: it must list anew,
+    Such a client has seen a state that is lost, of a store in memory or before a backup was restored: it must list again,
     or it would take no notice of anything until that revision comes again.
     """
     if start.initial and start.after:

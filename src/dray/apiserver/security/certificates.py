@@ -2,7 +2,7 @@
 
 A directory holds the certificate authority, the server's certificate, the key that signs service account tokens, and the
 administrator's token. Everything is written whole or not at all and readable by its owner alone; what is missing is made
-anew, so a start that was interrupted is finished by the next. `cryptography` takes a tenth of a second to import and is
+again, so a start that was interrupted is finished by the next. `cryptography` takes a tenth of a second to import and is
 imported only to make something. Left out: revocation, and renewal of the authority, which lasts as long as its directory.
 """
 

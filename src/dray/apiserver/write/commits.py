@@ -1,7 +1,7 @@
 """The last step of every write: one commit, with what admission wants written along with it.
 
 Quota and the like put further objects into a request; all are written or none is. When only one of those was changed by
-somebody else, admission decides anew and the commit is tried again; a conflict about the object itself is the caller's.
+somebody else, admission decides again and the commit is tried again; a conflict about the object itself is the caller's.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ class Registry:
             raise Invalid(resource, request.name, errors)
         admission.warnings += strategy.warnings(resource, obj, old)
         admission.object, admission.old = obj, old
-        if subresource == "scale":  # whoever judges it sees no more than who writes it
+        if subresource == "scale":  # plugins that judge it see no more than its writer does
             admission.object = scale_of(resource, request.version, obj)
             admission.old = scale_of(resource, request.version, old)
         if resource.converts:

@@ -1,6 +1,6 @@
 """The example's validating webhook: wrong parameters are refused when they are written, not when a pod starts.
 
-It serves HTTPS with a certificate authority of its own, made anew at each start, and writes the configuration that an
+It serves HTTPS with a certificate authority of its own, made at each start, and writes the configuration that an
 administrator applies: the driver itself may not change what the API server admits.
 """
 

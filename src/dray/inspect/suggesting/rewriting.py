@@ -1,4 +1,4 @@
-"""Selectors written anew: with another name, another value, or a guard. Text in, text out.
+"""Selectors that are rewritten: with another name, another value, or a guard. Text in, text out.
 
 A rewritten selector is only a guess; whether it helps is found out by trying it. Left out: expressions whose names or
 values are computed.

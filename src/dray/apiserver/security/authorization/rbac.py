@@ -23,7 +23,7 @@ SubjectKey = tuple[str, str, str]  # kind, namespace, name
 Bindings = dict[SubjectKey, list[tuple[Binding, Subject]]]
 RESOURCES = tuple(BY_TYPE[type_] for type_ in (ClusterRole, ClusterRoleBinding, Role, RoleBinding))
 MANY_QUESTIONS = 1024  # answers kept for each user and namespace; the cluster's own parts ask few, but often
-MANY_USERS = 4096  # tables kept; more than that many users at once start anew
+MANY_USERS = 4096  # tables kept; more than that many users at once start again
 
 
 class Grant(NamedTuple):
