@@ -85,6 +85,10 @@ def test_a_replication_controller_may_choose_other_pods() -> None:
 JOB_TEMPLATE = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 
 
+def indexed(completions: int, parallelism: int) -> dict[str, object]:
+    return {"completionMode": "Indexed", "completions": completions, "parallelism": parallelism}
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -98,6 +102,13 @@ JOB_TEMPLATE = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
             ],
         ),
         ({"template": JOB_TEMPLATE, "completionMode": "Indexed", "parallelism": 1}, [("spec.completions", "Required")]),
+        ({"template": JOB_TEMPLATE, **indexed(200_000, 100_001)}, [("spec.parallelism", "Invalid")]),
+        ({"template": JOB_TEMPLATE, **indexed(200_000, 100_000)}, []),
+        (
+            {"template": JOB_TEMPLATE, **indexed(200_000, 10_001), "backoffLimitPerIndex": 1},
+            [("spec.parallelism", "Invalid")],
+        ),
+        ({"template": JOB_TEMPLATE, **indexed(100_000, 100_000), "backoffLimitPerIndex": 1}, []),
         ({"template": JOB_TEMPLATE, "completionMode": "X"}, [("spec.completionMode", "NotSupported")]),
         ({"template": JOB_TEMPLATE, "manualSelector": True}, [("spec.selector", "Required")]),
     ],

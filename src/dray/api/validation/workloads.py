@@ -20,6 +20,8 @@ _NO_MATCH = "`selector` does not match template `labels`"
 _JOB_RESTARTS = ("Never", "OnFailure")
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 _CRON_NAME_MAX = 52
+_MOST_INDEXED = 100_000
+_MOST_OF_MANY = 10_000  # pods at once of a job with more indexes than that, whose failures are counted for each
 _COMPLETION_MODES = ("Indexed", "NonIndexed")
 
 
@@ -215,6 +217,8 @@ def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
         yield unsupported(where / "completionMode", spec.completionMode, _COMPLETION_MODES)
     elif spec.completionMode == "Indexed" and spec.completions is None:
         yield required(where / "completions", "when completion mode is Indexed")
+    if spec.completionMode == "Indexed":
+        yield from _indexed_parallelism(spec, where / "parallelism")
     yield from pod_template(spec.template, where / "template")
     path, policy = where / "template" / "spec" / "restartPolicy", spec.template.spec.restartPolicy
     if policy == "Always":
@@ -237,6 +241,18 @@ def create_cron_job(cron_job: batch.CronJob, context: Context) -> Errors:
 def update_cron_job(cron_job: batch.CronJob, old: batch.CronJob, context: Context) -> Errors:
     yield from metadata_update(cron_job.metadata, old.metadata)
     yield from _cron_job_spec(cron_job.spec, old.spec)
+
+
+def _indexed_parallelism(spec: batch.JobSpec, path: Path) -> Errors:
+    parallelism = spec.parallelism or 0
+    if parallelism > _MOST_INDEXED:
+        yield invalid(
+            path, parallelism, f"must be less than or equal to {_MOST_INDEXED} when completionMode is Indexed"
+        )
+    many = (spec.completions or 0) > _MOST_INDEXED and spec.backoffLimitPerIndex is not None
+    if many and parallelism > _MOST_OF_MANY:
+        text = f"must be less than or equal to {_MOST_OF_MANY} when completions are above {_MOST_INDEXED}"
+        yield invalid(path, parallelism, f"{text} and used with backoff limit per index")
 
 
 def _cron_job_spec(spec: batch.CronJobSpec, old: batch.CronJobSpec | None) -> Errors:

@@ -121,7 +121,9 @@ def need(job: Job, count: Tally, active: Sequence[Pod], pods: Sequence[Pod], now
     surplus += kept[:too_many]
     kept = kept[too_many:]
     ending = [pod for pod in pods if is_terminating(pod)] if job.spec.podReplacementPolicy == "Failed" else []
-    missing = min(BURST, max(0, wanted - len(kept) - len(ending)))
+    missing = max(0, wanted - len(kept) - len(ending))
+    if job.spec.backoffLimitPerIndex is None:  # else some may have to wait, and others not
+        missing = min(BURST, missing)
     if not is_indexed(job):
         return Need(surplus, [None] * missing)
     taken = {index_of(pod) for pod in (*kept, *ending)} | count.completed | count.failed_indexes
@@ -160,6 +162,14 @@ def pause(job: Job, pods: Sequence[Pod], now: float) -> float:
     return max(0.0, max(failures) + length - now)
 
 
-def index_failures(job: Job, pods: Sequence[Pod], index: int | None) -> int:
-    """How often an index has failed so far."""
-    return max((failures_before(pod) + 1 for pod in pods if index_of(pod) == index and has_failed(job, pod)), default=0)
+def by_index(pods: Sequence[Pod]) -> dict[int | None, list[Pod]]:
+    """The pods of each index."""
+    found: dict[int | None, list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(index_of(pod), []).append(pod)
+    return found
+
+
+def index_failures(job: Job, pods: Sequence[Pod]) -> int:
+    """How often the index of these pods has failed so far."""
+    return max((failures_before(pod) + 1 for pod in pods if has_failed(job, pod)), default=0)

@@ -17,9 +17,18 @@ from dray.api.types.core import Pod
 from dray.client import Controller, Deltas, Key, PatchKind, key_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import Adoption, controlled, controller_of
-from dray.controllers.workloads.completion import JobEnd, Need, index_failures, need, pause, until_deadline, verdict
+from dray.controllers.workloads.completion import (
+    JobEnd,
+    Need,
+    by_index,
+    index_failures,
+    need,
+    pause,
+    until_deadline,
+    verdict,
+)
 from dray.controllers.workloads.counting import tally
-from dray.controllers.workloads.jobpods import TRACKING, index_of, is_tracked, job_pod
+from dray.controllers.workloads.jobpods import TRACKING, is_indexed, is_tracked, job_pod
 from dray.controllers.workloads.jobstatus import COMPLETE, FAILED, SUSPENDED, finish, status_of, until_expired
 from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import BURST, PodControl, namespace_ends
@@ -130,7 +139,8 @@ class JobController:
         if wanted.delete:
             return _Managed(error=await self._discard(job, wanted.delete[:BURST]))
         due, again = _due(job, wanted.create, pods, now)
-        trees = [job_pod(job, index, index_failures(job, pods, index)) for index in due[:BURST]]
+        made = by_index(pods) if is_indexed(job) else {}
+        trees = [job_pod(job, index, index_failures(job, made.get(index, ()))) for index in due[:BURST]]
         outcome = await self._control.create(job, trees)
         return _Managed(outcome.done, again, outcome.error)
 
@@ -182,6 +192,7 @@ def _due(
     if job.spec.backoffLimitPerIndex is None:
         wait = pause(job, pods, now)
         return ((), wait) if wait else (wanted, None)
-    waits = {index: pause(job, [pod for pod in pods if index_of(pod) == index], now) for index in wanted}
+    made = by_index(pods)
+    waits = {index: pause(job, made.get(index, ()), now) for index in wanted}
     later = [wait for wait in waits.values() if wait]
     return [index for index, wait in waits.items() if not wait], min(later, default=None)
