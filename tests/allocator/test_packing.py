@@ -161,6 +161,7 @@ def grouped(random: Random) -> Consuming:
     return Consuming(case.instance._replace(slices=slices, features=features, taken=[]), [])
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize("start", range(0, 900, 300))
 def test_groups_are_kept_apart_as_in_a_plain_search(start: int) -> None:
     for seed in range(start, start + 300):

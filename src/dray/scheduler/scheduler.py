@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 
 from dray.allocator import Features, Index
 from dray.api.extended_resources import is_special
@@ -54,28 +55,11 @@ class Scheduler:
         profiles, sharing = (configuration or Configuration()).profiles, Sharing.of(gates)
         self._namespaces = informers.informer(Namespace)
         consumers = Consumers(informers, groups=sharing.groups)
-        claims = informers.informer(ResourceClaim)
-        find_claim = claims.get
-        claims.add_index(SPECIAL_BY_POD, _owner_of_special)
-
-        def special_of(pod: Pod) -> ResourceClaim | None:
-            return next(iter(claims.by_index(SPECIAL_BY_POD, pod.metadata.uid)), None)
-
+        find_claim = informers.informer(ResourceClaim).get
         self.queue, self.table = SchedulingQueue(time.monotonic), NodeTable()
-        index = index_of(gates, defers=True)
         has_conditions = gates.served("DRADeviceBindingConditions")
         timeouts = {name: profile.binding_timeout for name, profile in profiles.items() if has_conditions}
-        self.devices = Devices(
-            index,
-            find_claim,
-            consumers.group_of,
-            self.table,
-            gates,
-            time.monotonic,
-            timeouts,
-            special_of,
-            consumers.is_in_use,
-        )
+        self.devices = self._devices(gates, consumers, timeouts)
         self._thinker = Thinker(self.queue)
         self._tasks = Tasks(BINDINGS_IN_FLIGHT)
         self._teller = Teller(client, self._tasks, time.monotonic)
@@ -90,6 +74,25 @@ class Scheduler:
         self.loop = SchedulingLoop(parts, self._hints, placement, binder, profiles, pods, give_way)
         handlers = SchedulerHandlers(parts, self._hints, informers, consumers, profiles)
         self._listen(handlers, gates, sharing)
+
+    def _devices(self, gates: FeatureGates, consumers: Consumers, binding_timeouts: Mapping[str, float]) -> Devices:
+        claims = self._informers.informer(ResourceClaim)
+        claims.add_index(SPECIAL_BY_POD, _owner_of_special)
+
+        def special_of(pod: Pod) -> ResourceClaim | None:
+            return next(iter(claims.by_index(SPECIAL_BY_POD, pod.metadata.uid)), None)
+
+        return Devices(
+            index_of(gates, defers=True),
+            claims.get,
+            consumers.group_of,
+            self.table,
+            gates,
+            time.monotonic,
+            binding_timeouts,
+            special_of,
+            consumers.is_in_use,
+        )
 
     def _listen(self, handlers: SchedulerHandlers, gates: FeatureGates, sharing: Sharing) -> None:
         informers = self._informers
