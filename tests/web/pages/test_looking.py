@@ -191,6 +191,9 @@ def test_drivers_are_shown_with_what_they_publish(visit: Visit) -> None:
     row = page.locator("tbody tr", has_text=CLASS).first
     expect(row).to_contain_text("12")
     expect(row).to_contain_text("1.0.0")
+    row.get_by_role("link", name=CLASS).click()
+    details = page.get_by_role("complementary", name="Details")
+    expect(details.get_by_role("link", name=re.compile("^node-"))).to_have_text(["node-0", "node-1", "node-2"])
 
 
 def test_everything_can_be_reached_with_keys_alone(visit: Visit) -> None:
@@ -236,6 +239,14 @@ def test_a_narrow_window_has_no_sideways_scrolling(visit: Visit) -> None:
         page = visit.turn_to(f"#/{view}")
         expect(page.locator(f".view-{view}")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+
+
+def test_a_narrow_window_goes_to_the_pod_that_was_chosen(visit: Visit) -> None:
+    visit.page.set_viewport_size(NARROW)
+    page = visit.open("#/why")
+    page.get_by_role("link", name="default/greedy").click()
+    expect(page.locator(".funnel")).to_be_visible()
+    assert page.locator(".story").evaluate("element => element.getBoundingClientRect().top") < 60
 
 
 def test_paper_gets_no_controls(visit: Visit) -> None:

@@ -13,6 +13,7 @@ import { placed } from "./trial.js";
 import { lasting, number, plural, verb } from "./words.js";
 
 const LISTED = 50;
+const NARROW = matchMedia("(max-width: 900px)"); // as in layout.css
 
 export class WhyView {
   title = "Why";
@@ -63,8 +64,10 @@ export class WhyView {
   }
 
   #take(answer) {
+    const isFirst = !this.answer;
     this.answer = answer;
     this.#tell();
+    if (isFirst && NARROW.matches) this.story.scrollIntoView(); // it stands below the list there
     if (answer.cause) say(`It waits: ${answer.cause.text}`);
     this.app.redraw();
   }

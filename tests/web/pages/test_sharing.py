@@ -1,0 +1,84 @@
+"""Who shares what: groups of pods with one claim, and hardware that is cut into partitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from dray.api.wire import Tree
+from dray.testing import Cluster
+from tests.web.pages.browsing import Visit
+
+DRIVER, SLICES = "gpu.nvidia.com", "mig.nvidia.com"
+SMALLEST = f'device.attributes["{DRIVER}"].profile == "1g.5gb"'
+
+
+def _group(name: str, claim: str) -> Tree:
+    spec = {
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
+    }
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def _claim(name: str) -> Tree:
+    exactly = {"deviceClassName": SLICES, "selectors": [{"cel": {"expression": SMALLEST}}]}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "slice", "exactly": exactly}]}},
+    }
+
+
+def _member(name: str, group: str, claim: str) -> Tree:
+    container = {"name": "main", "image": "app", "resources": {"claims": [{"name": "gpu"}]}}
+    spec = {
+        "schedulingGroup": {"podGroupName": group},
+        "containers": [container],
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster("--profile", "mig-a100", "--feature-gates", "AllAlpha=true") as running:
+        for tree in (
+            _claim("ours"),
+            _group("gang", "ours"),
+            _member("a", "gang", "ours"),
+            _member("b", "gang", "ours"),
+        ):
+            running.apply(tree)
+        for name in ("a", "b"):
+            running.wait("pods", name, lambda tree: bool(tree["spec"].get("nodeName")))
+        yield running
+
+
+def test_a_group_leads_to_its_claim_and_its_pods(visit: Visit) -> None:
+    page = visit.open("#/claims")
+    page.get_by_role("link", name="Groups and workloads 1").click()
+    row = page.locator(".view-claims tbody tr", has_text="default/gang")
+    expect(row).to_contain_text("2 of 2 pods")
+    row.get_by_role("link", name="default/gang").click()
+    details = page.get_by_role("complementary", name="Details")
+    expect(details.get_by_role("link", name="default/b")).to_be_visible()
+    details.get_by_role("link", name="default/ours").click()
+    path = details.get_by_role("navigation", name="Path from pod to driver")
+    expect(path.get_by_role("link")).to_have_text(
+        ["a", "b", "ours", re.compile("^gpu-0-mig-"), re.compile("^mig-a100-0-"), DRIVER]
+    )
+
+
+def test_a_partition_says_which_others_of_its_hardware_it_excludes(visit: Visit, cluster: Cluster) -> None:
+    held = cluster.get("resourceclaims", "ours")["status"]["allocation"]["devices"]["results"][0]
+    page = visit.open(f"#/map?sel=device:{DRIVER}/{held['pool']}/{held['device']}")
+    hardware = page.locator("#inspector section", has_text="In the same hardware")
+    expect(hardware).to_contain_text("Blocked by partitions")
+    expect(hardware).to_contain_text("Free")
+    expect(page.locator(".legend", has_text="Blocked by partitions")).to_be_visible()
