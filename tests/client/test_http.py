@@ -155,7 +155,9 @@ async def test_impersonation_and_user_agent_are_sent() -> None:
 
 async def test_a_closed_door_is_unavailable() -> None:
     async with Http(Config("http://127.0.0.1:1")) as client:
-        with pytest.raises(ServiceUnavailable, match=r"GET http://127\.0\.0\.1:1/api/v1/namespaces/a"):
+        with pytest.raises(
+            ServiceUnavailable, match=r"GET http://127\.0\.0\.1:1/api/v1/namespaces/a: Connection refused"
+        ):
             await client.get(Namespace, "a")
 
 

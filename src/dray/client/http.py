@@ -8,6 +8,7 @@ retry reads themselves. Left out: choosing a configuration (`config`) and readin
 from __future__ import annotations
 
 import math
+import os
 import socket
 import ssl
 import tempfile
@@ -313,8 +314,7 @@ class Http:
             ) as answer:
                 yield answer
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            reason = str(error) or type(error).__name__
-            raise ServiceUnavailable(f"{method} {self.config.server}{path}: {reason}") from error
+            raise ServiceUnavailable(f"{method} {self.config.server}{path}: {_why(error)}") from error
 
     def _open(self) -> aiohttp.ClientSession:
         """The session; made at first use, since it belongs to an event loop."""
@@ -363,6 +363,14 @@ def _delete_options(grace: int | None, propagation: str | None, **preconditions:
     if conditions:
         options["preconditions"] = conditions
     return msgspec.json.encode(options)
+
+
+def _why(error: Exception) -> str:
+    """Why a connection failed, in the words of the system where it has some: `Connection refused`."""
+    number = error.errno if isinstance(error, aiohttp.ClientConnectorError) else None
+    if number is not None and not isinstance(error, aiohttp.ClientSSLError | aiohttp.ClientConnectorDNSError):
+        return os.strerror(number)
+    return str(error) or type(error).__name__
 
 
 def _retry_after(answer: aiohttp.ClientResponse) -> float | None:
