@@ -15,7 +15,7 @@ from dray.api.gates import FeatureGates
 from dray.api.reasons.claims import ClaimCode
 from dray.api.reasons.wording import say
 from dray.api.types.coordination import Lease
-from dray.api.types.core import ConfigMap, Node, Pod
+from dray.api.types.core import ConfigMap, ContainerStateWaiting, Node, Pod
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.apiserver.assembly import Running
 from dray.apiserver.assembly import Settings as ServerSettings
@@ -490,6 +490,23 @@ async def test_starts_and_failed_starts_are_counted(node: Agent, cluster: Cluste
     await cluster.phase("p", "Succeeded")
     assert started() == before[0] + 1
     assert started(kind="init_container") >= before[1] + 2
+
+
+async def test_a_volume_that_cannot_be_had_is_named_and_waited_for(
+    node_client: Client, cluster: Cluster, root: Path, clean: None
+) -> None:
+    if why := unavailable("bwrap"):
+        pytest.skip(why)
+    volume = {"name": "keys", "secret": {"secretName": "missing"}}
+    main = container("main", "sleep 600", volumeMounts=[{"name": "keys", "mountPath": "/keys"}])
+    async with running_agent(node_client, root, runtime="bwrap"):
+        await cluster.pod("p", containers=[main], volumes=[volume])
+        text = 'MountVolume.SetUp failed for volume "keys" : secret "missing" not found'
+        assert await cluster.event("p", "FailedMount") == text
+        pod = await cluster.until("p", lambda pod: "missing" in str(pod.status.containerStatuses))
+        assert pod.status.containerStatuses[0].state.waiting == ContainerStateWaiting(
+            reason="ContainerCreating", message=text
+        )
 
 
 async def test_a_missing_config_map_is_waited_for(node: Agent, cluster: Cluster) -> None:

@@ -25,7 +25,7 @@ from dray.node.lifecycle import ContainerWaits, Histories
 from dray.node.projections import Tokens
 from dray.node.runtime import Key, StartError, Task, TerminationMessage
 from dray.node.security import Security, check_non_root, profiles, security_of
-from dray.node.volumes import Volumes
+from dray.node.volumes import MountProblem, Volumes
 
 _MESSAGE_BYTES = 4096
 _HOSTNAME_CHARACTERS = 63  # the kernel takes no more, and Kubernetes cuts names off here
@@ -92,6 +92,9 @@ class Starter:
             metrics.START_ERRORS.labels(kind_of(pod, name), wait.waiting.reason).inc()
             self._troubles[name] = wait.waiting, self._node.clock.monotonic() + wait.seconds
             return wait.waiting
+        except MountProblem as error:
+            self._node.recorder.warning(pod, "FailedMount", str(error))
+            return self._later(pod, name, ContainerWaits("ContainerCreating", str(error)))
         except ConfigProblem as error:
             return self._troubled(pod, name, ContainerWaits("CreateContainerConfigError", str(error)))
         except (CdiError, StartError, OSError) as error:
@@ -103,11 +106,15 @@ class Starter:
         return None
 
     def _troubled(self, pod: Pod, name: str, waiting: ContainerWaits) -> ContainerWaits:
+        self._node.recorder.warning(pod, "Failed", f"Error: container {name}: {waiting.message}")
+        return self._later(pod, name, waiting)
+
+    def _later(self, pod: Pod, name: str, waiting: ContainerWaits) -> ContainerWaits:
+        """Count a start that failed, and put off the next one."""
         metrics.START_ERRORS.labels(kind_of(pod, name), waiting.reason).inc()
         if name not in self._backoffs:
             self._backoffs[name] = Backoff(self._node.clock, initial=1.0, limit=60.0, jitter=lambda: 0.0)
         self._troubles[name] = waiting, self._node.clock.monotonic() + self._backoffs[name].next_delay()
-        self._node.recorder.warning(pod, "Failed", f"Error: container {name}: {waiting.message}")
         return waiting
 
     async def _task(self, pod: Pod, container: AnyContainer, histories: Histories) -> Task:

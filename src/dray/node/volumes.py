@@ -30,6 +30,10 @@ from dray.node.runtime import Mount
 log = logging.getLogger(__name__)
 
 
+class MountProblem(ConfigProblem):
+    """Why a volume is not there yet: containers that mount it are still about to be created."""
+
+
 class Volumes:
     """The volumes of one pod, made below a directory when a container first needs them."""
 
@@ -94,7 +98,10 @@ class Volumes:
 
     async def _path(self, pod: Pod, volume: Volume) -> str:
         if volume.name not in self._made:
-            self._made[volume.name] = await self._make(pod, volume)
+            try:
+                self._made[volume.name] = await self._make(pod, volume)
+            except ConfigProblem as error:
+                raise MountProblem(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
         return self._made[volume.name]
 
     async def _make(self, pod: Pod, volume: Volume) -> str:
