@@ -90,7 +90,7 @@ def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
 def kinds_of(cluster: Cluster, units: Sequence[Unit]) -> list[Kind]:
     """Units that are alike together, in the order of their first."""
     found: dict[bytes, list[Unit]] = {}
-    picky = any(_minds_neighbours(pod) for unit in units for pod in unit.pods)
+    picky = any(_minds_neighbours(pod) for pod in cluster.all(Pod))
     for unit in units:
         found.setdefault(_shape(cluster, unit, labels=picky), []).append(unit)
     return [Kind(tuple(alike)) for alike in found.values()]

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dray.api.reasons.nodes import NodeVerdict
-from dray.api.types.core import Pod, PodSpec
-from dray.api.types.resource import ResourceSlice
+from dray.api.selectors import label_selector
+from dray.api.types.core import Pod, PodAffinityTerm, PodSpec
 from dray.sim.autoscaling.demand import Demand, Kind, Unit, name_of
+from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.market import Market
 from dray.sim.autoscaling.plans import PlannedNode, PlannedPod
@@ -43,21 +44,28 @@ def _minds_others(spec: PodSpec) -> bool:
     if near is not None and near.requiredDuringSchedulingIgnoredDuringExecution:
         return True
     spread = spec.topologySpreadConstraints
-    return _repels_others(spec) or any(one.whenUnsatisfiable == "DoNotSchedule" for one in spread)
+    return bool(_repelling(spec)) or any(one.whenUnsatisfiable == "DoNotSchedule" for one in spread)
 
 
-def _repels_others(spec: PodSpec) -> bool:
-    """Whether a pod keeps others off other nodes than its own."""
+def _repelling(spec: PodSpec) -> list[PodAffinityTerm]:
+    """The terms by which a pod keeps others off other nodes than its own."""
     away = spec.affinity.podAntiAffinity if spec.affinity is not None else None
     terms = away.requiredDuringSchedulingIgnoredDuringExecution if away is not None else ()
-    return any(term.topologyKey != _HOSTNAME for term in terms)
+    return [term for term in terms if term.topologyKey != _HOSTNAME]
 
 
-def may_be_linked(cluster: Cluster) -> bool:
-    """Whether nodes share devices, or a pod keeps others off other nodes than its own."""
-    if any(not piece.spec.nodeName for piece in cluster.all(ResourceSlice)):
-        return True
-    return any(_repels_others(pod.spec) for pod in cluster.all(Pod))
+def suspects(cluster: Cluster, kinds: Sequence[Kind], fillings: Sequence[Fillings]) -> frozenset[str]:
+    """The pods that may be linked: they reach devices that nodes share, or another pod may keep them off its domain."""
+    terms = [term.labelSelector for pod in cluster.all(Pod) for term in _repelling(pod.spec)]
+    different = {msgspec.json.encode(one): one for one in terms if one is not None}.values()
+    selectors = [label_selector(one) for one in different]
+    return frozenset(
+        name
+        for number, kind in enumerate(kinds)
+        if any(own.reaches[number] for own in fillings)
+        or any(selector.matches(pod.metadata.labels) for selector in selectors for pod in kind.first.pods)
+        for name in kind.pods
+    )
 
 
 def carry_out(
@@ -71,7 +79,7 @@ def carry_out(
             add_node(trial, groups, node.name, node.group, world)
         trial.settle()
         left = {node.name: [units[pod.pod] for pod in node.pods if pod.pod in units] for node in nodes}
-        while any(_next_on(trial, name, there) for name, there in left.items()):
+        while sum(_next_on(trial, name, there) for name, there in left.items()):
             pass  # a unit that one node refuses may fit after those of another one
         trial.among = None
         found = tuple(planned_node(trial, node.name, node.group) for node in nodes)

@@ -26,7 +26,7 @@ from dray.sim.autoscaling.expanders import costs_of, measure
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.greedy import first_values, greedy, important_values
 from dray.sim.autoscaling.groups import NodeGroups
-from dray.sim.autoscaling.linked import EXACT_UNITS, Shop, carry_out, may_be_linked, minds_others, planned_node
+from dray.sim.autoscaling.linked import EXACT_UNITS, Shop, carry_out, minds_others, planned_node, suspects
 from dray.sim.autoscaling.market import (
     Counts,
     Market,
@@ -153,12 +153,14 @@ def _attempted(
         demand = demand_of(trial)
     shopping = _shopping(demand, question)
     alone = _planned_alone(question, shopping, deadline)
-    if not linked and not may_be_linked(trial):
-        return alone, frozenset()
-    nodes, refused = carry_out(trial, question.groups, question.world, alone.nodes, demand)
+    tried = suspects(trial, shopping.kinds, shopping.fillings)
+    nodes = [node for node in alone.nodes if any(pod.pod in tried for pod in node.pods)]
+    carried, refused = carry_out(trial, question.groups, question.world, nodes, demand) if nodes else ((), frozenset())
     if refused or shopping.is_short:
         refused |= shopping.sharing
-    return _joined(together, replace(alone, nodes=nodes), demand), refused
+    known = {node.name: node for node in carried}
+    alone = replace(alone, nodes=tuple(known.get(node.name, node) for node in alone.nodes))
+    return _joined(together, alone, demand) if linked else alone, refused
 
 
 def _joined(together: Plan, alone: Plan, demand: Demand) -> Plan:
