@@ -6,12 +6,18 @@ import base64
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from tests.apiserver.reading import RBAC
 from tests.hostile.attackers import PODS, Attacked, measured, posted
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 ROLES = f"/apis/{RBAC}/v1/clusterroles"
+KUBERNETES = "kubernetes.io/kube-apiserver"
+CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
 MERGE = {"content_type": "application/merge-patch+json"}
 JSON_PATCH = {"content_type": "application/json-patch+json"}
 
@@ -128,6 +134,35 @@ async def test_what_nodes_tell_is_passed_on_by_get_alone_and_to_whom_it_is_grant
     for user in ("viewer", "editor", "node"):
         for method in ("GET", "POST"):
             assert (await server.user(user)(method, path))[0] == 403, user
+
+
+def signing_request(name: str, signer: str, group: str = "") -> dict[str, Any]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group)] if group else []
+    signed = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(attributes)).sign(key, hashes.SHA256())
+    data = base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode()
+    return {"metadata": {"name": name}, "spec": {"request": data, "signerName": signer, "usages": ["client auth"]}}
+
+
+async def test_certificates_are_approved_and_signed_by_those_whom_their_signer_trusts(server: Attacked) -> None:
+    path, signers = "/apis/certificates.k8s.io/v1/certificatesigningrequests", {"apiGroups": ["certificates.k8s.io"]}
+    parts = {
+        "verbs": ["update", "patch"],
+        "resources": [f"{path.rpartition('/')[2]}/{p}" for p in ("approval", "status")],
+    }
+    mine = {"verbs": ["approve", "sign"], "resources": ["signers"], "resourceNames": ["mine.com/*"]}
+    await granted(server, "nobody", {**signers, **parts}, {**signers, **mine})
+    approved = {"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "R", "message": "m"}]}}
+    for name, signer, code in (("a", "mine.com/x", 200), ("b", "other.com/x", 403)):
+        await posted(server.admin, path, signing_request(name, signer))
+        found, body = await server.user("nobody")("PATCH", f"{path}/{name}/approval", approved, **MERGE)
+        assert (found, code == 200 or "not permitted to approve" in body["message"]) == (code, True)
+        change = {"status": {"certificate": base64.b64encode(CERTIFICATE).decode()}}
+        found, body = await server.user("nobody")("PATCH", f"{path}/{name}/status", change, **MERGE)
+        assert (found, code == 200 or "not permitted to sign" in body["message"]) == (code, True), body
+    code, body = await server.admin("POST", path, signing_request("m", f"{KUBERNETES}-client", "system:masters"))
+    assert (code, "system:masters group is not allowed" in body["message"]) == (403, True)
+    assert (await server.admin("POST", path, signing_request("v", f"{KUBERNETES}-client", "viewers")))[0] == 201
 
 
 async def test_a_role_that_multiplies_is_refused_and_a_long_one_compared_in_turns(server: Attacked) -> None:

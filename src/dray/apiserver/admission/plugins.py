@@ -26,7 +26,7 @@ from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.quota import Quota
 from dray.apiserver.admission.roles import RoleEscalation
 from dray.apiserver.admission.service_accounts import ServiceAccountAdmission
-from dray.apiserver.admission.signing_requests import SigningRequester
+from dray.apiserver.admission.signing_requests import SigningRequests
 from dray.apiserver.admission.storage_classes import DefaultStorageClass
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
 from dray.apiserver.admission.webhooks import ValidatingWebhooks
@@ -35,7 +35,7 @@ from dray.apiserver.read.reader import Reader
 from dray.apiserver.security.authorization import Union
 from dray.apiserver.security.authorization.rbac import Rbac
 
-ALWAYS = ("DRAAdminAccess", "DRAClaimStatus", "NodeSlices", "RoleEscalation", "SigningRequester")
+ALWAYS = ("DRAAdminAccess", "DRAClaimStatus", "NodeSlices", "RoleEscalation", "SigningRequests")
 
 
 def default_chain(
@@ -61,7 +61,7 @@ def default_chain(
         Priority(reader),
         DefaultTolerationSeconds(),
         DefaultStorageClass(reader),
-        SigningRequester(),
+        SigningRequests(authorizer),
         mutating,
         MutatingWebhooks(reader, authorizer, gates, attempts, acting),
         NodeRestriction(reader),
