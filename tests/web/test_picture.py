@@ -139,6 +139,7 @@ async def test_partitions_are_drawn_in_their_device_and_exclude_each_other(serve
         assert half is not None
         assert (half["cell"], whole["cell"]) == (whole["id"], whole["id"])
         assert half["flags"] == 8
+        assert (half["share"], whole["share"]) == (0.5, 1)
         await allocate(server.client, "mine", "n1", "half")
         await page.wait(lambda: page.state("whole") == "excluded")
         assert (page.state("half"), page.state("rest")) == ("reserved", "free")

@@ -15,7 +15,7 @@ from dray.api.taints import selects
 from dray.api.types.resource import Device, DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.wire import Tree
 from dray.client import Delta, Key, key_of
-from dray.web.rows.devices import DeviceState, PoolJudge, PoolView
+from dray.web.rows.devices import DeviceState, Part, PoolJudge, PoolView
 from dray.web.rows.health import unhealthy_in_claim
 from dray.web.tables import Row, Strings, Table
 
@@ -200,7 +200,7 @@ class Inventory:
     def _row(self, view: PoolView, judge: PoolJudge, id_: DeviceId) -> Row:
         holders = self._holders.get(id_, {})
         found = judge.judge(id_, bool(self._sick) and any(id_ in sick for sick in self._sick.values()))
-        cell = view.cells.get(id_.device, id_.device)
+        cell, share = view.cells.get(id_.device, Part(id_.device, 1))
         since = min((at for key in holders if (at := self.allocated_at.get(key)) is not None), default=None)
         return (
             self._pools.number(view.name),
@@ -211,6 +211,7 @@ class Inventory:
             tuple(self._claims.number(key) for key in holders),
             since,
             found.used,
+            share,
         )
 
     def _count_states(self, before: Row | None, after: Row | None) -> None:

@@ -29,7 +29,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "operations",
     ),
     "pools": ("driver", "name", "node", "generation", "slices", "expected", "problem", "counts"),
-    "devices": ("pool", "name", "cell", "state", "flags", "claims", "since", "used"),
+    "devices": ("pool", "name", "cell", "state", "flags", "claims", "since", "used", "share"),
     "claims": (
         "namespace",
         "name",

@@ -15,6 +15,18 @@ from tests.web.pages.browsing import Visit
 DRIVER, SLICES = "gpu.nvidia.com", "mig.nvidia.com"
 SMALLEST = f'device.attributes["{DRIVER}"].profile == "1g.5gb"'
 
+HELD_PIXELS = """() => {
+  const canvas = document.querySelector(".map-canvas");
+  const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const rows = new Map();
+  for (let i = 0; i < data.length; i += 4) {
+    const row = Math.floor(i / 4 / width);
+    if (data[i] === 0 && data[i + 1] === 114 && data[i + 2] === 178) rows.set(row, (rows.get(row) ?? 0) + 1);
+  }
+  return Math.max(0, ...rows.values());
+}"""
+"""How wide the colour of what is held is on the map."""
+
 
 def _group(name: str, claim: str) -> Tree:
     spec = {
@@ -75,10 +87,14 @@ def test_a_group_leads_to_its_claim_and_its_pods(visit: Visit) -> None:
     )
 
 
-def test_a_partition_says_which_others_of_its_hardware_it_excludes(visit: Visit, cluster: Cluster) -> None:
+def test_a_partition_takes_its_share_of_the_cell_and_says_which_others_it_excludes(
+    visit: Visit, cluster: Cluster
+) -> None:
     held = cluster.get("resourceclaims", "ours")["status"]["allocation"]["devices"]["results"][0]
     page = visit.open(f"#/map?sel=device:{DRIVER}/{held['pool']}/{held['device']}")
     hardware = page.locator("#inspector section", has_text="In the same hardware")
     expect(hardware).to_contain_text("Blocked by partitions")
     expect(hardware).to_contain_text("Free")
     expect(page.locator(".legend", has_text="Blocked by partitions")).to_be_visible()
+    page.wait_for_function(f"() => ({HELD_PIXELS})() > 0")
+    assert page.evaluate(HELD_PIXELS) <= 5, "a seventh of 22 pixels"

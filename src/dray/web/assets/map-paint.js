@@ -133,10 +133,13 @@ export class Painter {
     const { side } = this.sheet;
     const strips = parts ? this.scene.stripsOf(id, parts, Math.floor(side / (THINNEST * this.density))) : null;
     if (!strips || strips.length === 1) return this.#copy(id, x, y, 0, side);
-    strips.forEach((part, i) => {
-      const left = Math.round((i * side) / strips.length);
-      const right = Math.round(((i + 1) * side) / strips.length);
-      this.#copy(part, x, y, left, i < strips.length - 1 ? right - 1 : right);
+    const widths = strips.map(([, share]) => Math.max(share * side, THINNEST * this.density));
+    const scale = side / widths.reduce((sum, width) => sum + width, 0);
+    let end = 0;
+    strips.forEach(([part], i) => {
+      const left = Math.round(end);
+      end += widths[i] * scale;
+      this.#copy(part, x, y, left, Math.round(end) - (i < strips.length - 1 ? 1 : 0));
     });
   }
 

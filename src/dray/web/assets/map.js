@@ -14,6 +14,7 @@ import { change, read } from "./route.js";
 import { Tooltip } from "./tooltip.js";
 
 const SMALLEST = 220;
+const EXCLUDED = STATES.findIndex(({ code }) => code === "excluded");
 const KEYS = {
   ArrowLeft: (map) => map.step(-1),
   ArrowRight: (map) => map.step(1),
@@ -250,14 +251,15 @@ function passed(cells, index, by) {
   return index;
 }
 
-/** The parts of a cell that are worth a strip: those that are held or can be had. Equal ones are one. */
+/** The parts of a cell, each with how much of it: those that are held, and one for the rest: what can be had of it, or not. */
 function strips(store, lens, cell, parts, most) {
-  const { state } = store.devices;
-  if (isHeld(state[cell])) return [cell];
-  const shown = parts.filter((id) => state[id] !== 4);
-  const held = shown.filter((id) => isHeld(state[id]));
-  if (!held.length) return [cell];
-  const free = shown.find((id) => !isHeld(state[id]));
-  const all = (free === undefined ? held : [...held, free]).slice(0, Math.max(1, most));
-  return all.every((id) => lens.lookOf(id) === lens.lookOf(cell)) ? [cell] : all;
+  const { state, share } = store.devices;
+  const held = isHeld(state[cell]) ? [] : parts.filter((id) => isHeld(state[id])).slice(0, Math.max(1, most - 1));
+  if (!held.length) return [[cell, 1]];
+  const all = held.map((id) => [id, share[id]]);
+  const left = 1 - all.reduce((sum, [, part]) => sum + part, 0);
+  const others = parts.filter((id) => !isHeld(state[id]));
+  const rest = others.find((id) => state[id] !== EXCLUDED) ?? others[0];
+  if (rest !== undefined && left > 0.01) all.push([rest, left]);
+  return all.every(([id]) => lens.lookOf(id) === lens.lookOf(cell)) ? [[cell, 1]] : all;
 }

@@ -18,6 +18,7 @@ class Devices {
     this.claims = [];
     this.since = [];
     this.used = [];
+    this.share = [];
     this.#reserve(1024);
   }
 
@@ -34,7 +35,7 @@ class Devices {
   /** Take rows over; whether any is new or has moved. */
   set(columns) {
     let moved = false;
-    const { id, state, flags, pool, cell, name, claims, since, used } = columns;
+    const { id, state, flags, pool, cell, name, claims, since, used, share } = columns;
     for (let i = 0; i < id.length; i++) {
       const n = id[i];
       if (n >= this.present.length) this.#reserve(2 ** Math.ceil(Math.log2(n + 1)));
@@ -48,6 +49,7 @@ class Devices {
       this.claims[n] = claims[i].length ? claims[i] : NONE;
       this.since[n] = since[i];
       this.used[n] = used[i];
+      this.share[n] = share[i];
       if (n >= this.size) this.size = n + 1;
     }
     return moved;

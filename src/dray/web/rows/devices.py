@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum, IntFlag
+from typing import NamedTuple
 
 import msgspec
 
@@ -56,6 +57,13 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     slice: ResourceSlice
 
 
+class Part(NamedTuple):
+    """Where a partition is drawn: in the cell of the device that is the whole, and how much of it the partition is."""
+
+    cell: str
+    share: float
+
+
 class PoolView(msgspec.Struct, frozen=True):
     """A pool as its newest slices publish it, with the taints of rules."""
 
@@ -63,7 +71,7 @@ class PoolView(msgspec.Struct, frozen=True):
     slices: tuple[ResourceSlice, ...]
     places: dict[str, Place]
     problem: PoolProblem | None
-    cells: dict[str, str]  # devices that are drawn in the cell of another
+    cells: dict[str, Part]  # where partitions are drawn
 
     @classmethod
     def of(cls, name: PoolName, slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> PoolView:
@@ -83,7 +91,7 @@ class PoolView(msgspec.Struct, frozen=True):
         return any(one.spec.sharedCounters for one in self.slices)
 
 
-def _cells(places: Mapping[str, Place]) -> dict[str, str]:
+def _cells(places: Mapping[str, Place]) -> dict[str, Part]:
     """Partitions of one thing draw on the same counters; the one that draws most is the whole."""
     whole: dict[str, tuple[Quantity, str]] = {}
     for name, place in places.items():
@@ -93,11 +101,28 @@ def _cells(places: Mapping[str, Place]) -> dict[str, str]:
                 amount = amount + Quantity.parse(counter.value)
             if drawn.counterSet not in whole or amount > whole[drawn.counterSet][0]:
                 whole[drawn.counterSet] = amount, name
-    return {
-        name: whole[place.device.consumesCounters[0].counterSet][1]
-        for name, place in places.items()
-        if place.device.consumesCounters
+    found: dict[str, Part] = {}
+    for name, place in places.items():
+        if place.device.consumesCounters:
+            cell = whole[place.device.consumesCounters[0].counterSet][1]
+            found[name] = Part(cell, _share(place.device, places[cell].device))
+    return found
+
+
+def _share(device: Device, whole: Device) -> float:
+    """How much of the whole a partition draws: the mean of its counters, since they have different units."""
+    amounts = {
+        (drawn.counterSet, name): Quantity.parse(counter.value).approximate()
+        for drawn in device.consumesCounters
+        for name, counter in drawn.counters.items()
     }
+    parts = [
+        min(1.0, amounts.get((drawn.counterSet, name), 0.0) / most)
+        for drawn in whole.consumesCounters
+        for name, counter in drawn.counters.items()
+        if (most := Quantity.parse(counter.value).approximate())
+    ]
+    return round(sum(parts) / len(parts), 4) if parts else 1.0
 
 
 Holders = Mapping[DeviceId, Mapping[tuple[str, str], ResourceClaim]]
