@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dray.api import protobuf, schema
-from dray.api.errors import BadRequest, NotAcceptable, UnsupportedMediaType
+from dray.api.errors import BadRequest, NotAcceptable, TooLarge, UnsupportedMediaType
 from dray.api.protobuf_types import META
 
 SLICE = "resource.k8s.io/v1"
@@ -363,3 +363,11 @@ def test_only_fields_of_the_keps_have_no_number():
         "ResourcePoolStatusRequestStatus.observationTime",
         "ResourcePoolStatusRequestStatus.validationErrors",
     }
+
+
+def test_more_values_than_allowed_are_refused_before_a_tree_is_made() -> None:
+    containers = [{"name": f"c{number}", "env": [{"name": "A"}, {"name": "B"}]} for number in range(50)]
+    body = protobuf.encode({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers}})
+    with pytest.raises(TooLarge, match="limit is 300 values"):
+        protobuf.decode(body, most=300)
+    assert len(protobuf.decode(body, most=310)["spec"]["containers"]) == 50

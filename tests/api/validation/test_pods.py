@@ -396,3 +396,13 @@ def test_claims_for_extended_resources_serve_containers_of_the_pod(
     pod = PODS.made(_pod(containers=[_container(resources={"requests": amounts, "limits": amounts})]))
     status = {"extendedResourceClaimStatus": {"resourceClaimName": name, "requestMappings": mappings}}
     assert faults(PODS.update(pod, {"status": status}, "status")) == expected
+
+
+def test_whether_a_node_reports_a_pod_is_settled_at_once() -> None:
+    mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+    ordinary, reported = (PODS.made({"metadata": metadata, **_pod()}) for metadata in ({}, mirror))
+    for subresource in ("", "status"):
+        for old, metadata, count in ((ordinary, mirror, 1), (reported, {}, 1), (reported, mirror, 0)):
+            change = {**PODS.shown(old), "metadata": {**PODS.shown(old)["metadata"], "annotations": {}, **metadata}}
+            found = faults(PODS.update(old, change, subresource=subresource))
+            assert found == [("metadata.annotations[kubernetes.io/config.mirror]", "Forbidden")] * count

@@ -8,7 +8,7 @@ import msgspec
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
-from dray.api.types import core
+from dray.api.types import core, meta
 from dray.api.validation.containers import container, ephemeral_container, init_container, resources
 from dray.api.validation.context import Context
 from dray.api.validation.groups import preemption_policy
@@ -22,6 +22,7 @@ from dray.api.validation.volumes import volumes
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 POD_RESOURCES = ("cpu", "memory")
 DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+MIRROR = "kubernetes.io/config.mirror"  # the annotation of pods that a node reports rather than is given
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _NEGATIVE = "must be a non-negative integer"
 _LONGEST_DEADLINE = 2**31 - 1
@@ -199,7 +200,7 @@ def _claim_source(claim: core.PodResourceClaim, spec: core.PodSpec, path: Path) 
 
 
 def update_pod(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
-    yield from metadata_update(pod.metadata, old.metadata)
+    yield from _metadata_update(pod.metadata, old.metadata)
     yield from _deadline_update(pod.spec, old.spec)
     for field in ("containers", "initContainers"):
         new, before = getattr(pod.spec, field), getattr(old.spec, field)
@@ -281,13 +282,23 @@ def update_ephemeral_containers(pod: core.Pod, old: core.Pod, context: Context) 
             yield forbidden(path, f'existing ephemeral containers "{before.name}" may not be changed')
 
 
+def _metadata_update(new: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
+    """Whether a pod is one that its node reports is settled when it is created."""
+    yield from metadata_update(new, old)
+    now, before = new.annotations.get(MIRROR), old.annotations.get(MIRROR)
+    if now != before and now is not None:
+        yield forbidden(f"metadata.annotations[{MIRROR}]", "may not add mirror pod annotation")
+    if now != before and before is not None:
+        yield forbidden(f"metadata.annotations[{MIRROR}]", "may not remove or update mirror pod annotation")
+
+
 def update_pod_size(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
     yield from metadata_update(pod.metadata, old.metadata)
     yield from pod_spec(pod.spec, SPEC)
 
 
 def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
-    yield from metadata_update(pod.metadata, old.metadata)
+    yield from _metadata_update(pod.metadata, old.metadata)
     if pod.status.nominatedNodeName:
         yield from named(pod.status.nominatedNodeName, STATUS / "nominatedNodeName", names.subdomain)
     if old.status.qosClass:

@@ -12,10 +12,10 @@ from functools import lru_cache
 
 from dray.api.names import GENERATED_ALPHABET
 from dray.api.types.core import Pod, ServiceAccount
+from dray.api.validation.pods import MIRROR
 from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
-from dray.apiserver.security.authorization.node import MIRROR
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_SECONDS = 3607  # an hour, and a little that makes such tokens easy to recognize

@@ -18,6 +18,7 @@ from dray.api.types.core import PersistentVolume, Pod
 from dray.api.types.rbac import PolicyRule
 from dray.api.types.resource import ResourceSlice
 from dray.api.types.scheduling import PodGroup
+from dray.api.validation.pods import MIRROR
 from dray.apiserver.read.reader import Reader, many, one
 from dray.apiserver.security.authorization import ALLOWED, NO_OPINION, Attributes, Decision, references
 from dray.apiserver.security.authorization.rbac import Grant, Table
@@ -25,7 +26,6 @@ from dray.apiserver.security.user import User
 
 LEASES_NAMESPACE = "kube-node-lease"
 REMEMBERED = 65536
-MIRROR = "kubernetes.io/config.mirror"  # the annotation of pods that a node reports rather than is given
 
 # Allowed as far as the verb goes; what exactly is written is NodeRestriction's business.
 _FREE = Table(
