@@ -71,7 +71,7 @@ WORKLOADS = (
 )
 
 
-async def publish(measured: b.Cluster, nodes: int) -> None:
+async def publish(measured: b.BenchmarkCluster, nodes: int) -> None:
     for driver in (PARTITIONED, SHARED):
         selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
         await measured.client.create(DeviceClass, {"metadata": {"name": driver}, "spec": {"selectors": [selector]}})

@@ -22,7 +22,7 @@ from dray.apiserver.security.user import ADMIN, AUTHENTICATED, MASTERS, User
 from dray.client import Client, InProcess, SharedInformers
 from dray.controllers import ControllerManager
 from dray.scheduler import Scheduler
-from dray.sim.benchmark import PLAIN, Cluster
+from dray.sim.benchmark import PLAIN, BenchmarkCluster
 from dray.sim.hardware import DRIVER
 from dray.sim.nodes import register
 
@@ -128,7 +128,7 @@ async def flood() -> None:
     """Pods a second while pods come and go, without and with a thousand requests that come at once."""
     async with cluster(nodes=200) as (running, client, informers):
         await client.create(ResourceClaimTemplate, PLAIN.template())
-        measured = Cluster(client, informers)
+        measured = BenchmarkCluster(client, informers)
         await measured.steady(PLAIN, PODS // 4)  # warm
         # All are admitted: each user stays below the limit, and each turn has new users.
         rates: dict[bool, list[float]] = {False: [], True: []}
@@ -147,7 +147,7 @@ async def flood() -> None:
         )
 
 
-async def rate(measured: Cluster) -> float:
+async def rate(measured: BenchmarkCluster) -> float:
     """Pods for each second of the processor, which other programs on the machine disturb less than the clock."""
     before = time.process_time()
     await measured.steady(PLAIN, PODS)

@@ -9,9 +9,9 @@ import pytest
 
 from dray.api.types.core import ConfigMap, Pod, Secret
 from dray.client import Client
-from dray.node.environment import ConfigProblem, Place, Sources, command_line, environment, expand
+from dray.node.environment import ConfigProblem, Sources, VariablePlace, command_line, environment, expand
 
-PLACE = Place("node-a", "1.2.3.4", "5.6.7.8")
+PLACE = VariablePlace("node-a", "1.2.3.4", "5.6.7.8")
 
 
 def pod(container: dict[str, Any]) -> Pod:

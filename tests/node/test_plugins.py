@@ -14,7 +14,7 @@ import pytest
 from dray.client import ManualClock, SystemClock
 from dray.node import drivers
 from dray.node.drivers import V1, V1BETA1, ClaimId, DriverError
-from dray.node.plugins import AWAY_SECONDS, TRANSITIONS, Event, Plugins, State
+from dray.node.plugins import AWAY_SECONDS, TRANSITIONS, Plugins, RegistrationEvent, RegistrationState
 from tests.node.driver import NAME, Driver
 from tests.waiting import eventually, within
 
@@ -285,5 +285,5 @@ class TestAwayForLong:
 
 
 def test_the_table_covers_every_state() -> None:
-    assert {before for before, _ in TRANSITIONS} == {*State}
-    assert {event for _, event in TRANSITIONS} == {*Event}
+    assert {before for before, _ in TRANSITIONS} == {*RegistrationState}
+    assert {event for _, event in TRANSITIONS} == {*RegistrationEvent}

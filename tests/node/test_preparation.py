@@ -9,26 +9,26 @@ from hypothesis import strategies as st
 from dray.node import preparation
 from dray.node.checkpoint import PreparedClaim, PreparedDevice
 from dray.node.drivers import ClaimId
-from dray.node.preparation import TRANSITIONS, Event, State, state_of
+from dray.node.preparation import TRANSITIONS, PreparationEvent, PreparationState, state_of
 
 CLAIM = ClaimId("ns", "c", "u")
 DRIVERS = {"d": False, "e": False}
 DEVICES = (PreparedDevice((), "p", "0"),)
 
 
-def after(event: Event, claim: PreparedClaim | None, pod: str) -> PreparedClaim | None:
-    if event is Event.WANTED:
+def after(event: PreparationEvent, claim: PreparedClaim | None, pod: str) -> PreparedClaim | None:
+    if event is PreparationEvent.WANTED:
         return preparation.wanted(claim, CLAIM, DRIVERS, pod, ("entry",))
     assert claim is not None
-    if event is Event.ANSWERED:
+    if event is PreparationEvent.ANSWERED:
         return preparation.answered(claim, dict.fromkeys((share.driver for share in claim.shares), DEVICES))
-    if event is Event.LEFT:
+    if event is PreparationEvent.LEFT:
         return preparation.left(claim, next(iter(claim.pods)))
     return preparation.unprepared(claim, [share.driver for share in claim.shares])
 
 
-@given(st.lists(st.sampled_from([*Event]), max_size=20))
-def test_every_walk_follows_the_table(events: list[Event]) -> None:
+@given(st.lists(st.sampled_from([*PreparationEvent]), max_size=20))
+def test_every_walk_follows_the_table(events: list[PreparationEvent]) -> None:
     claim: PreparedClaim | None = None
     for number, event in enumerate(events):
         before = state_of(claim)
@@ -36,7 +36,7 @@ def test_every_walk_follows_the_table(events: list[Event]) -> None:
             continue
         alone = claim is not None and len(claim.pods) == 1
         claim = after(event, claim, f"pod-{number}")
-        stays = event is Event.LEFT and not alone
+        stays = event is PreparationEvent.LEFT and not alone
         assert state_of(claim) is (before if stays else TRANSITIONS[before, event])
 
 
@@ -45,9 +45,9 @@ def test_of_several_pods_only_the_last_makes_a_claim_leave() -> None:
     claim = preparation.wanted(claim, CLAIM, DRIVERS, "b", ("y",))
     claim = preparation.answered(claim, dict.fromkeys(DRIVERS, DEVICES))
     claim = preparation.left(claim, "a")
-    assert (claim.pods, state_of(claim)) == ({"b": ("y",)}, State.PREPARED)
+    assert (claim.pods, state_of(claim)) == ({"b": ("y",)}, PreparationState.PREPARED)
     claim = preparation.left(claim, "b")
-    assert (claim.pods, state_of(claim)) == ({"b": ("y",)}, State.UNPREPARING)
+    assert (claim.pods, state_of(claim)) == ({"b": ("y",)}, PreparationState.UNPREPARING)
 
 
 def test_a_driver_that_has_unprepared_is_not_asked_again() -> None:
@@ -67,6 +67,6 @@ def test_a_claim_that_is_wanted_on_its_way_out_is_prepared_anew_by_all() -> None
     assert [*claim.pods] == ["a", "b"]
 
 
-@pytest.mark.parametrize("state", [*State])
-def test_every_state_can_be_left(state: State) -> None:
+@pytest.mark.parametrize("state", [*PreparationState])
+def test_every_state_can_be_left(state: PreparationState) -> None:
     assert any(before is state for before, _ in TRANSITIONS)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 
-from dray.node.rootfs import BIND, SYMLINK, TMPFS, Step, place, plan
+from dray.node.rootfs import BIND, SYMLINK, TMPFS, RootfsStep, place, plan
 
 
 def test_the_hosts_directories_are_taken_over_but_for_those_that_are_made_anew() -> None:
     steps = plan([])
-    assert Step(BIND, "/usr", "/usr") in steps
+    assert RootfsStep(BIND, "/usr", "/usr") in steps
     assert [step.target for step in steps if step.kind == TMPFS] == ["/tmp", "/run"]
     assert not {"/proc", "/dev", "/sys"} & {step.target for step in steps}
     if os.path.islink("/bin"):
-        assert Step(SYMLINK, "/bin", os.readlink("/bin")) in steps
+        assert RootfsStep(SYMLINK, "/bin", os.readlink("/bin")) in steps
 
 
 def test_a_directory_is_rebuilt_where_a_target_has_no_place() -> None:
     steps = plan(["/usr/share/not-there/deep", "/usr/share/not-there/other"])
-    rebuilt = steps.index(Step(TMPFS, "/usr/share"))
-    assert steps.count(Step(TMPFS, "/usr/share")) == 1
+    rebuilt = steps.index(RootfsStep(TMPFS, "/usr/share"))
+    assert steps.count(RootfsStep(TMPFS, "/usr/share")) == 1
     assert all(step.target.startswith("/usr/share/") for step in steps[rebuilt + 1 :])
     present = {entry.path for entry in os.scandir("/usr/share") if entry.is_dir() or entry.is_file()}
     assert present <= {step.target for step in steps}

@@ -11,7 +11,7 @@ import pytest
 
 from dray.api.types.core import ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from dray.client import Client, SystemClock
-from dray.node.environment import ConfigProblem, Place, Sources
+from dray.node.environment import ConfigProblem, Sources, VariablePlace
 from dray.node.hostpaths import HostPaths
 from dray.node.projections import Tokens
 from dray.node.runtime import Mount
@@ -33,7 +33,9 @@ async def mounted(client: Client, directory: Path, volume: dict[str, Any], **mou
 
 def volumes_of(client: Client, directory: Path) -> Volumes:
     tokens = Tokens(client, SystemClock())
-    return Volumes(directory, Sources(client, "default"), Place("n", "h", "p"), HostPaths(directory / "root"), tokens)
+    return Volumes(
+        directory, Sources(client, "default"), VariablePlace("n", "h", "p"), HostPaths(directory / "root"), tokens
+    )
 
 
 def files(mount: Mount) -> dict[str, str]:

@@ -35,7 +35,7 @@ class SelectorFailure(Enum):
     MISSING_KEY = "missing key"
 
 
-class SelectorError(NamedTuple):
+class SelectorFault(NamedTuple):
     """Selector number `selector` could not be evaluated; `text` is what CEL says."""
 
     selector: int
@@ -48,7 +48,7 @@ class Match(NamedTuple):
 
     devices: int
     errors: int
-    causes: dict[int, SelectorError]
+    causes: dict[int, SelectorFault]
 
 
 class _Judging(Work):
@@ -101,12 +101,12 @@ class _Judging(Work):
             if isinstance(error, NoSuchKey):
                 failure = SelectorFailure.MISSING_KEY
             self.failed |= 1 << at
-            self.causes[at] = SelectorError(self._number, str(error), failure)
+            self.causes[at] = SelectorFault(self._number, str(error), failure)
 
-    def found(self) -> tuple[int, int, int, dict[int, SelectorError]]:
+    def found(self) -> tuple[int, int, int, dict[int, SelectorFault]]:
         return self.left, self.matched, self.failed, self.causes
 
-    def accept(self, found: tuple[int, int, int, dict[int, SelectorError]]) -> None:
+    def accept(self, found: tuple[int, int, int, dict[int, SelectorFault]]) -> None:
         self.left, self.matched, self.failed, self.causes = found
 
     @property

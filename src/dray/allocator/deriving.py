@@ -19,7 +19,7 @@ QUICK_LENGTH = 256  # of an expression: to compile it takes 10 ms at most
 QUICK_COST = 4_000  # estimated, of an expression: to evaluate it takes a few milliseconds at most
 
 
-class Devices(Protocol):
+class DeviceViews(Protocol):
     """The devices that expressions are about, by position."""
 
     def view(self, at: int) -> DeviceView:
@@ -32,7 +32,7 @@ class Deriving(Work):
     Where values are lists, a device may have several; where lists are no values, a list is the device's own.
     """
 
-    def __init__(self, devices: Devices, expression: str, lists: bool) -> None:
+    def __init__(self, devices: DeviceViews, expression: str, lists: bool) -> None:
         self._devices = devices
         self._expression = expression
         self._lists = lists

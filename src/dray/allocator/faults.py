@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dray.allocator.content import SelectorError, SelectorFailure
+from dray.allocator.content import SelectorFailure, SelectorFault
 from dray.allocator.layout import View
 from dray.allocator.outcome import Failed
 from dray.api.reasons.devices import InputCode, InputProblem
@@ -43,7 +43,7 @@ class Fault(NamedTuple):
         return Failed(msgspec.structs.replace(self.problem, **names))
 
 
-def selector_fault(claim: int, class_name: str, of_class: int, device: int, cause: SelectorError) -> Fault:
+def selector_fault(claim: int, class_name: str, of_class: int, device: int, cause: SelectorFault) -> Fault:
     """A selector failed on a device; the first `of_class` selectors are those of the class."""
     in_class = cause.selector < of_class
     number = cause.selector if in_class else cause.selector - of_class

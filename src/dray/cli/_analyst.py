@@ -19,7 +19,7 @@ from dray.api.gates import FeatureGates
 from dray.api.pools import PoolName
 from dray.api.wire import Tree
 from dray.background import Background, BackgroundJob, Interrupt
-from dray.cli._answers import Answers, Pool, Told
+from dray.cli._answers import Answers, PoolAnswer, Told
 from dray.client import key_of
 from dray.web.access import Facts, QuestionError, WaitingCause
 from dray.web.rows.devices import PoolView
@@ -41,7 +41,7 @@ Hidden = tuple[frozenset[type[Any]], ...]
 class Update:
     """What changed, on its way into the copy. The first one begins a copy; one that finds none is of no use."""
 
-    def __init__(self, key: str, objects: list[Told], pools: dict[PoolName, Pool | None], hidden: Hidden) -> None:
+    def __init__(self, key: str, objects: list[Told], pools: dict[PoolName, PoolAnswer | None], hidden: Hidden) -> None:
         self._key, self._objects, self._pools, self._hidden = key, objects, pools, hidden
         self.begins: FeatureGates | None = None
 
@@ -81,26 +81,26 @@ class Question:
 
     def __init__(self, key: str, kind: str, arguments: tuple[Any, ...]) -> None:
         self._key, self._kind, self._arguments = key, kind, arguments
-        self.outcome: Outcome = Outcome()
+        self.outcome: AnalystOutcome = AnalystOutcome()
 
     def run(self, interrupt: Interrupt) -> bool:
         if self._key not in _known:
-            self.outcome = Outcome(is_lost=True)
+            self.outcome = AnalystOutcome(is_lost=True)
             return True
         try:
-            self.outcome = Outcome(getattr(_known[self._key], self._kind)(*self._arguments))
+            self.outcome = AnalystOutcome(getattr(_known[self._key], self._kind)(*self._arguments))
         except QuestionError as error:
-            self.outcome = Outcome(refused=(error.text, error.field, error.code, error.status))
+            self.outcome = AnalystOutcome(refused=(error.text, error.field, error.code, error.status))
         return True
 
-    def found(self) -> Outcome:
+    def found(self) -> AnalystOutcome:
         return self.outcome
 
-    def accept(self, found: Outcome) -> None:
+    def accept(self, found: AnalystOutcome) -> None:
         self.outcome = found
 
 
-class Outcome(NamedTuple):
+class AnalystOutcome(NamedTuple):
     """An answer, or why there is none: it is refused, or there is no copy to answer from."""
 
     answer: Any = None
@@ -116,10 +116,10 @@ class _Copy:
         self._objects: dict[type[Any], dict[Key, Any]] = {}
         self._pools: dict[PoolName, PoolView] = {}
 
-    async def news(self, facts: Facts) -> AsyncIterator[tuple[list[Told], dict[PoolName, Pool | None]]]:
+    async def news(self, facts: Facts) -> AsyncIterator[tuple[list[Told], dict[PoolName, PoolAnswer | None]]]:
         """What has changed since the last time, in pieces; at least one."""
         told: list[Told] = []
-        pools: dict[PoolName, Pool | None] = {}
+        pools: dict[PoolName, PoolAnswer | None] = {}
         ends = time.perf_counter() + _TURN_SECONDS
         for one in self._changes(facts):
             if isinstance(one, PoolName):
@@ -149,13 +149,15 @@ class _Copy:
         yield from before_pools
 
 
-def _pool(facts: Facts, name: PoolName) -> Pool | None:
+def _pool(facts: Facts, name: PoolName) -> PoolAnswer | None:
     view = facts.pools.get(name)
     if view is None:
         return None
     numbers = {device: facts.number_of(DeviceId(*name, device)) for device in view.places}
     devices = msgspec.json.encode([place.device for place in view.places.values()])
-    return Pool(name.driver, {device: number for device, number in numbers.items() if number is not None}, devices)
+    return PoolAnswer(
+        name.driver, {device: number for device, number in numbers.items() if number is not None}, devices
+    )
 
 
 class ClusterAnalyst:
@@ -209,7 +211,7 @@ class ClusterAnalyst:
             self._resting = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
         raise QuestionError("the process that answers has ended; ask again", code="NotReady", status=503)
 
-    async def _outcome(self, facts: Facts, seconds: float, kind: str, arguments: tuple[Any, ...]) -> Outcome:
+    async def _outcome(self, facts: Facts, seconds: float, kind: str, arguments: tuple[Any, ...]) -> AnalystOutcome:
         try:
             async with asyncio.timeout(seconds + _GRACE_SECONDS):
                 question, job = await self._put(facts, kind, (seconds, *arguments))
@@ -217,7 +219,7 @@ class ClusterAnalyst:
         except TimeoutError:
             await self._end()
             raise
-        return question.outcome if is_done else Outcome(is_lost=True)
+        return question.outcome if is_done else AnalystOutcome(is_lost=True)
 
     async def _put(self, facts: Facts, kind: str, arguments: tuple[Any, ...]) -> tuple[Question, BackgroundJob]:
         """Tell the process what has changed, and ask; one after the other, since it reads in order."""
@@ -247,7 +249,7 @@ class ClusterAnalyst:
         await background.close()
 
 
-def _told(found: Outcome, kind: str) -> Any:
+def _told(found: AnalystOutcome, kind: str) -> Any:
     if found.refused is not None:
         text, field, code, status = found.refused
         raise QuestionError(text, field, code=code, status=status)

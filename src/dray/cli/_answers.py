@@ -49,7 +49,7 @@ _FOR_CAUSE = 0.7  # of the time goes into the cause, the rest into the steps of 
 _NAMED = 50  # devices of a holder and holders that are listed
 
 
-class Pool:
+class PoolAnswer:
     """The devices of a pool as expressions see them, with their numbers."""
 
     def __init__(self, driver: str, numbers: dict[str, int], devices: bytes) -> None:
@@ -76,13 +76,16 @@ class Answers:
         self._objects: dict[type[Any], dict[tuple[str, str], Any]] = {}
         self._unreadable: frozenset[type[Any]] = frozenset()
         self._unserved: frozenset[type[Any]] = frozenset()
-        self._pools: dict[PoolName, Pool] = {}
+        self._pools: dict[PoolName, PoolAnswer] = {}
         self._known: Snapshot | None = None
 
     # The copy
 
     def take_over(
-        self, objects: Iterable[Told], pools: Mapping[PoolName, Pool | None], hidden: tuple[frozenset[type[Any]], ...]
+        self,
+        objects: Iterable[Told],
+        pools: Mapping[PoolName, PoolAnswer | None],
+        hidden: tuple[frozenset[type[Any]], ...],
     ) -> None:
         """Take over what changed."""
         for type_, key, content in objects:

@@ -32,7 +32,7 @@ _CHUNK_BYTES = 65536
 _FAREWELL_SECONDS = 5.0  # for clients to take what is left when the container has ended
 
 
-class Client:
+class ConsoleClient:
     """One who is attached; `waiting` is what was not taken yet, by stream."""
 
     def __init__(self, connection: Any, descriptors: Sequence[int], sends: bool) -> None:
@@ -68,12 +68,12 @@ class Console:
         self._once = once
         self._tty = tty
         self._input = b""  # that the container has not taken yet
-        self._clients: list[Client] = []
+        self._clients: list[ConsoleClient] = []
 
     def attach(self, connection: Any, descriptors: Sequence[int], sends: bool) -> None:
         connection.settimeout(None)
         connection.setblocking(False)
-        client = Client(connection, descriptors, sends)
+        client = ConsoleClient(connection, descriptors, sends)
         self._clients.append(client)
         self._poller.on(connection.fileno(), lambda _: self._hear(client))
         if client.stdin is not None:
@@ -91,7 +91,7 @@ class Console:
             client.waiting[stream] += data
             self._flush(client)
 
-    def _flush(self, client: Client) -> None:
+    def _flush(self, client: ConsoleClient) -> None:
         try:
             client.flush()
         except OSError:
@@ -117,7 +117,7 @@ class Console:
 
     # Input
 
-    def _take(self, client: Client) -> None:
+    def _take(self, client: ConsoleClient) -> None:
         """Read what a client sends, as long as the container takes it."""
         assert client.stdin is not None
         if self._input:
@@ -154,10 +154,10 @@ class Console:
             elif client.stdin is not None:
                 self._poller.off(client.stdin)
 
-    def _taker(self, client: Client) -> Callable[[int], None]:
+    def _taker(self, client: ConsoleClient) -> Callable[[int], None]:
         return lambda _: self._take(client)
 
-    def _no_more(self, client: Client) -> None:
+    def _no_more(self, client: ConsoleClient) -> None:
         """A client will send nothing more."""
         if client.stdin is not None:
             self._poller.off(client.stdin)
@@ -170,7 +170,7 @@ class Console:
 
     # The connection
 
-    def _hear(self, client: Client) -> None:
+    def _hear(self, client: ConsoleClient) -> None:
         """Sizes of a terminal, or the end."""
         try:
             data = client.connection.recv(_CHUNK_BYTES)
@@ -188,7 +188,7 @@ class Console:
                 assert self._stdin is not None
                 fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
-    def _detach(self, client: Client) -> None:
+    def _detach(self, client: ConsoleClient) -> None:
         self._clients.remove(client)
         self._poller.off(client.connection.fileno())
         self._no_more(client)

@@ -11,7 +11,7 @@ from dray.api.types.core import Pod
 from dray.client import Client, Clock, EventRecorder
 from dray.node.cdi import Specs
 from dray.node.claims import Claims
-from dray.node.environment import Place
+from dray.node.environment import VariablePlace
 from dray.node.health import DeviceHealth
 from dray.node.hostpaths import HostPaths
 from dray.node.identity import machine_capacity
@@ -55,10 +55,10 @@ class NodeContext:
     def host_paths(self) -> HostPaths:
         return HostPaths(self.root)
 
-    def place_of(self, pod: Pod) -> Place:
+    def place_of(self, pod: Pod) -> VariablePlace:
         """Containers share the node's network; those that do not exist get an address where nobody answers."""
         address = self.address
         if self.runtime.name == "fake":
             number = int(pod.metadata.uid.replace("-", "")[:6] or "0", 16)
             address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-        return Place(self.name, self.address, address, self.capacity)
+        return VariablePlace(self.name, self.address, address, self.capacity)

@@ -65,7 +65,7 @@ def _data(found: ConfigMap) -> dict[str, bytes]:
 
 
 @dataclass(frozen=True)
-class Place:
+class VariablePlace:
     """What the downward API tells of where a pod runs."""
 
     node: str
@@ -74,7 +74,7 @@ class Place:
     capacity: Mapping[str, str] = field(default_factory=dict)  # of the node, for containers without limits
 
 
-def pod_field(pod: Pod, path: str, place: Place) -> str:
+def pod_field(pod: Pod, path: str, place: VariablePlace) -> str:
     """A field of the pod by its path in the downward API."""
     meta = pod.metadata
     known: dict[str, Callable[[], str]] = {
@@ -98,7 +98,7 @@ def pod_field(pod: Pod, path: str, place: Place) -> str:
     raise ConfigProblem(f"fieldPath {path!r} is not supported")
 
 
-def container_resource(pod: Pod, reference: ResourceFieldSelector, place: Place, own: str = "") -> str:
+def container_resource(pod: Pod, reference: ResourceFieldSelector, place: VariablePlace, own: str = "") -> str:
     """What a container may use or asks for, in units of the divisor; without a limit, what the node has."""
     name = reference.containerName or own
     try:
@@ -118,7 +118,7 @@ def _listed(table: Mapping[str, str]) -> str:
     return "\n".join(f'{key}="{value}"' for key, value in sorted(table.items()))
 
 
-async def environment(pod: Pod, container: AnyContainer, sources: Sources, place: Place) -> dict[str, str]:
+async def environment(pod: Pod, container: AnyContainer, sources: Sources, place: VariablePlace) -> dict[str, str]:
     """All variables, in order; later ones may refer to earlier ones."""
     env: dict[str, str] = {}
     for source in container.envFrom:
@@ -148,7 +148,9 @@ async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
     return {source.prefix + key: value.decode(errors="replace") for key, value in (data or {}).items()}
 
 
-async def _value(pod: Pod, container: AnyContainer, variable: EnvVar, sources: Sources, place: Place) -> str | None:
+async def _value(
+    pod: Pod, container: AnyContainer, variable: EnvVar, sources: Sources, place: VariablePlace
+) -> str | None:
     source = variable.valueFrom
     if source is None:
         return variable.value

@@ -213,7 +213,7 @@ def _allowed(edits: CdiEdits, devices: list[dict[str, Any]]) -> Iterator[dict[st
             yield {"allow": True, "type": device["type"], "access": access, **numbers}
 
 
-def _take(step: rootfs.Step, root: Path, mounts: list[dict[str, Any]], readonly: bool) -> None:
+def _take(step: rootfs.RootfsStep, root: Path, mounts: list[dict[str, Any]], readonly: bool) -> None:
     """Symlinks of the topmost directory are made in the bundle; deeper ones cannot be, and are followed instead."""
     if step.kind == rootfs.TMPFS and step.target in rootfs.FRESH and readonly:
         (root / step.target[1:]).mkdir()

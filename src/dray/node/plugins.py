@@ -41,7 +41,7 @@ _Answer = TypeVar("_Answer")
 _Identity = tuple[int, int]  # inode and change time: a new socket at the same path is another one
 
 
-class State(Enum):
+class RegistrationState(Enum):
     """How a driver stands with the node."""
 
     ABSENT = "absent"
@@ -49,18 +49,21 @@ class State(Enum):
     AWAY = "away"  # not long enough to be absent: it may be about to be replaced
 
 
-class Event(Enum):
+class RegistrationEvent(Enum):
     CONNECTED = "connected"
     LEFT = "left"  # the last connection is lost, or the last socket was taken away
     TIMED_OUT = "timed out"
 
 
-TRANSITIONS: dict[tuple[State, Event], State] = {
-    (State.ABSENT, Event.CONNECTED): State.PRESENT,
-    (State.ABSENT, Event.LEFT): State.AWAY,  # registered, but its endpoint was never reached
-    (State.PRESENT, Event.LEFT): State.AWAY,
-    (State.AWAY, Event.CONNECTED): State.PRESENT,
-    (State.AWAY, Event.TIMED_OUT): State.ABSENT,
+TRANSITIONS: dict[tuple[RegistrationState, RegistrationEvent], RegistrationState] = {
+    (RegistrationState.ABSENT, RegistrationEvent.CONNECTED): RegistrationState.PRESENT,
+    (
+        RegistrationState.ABSENT,
+        RegistrationEvent.LEFT,
+    ): RegistrationState.AWAY,  # registered, but its endpoint was never reached
+    (RegistrationState.PRESENT, RegistrationEvent.LEFT): RegistrationState.AWAY,
+    (RegistrationState.AWAY, RegistrationEvent.CONNECTED): RegistrationState.PRESENT,
+    (RegistrationState.AWAY, RegistrationEvent.TIMED_OUT): RegistrationState.ABSENT,
 }
 
 
@@ -72,20 +75,20 @@ class _Presence:
     """One driver's state, and what follows from its changes."""
 
     def __init__(self, clock: Clock, remove_slices: Callable[[], None]) -> None:
-        self.state = State.ABSENT
+        self.state = RegistrationState.ABSENT
         self._clock = clock
         self._remove_slices = remove_slices
         self._timer: Timer | None = None
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: RegistrationEvent) -> None:
         before = self.state
         self.state = TRANSITIONS.get((before, event), before)
         if self.state is not before and self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self.state is State.AWAY and before is not State.AWAY:
-            self._timer = self._clock.call_later(AWAY_SECONDS, lambda: self.tell(Event.TIMED_OUT))
-        if self.state is State.ABSENT and before is State.AWAY:
+        if self.state is RegistrationState.AWAY and before is not RegistrationState.AWAY:
+            self._timer = self._clock.call_later(AWAY_SECONDS, lambda: self.tell(RegistrationEvent.TIMED_OUT))
+        if self.state is RegistrationState.ABSENT and before is RegistrationState.AWAY:
             self._remove_slices()
 
 
@@ -171,7 +174,7 @@ class Plugins:
 
     def _told(self, driver: Driver, connected: bool) -> None:
         if connected:
-            self._tell(driver.name, Event.CONNECTED)
+            self._tell(driver.name, RegistrationEvent.CONNECTED)
             self._changed(driver.name)
         else:
             self._lost_one(driver.name)
@@ -184,13 +187,13 @@ class Plugins:
 
     def _lost_one(self, name: str) -> None:
         if not any(instance.connected for instance in self._instances[name].values()):
-            self._tell(name, Event.LEFT)
+            self._tell(name, RegistrationEvent.LEFT)
 
-    def _tell(self, name: str, event: Event) -> None:
+    def _tell(self, name: str, event: RegistrationEvent) -> None:
         if name not in self._presence:
             self._presence[name] = _Presence(self._clock, lambda: self._begin_removal(name))
         self._presence[name].tell(event)
-        if event is Event.CONNECTED and name in self._removals:
+        if event is RegistrationEvent.CONNECTED and name in self._removals:
             self._removals.pop(name).cancel()
 
     def _begin_removal(self, name: str) -> None:

@@ -15,14 +15,14 @@ from dray.node.checkpoint import DriverShare, PreparedClaim, PreparedDevice
 from dray.node.drivers import ClaimId
 
 
-class State(Enum):
+class PreparationState(Enum):
     ABSENT = "absent"
     PREPARING = "preparing"
     PREPARED = "prepared"
     UNPREPARING = "unpreparing"
 
 
-class Event(Enum):
+class PreparationEvent(Enum):
     WANTED = "wanted"  # by one more pod
     ANSWERED = "answered"  # all drivers have prepared their share
     LEFT = "left"  # by the last pod
@@ -30,25 +30,25 @@ class Event(Enum):
 
 
 # What the functions below do, as a table: for readers, and for the tests that hold the functions to it.
-TRANSITIONS: dict[tuple[State, Event], State] = {
-    (State.ABSENT, Event.WANTED): State.PREPARING,
-    (State.PREPARING, Event.WANTED): State.PREPARING,
-    (State.PREPARING, Event.ANSWERED): State.PREPARED,
-    (State.PREPARING, Event.LEFT): State.UNPREPARING,
-    (State.PREPARED, Event.WANTED): State.PREPARED,
-    (State.PREPARED, Event.LEFT): State.UNPREPARING,
-    (State.UNPREPARING, Event.WANTED): State.PREPARING,
-    (State.UNPREPARING, Event.LEFT): State.UNPREPARING,
-    (State.UNPREPARING, Event.UNPREPARED): State.ABSENT,
+TRANSITIONS: dict[tuple[PreparationState, PreparationEvent], PreparationState] = {
+    (PreparationState.ABSENT, PreparationEvent.WANTED): PreparationState.PREPARING,
+    (PreparationState.PREPARING, PreparationEvent.WANTED): PreparationState.PREPARING,
+    (PreparationState.PREPARING, PreparationEvent.ANSWERED): PreparationState.PREPARED,
+    (PreparationState.PREPARING, PreparationEvent.LEFT): PreparationState.UNPREPARING,
+    (PreparationState.PREPARED, PreparationEvent.WANTED): PreparationState.PREPARED,
+    (PreparationState.PREPARED, PreparationEvent.LEFT): PreparationState.UNPREPARING,
+    (PreparationState.UNPREPARING, PreparationEvent.WANTED): PreparationState.PREPARING,
+    (PreparationState.UNPREPARING, PreparationEvent.LEFT): PreparationState.UNPREPARING,
+    (PreparationState.UNPREPARING, PreparationEvent.UNPREPARED): PreparationState.ABSENT,
 }
 
 
-def state_of(claim: PreparedClaim | None) -> State:
+def state_of(claim: PreparedClaim | None) -> PreparationState:
     if claim is None:
-        return State.ABSENT
+        return PreparationState.ABSENT
     if claim.leaving:
-        return State.UNPREPARING
-    return State.PREPARED if claim.prepared else State.PREPARING
+        return PreparationState.UNPREPARING
+    return PreparationState.PREPARED if claim.prepared else PreparationState.PREPARING
 
 
 def wanted(

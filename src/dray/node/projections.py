@@ -22,7 +22,7 @@ from dray.api.types.core import (
 )
 from dray.client import Client, Clock
 from dray.node.atomicfiles import FileContent
-from dray.node.environment import ConfigProblem, Place, Sources, container_resource, pod_field
+from dray.node.environment import ConfigProblem, Sources, VariablePlace, container_resource, pod_field
 
 Files = dict[str, FileContent]
 
@@ -86,7 +86,7 @@ class Tokens:
 class Projections:
     """The files of a pod's volumes."""
 
-    def __init__(self, sources: Sources, tokens: Tokens, place: Place) -> None:
+    def __init__(self, sources: Sources, tokens: Tokens, place: VariablePlace) -> None:
         self._sources = sources
         self._tokens = tokens
         self._place = place

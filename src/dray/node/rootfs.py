@@ -19,7 +19,7 @@ TMPFS = "tmpfs"
 SYMLINK = "symlink"  # `source` is where it points
 
 
-class Step(NamedTuple):
+class RootfsStep(NamedTuple):
     kind: str
     target: str
     source: str = ""
@@ -53,28 +53,28 @@ def place_in(root: str, target: str) -> str:
     return here or "/"
 
 
-def plan(targets: Iterable[str]) -> list[Step]:
+def plan(targets: Iterable[str]) -> list[RootfsStep]:
     """What to do, in this order, before mounting something at each of `targets`."""
-    steps = [*_copies("/", (*FRESH, *OWN)), *(Step(TMPFS, path) for path in FRESH)]
+    steps = [*_copies("/", (*FRESH, *OWN)), *(RootfsStep(TMPFS, path) for path in FRESH)]
     opened: set[str] = set()
     for target in sorted(map(place, targets)):
         parent = _last_existing(target)
         if parent != "/" and parent not in opened and not _is_made(parent):
             opened.add(parent)
-            steps += [Step(TMPFS, parent), *_copies(parent)]
+            steps += [RootfsStep(TMPFS, parent), *_copies(parent)]
     return steps
 
 
-def _copies(directory: str, without: Iterable[str] = ()) -> Iterable[Step]:
+def _copies(directory: str, without: Iterable[str] = ()) -> Iterable[RootfsStep]:
     """A directory entry by entry."""
     with os.scandir(directory) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
             if entry.path in without:
                 continue
             if entry.is_symlink():
-                yield Step(SYMLINK, entry.path, os.readlink(entry.path))
+                yield RootfsStep(SYMLINK, entry.path, os.readlink(entry.path))
             elif entry.is_dir() or entry.is_file():
-                yield Step(BIND, entry.path, entry.path)
+                yield RootfsStep(BIND, entry.path, entry.path)
 
 
 def _last_existing(target: str) -> str:

@@ -21,7 +21,7 @@ from dray.api.types.core import (
 from dray.node.atomicfiles import FileContent, give_to_group, write_files
 from dray.node.beneath import PathEscape, open_beneath, open_directory
 from dray.node.containers import AnyContainer
-from dray.node.environment import ConfigProblem, Place, Sources, expand
+from dray.node.environment import ConfigProblem, Sources, VariablePlace, expand
 from dray.node.hostpaths import HostPaths
 from dray.node.private import make_private
 from dray.node.projections import Files, Projections, Tokens
@@ -38,7 +38,13 @@ class Volumes:
     """The volumes of one pod, made below a directory when a container first needs them."""
 
     def __init__(
-        self, directory: Path, sources: Sources, place: Place, host: HostPaths, tokens: Tokens, group: int | None = None
+        self,
+        directory: Path,
+        sources: Sources,
+        place: VariablePlace,
+        host: HostPaths,
+        tokens: Tokens,
+        group: int | None = None,
     ) -> None:
         self._directory = directory
         self._projections = Projections(sources, tokens, place)

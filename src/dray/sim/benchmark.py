@@ -80,7 +80,7 @@ NO_CLAIMS = Workload("no-claims", None)
 EXTENDED = Workload("extended", None, extended=f"{IMPLICIT_PREFIX}{CLASS}")
 
 
-class Cluster:
+class BenchmarkCluster:
     """A running cluster and the pods that a measurement makes."""
 
     def __init__(self, client: InProcess, informers: SharedInformers) -> None:
@@ -155,14 +155,14 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(nodes: int, devices: int, workloads: tuple[Workload, ...] = ()) -> AsyncIterator[Cluster]:
+async def cluster(nodes: int, devices: int, workloads: tuple[Workload, ...] = ()) -> AsyncIterator[BenchmarkCluster]:
     """A cluster whose nodes exist but run nothing, as in Kubernetes' own scheduling benchmark."""
     running = await Running.open(Settings(keys=None))
     gates = FeatureGates()
     client = InProcess(running.api, ADMIN)
     informers = SharedInformers(client)
     await register(client, nodes, devices)
-    measured = Cluster(client, informers)
+    measured = BenchmarkCluster(client, informers)
     parts = [
         ControllerManager(client, gates=gates, informers=informers).run,
         Scheduler(client, gates, informers=informers, give_way=running.api.priority.give_way).run,

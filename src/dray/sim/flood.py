@@ -17,7 +17,7 @@ from typing import Any
 
 from dray.api.types.core import Node
 from dray.api.types.resource import ResourceSlice
-from dray.sim.benchmark import PLAIN, Cluster, Workload, cluster, one
+from dray.sim.benchmark import PLAIN, BenchmarkCluster, Workload, cluster, one
 from dray.sim.hardware import DRIVER, node_name, slice_trees
 
 ROUNDS = 16  # of each kind: one round is a tenth faster or slower than the next by chance
@@ -46,7 +46,7 @@ class Slowdown:
 class _Driver:
     """The driver that floods: writes slices of the first node until it is cancelled."""
 
-    def __init__(self, measured: Cluster, flood: Flood, slice_: dict[str, Any]) -> None:
+    def __init__(self, measured: BenchmarkCluster, flood: Flood, slice_: dict[str, Any]) -> None:
         self._client = measured.client
         self._flood = flood
         self._name: str = slice_["metadata"]["name"]
@@ -93,7 +93,7 @@ async def slowdown(nodes: int, devices: int, pods: int, flood: Flood, waiting: i
         return Slowdown(total / alone, total / flooded, driver.updates / flooded, part)
 
 
-async def _seconds(measured: Cluster, pods: int) -> float:
+async def _seconds(measured: BenchmarkCluster, pods: int) -> float:
     started = time.process_time()
     await measured.steady(PLAIN, pods)
     return time.process_time() - started

@@ -28,7 +28,7 @@ _KINDS = 64  # of pods that are looked at in one round
 Ask = Callable[[], Awaitable[Facts]]
 
 
-class Kind(NamedTuple):
+class CauseKind(NamedTuple):
     """Pods that wait for the same: those of one namespace with equal specs."""
 
     namespace: str
@@ -43,8 +43,8 @@ class Causes:
         self._pods = pods
         self._table = table
         self._waiting = waiting
-        self._specs: dict[Key, tuple[Pod, Kind]] = {}
-        self._known: dict[Kind, tuple[Key, WaitingCause]] = {}
+        self._specs: dict[Key, tuple[Pod, CauseKind]] = {}
+        self._known: dict[CauseKind, tuple[Key, WaitingCause]] = {}
         self._due = 0.0
 
     async def look(self, ask: Ask) -> dict[Key, int]:
@@ -55,7 +55,7 @@ class Causes:
         self._known = {kind: known for kind, known in self._known.items() if kind in kinds}
         return self._rows(kinds)
 
-    async def _find_out(self, ask: Ask, kinds: Mapping[Kind, list[Key]]) -> None:
+    async def _find_out(self, ask: Ask, kinds: Mapping[CauseKind, list[Key]]) -> None:
         order = sorted(kinds, key=lambda kind: kind in self._known)[:_KINDS]  # what is new comes first
         first = [kinds[kind][0] for kind in order]
         begun = time.monotonic()
@@ -66,19 +66,19 @@ class Causes:
         ended = time.monotonic()
         self._due = ended + min(_PAUSES * (ended - begun), _LONGEST_PAUSE_SECONDS)
 
-    def _kinds(self) -> dict[Kind, list[Key]]:
+    def _kinds(self) -> dict[CauseKind, list[Key]]:
         self._specs = {key: known for key, known in self._specs.items() if key in self._waiting}
-        kinds: dict[Kind, list[Key]] = {}
+        kinds: dict[CauseKind, list[Key]] = {}
         for key, pod in self._waiting.items():
             if not _is_stuck(pod):
                 continue
             known = self._specs.get(key)
             if known is None or known[0].spec is not pod.spec:
-                known = self._specs[key] = pod, Kind(key[0], msgspec.json.encode(pod.spec))
+                known = self._specs[key] = pod, CauseKind(key[0], msgspec.json.encode(pod.spec))
             kinds.setdefault(known[1], []).append(key)
         return kinds
 
-    def _rows(self, kinds: Mapping[Kind, list[Key]]) -> dict[Key, int]:
+    def _rows(self, kinds: Mapping[CauseKind, list[Key]]) -> dict[Key, int]:
         together: dict[WaitingCause, list[Key]] = {}
         for kind, (like, cause) in self._known.items():
             members = kinds[kind]

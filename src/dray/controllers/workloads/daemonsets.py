@@ -17,7 +17,7 @@ from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import daemons
 from dray.controllers.workloads.adoption import Adoption
 from dray.controllers.workloads.daemons import DaemonPlan, DaemonView
-from dray.controllers.workloads.history import REVISION_LABEL, History
+from dray.controllers.workloads.history import REVISION_LABEL, RevisionHistory
 from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import BURST, PodControl, namespace_ends
 from dray.controllers.workloads.pods import is_deleting, next_available
@@ -53,7 +53,7 @@ class DaemonSetController:
         self._client = self._loop.client
         self._loop.follow(Pod)
         self._loop.follow(ControllerRevision)
-        self._history = History(self._client, context.informers.informer(ControllerRevision), self._loop.writes)
+        self._history = RevisionHistory(self._client, context.informers.informer(ControllerRevision), self._loop.writes)
         self._nodes = context.informers.informer(Node)
         self._nodes.add_handler(self._on_nodes)
         pods = context.informers.informer(Pod)

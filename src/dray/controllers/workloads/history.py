@@ -61,7 +61,7 @@ def surplus(older: Sequence[ControllerRevision], live: Collection[str], limit: i
     return unused[: max(0, len(unused) - limit)]
 
 
-class History:
+class RevisionHistory:
     """Reads and writes the revisions of sets."""
 
     def __init__(self, client: Client, informer: Informer[ControllerRevision], writes: OwnWrites) -> None:

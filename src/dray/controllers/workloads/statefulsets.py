@@ -15,7 +15,7 @@ from dray.api.types.core import PersistentVolumeClaim, Pod
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads import stateful
 from dray.controllers.workloads.adoption import Adoption
-from dray.controllers.workloads.history import History, Wanted, template_of
+from dray.controllers.workloads.history import RevisionHistory, Wanted, template_of
 from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.podcontrol import PodControl, namespace_ends
 from dray.controllers.workloads.pods import is_deleting, next_available
@@ -33,7 +33,7 @@ class StatefulSetController:
         pods = context.informers.informer(Pod)
         self._claims = context.informers.informer(PersistentVolumeClaim)
         revisions = context.informers.informer(ControllerRevision)
-        self._history = History(self._client, revisions, self._loop.writes)
+        self._history = RevisionHistory(self._client, revisions, self._loop.writes)
         self._adoption = Adoption(self._client, Pod, pods, self._loop.writes)
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
 

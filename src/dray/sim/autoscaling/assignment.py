@@ -12,7 +12,7 @@ import msgspec
 from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeVerdict, SchedulingRule
-from dray.sim.autoscaling.demand import Kind, Unit, name_of
+from dray.sim.autoscaling.demand import PodKind, Unit, name_of
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.linked import EXACT_UNITS, Bought
@@ -27,7 +27,7 @@ _EXPLAINED = 500  # kinds times groups for which it is told why a group does not
 class Shopping(msgspec.Struct, frozen=True):
     """What is wanted of whom: `reachable` units of each kind have devices on the network, `wanted` of them a group."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[PodKind, ...]
     fillings: Sequence[Fillings]
     rooms: tuple[int, ...]
     reachable: tuple[int, ...]
@@ -126,7 +126,7 @@ def _served(shopping: Shopping, number: int, served: int) -> Served:
     return Served(pods, able, tuple(_refusal(shopping, own, number, kind) for own in others))
 
 
-def _node(kinds: Sequence[Kind], own: Fillings, one: Purchase, name: str, taken: list[int]) -> PlannedNode:
+def _node(kinds: Sequence[PodKind], own: Fillings, one: Purchase, name: str, taken: list[int]) -> PlannedNode:
     filled = own.filled(one.filling)
     assert filled is not None  # only possible fillings are bought
     order = {outcome.pod: place for place, outcome in enumerate(filled.outcomes)}
@@ -164,7 +164,7 @@ def _unhelped(shopping: Shopping, number: int, served: int) -> Unhelped | None:
     return Unhelped(pods, tuple(_refusal(shopping, own, number, kind) for own in shopping.fillings))
 
 
-def _refusal(shopping: Shopping, own: Fillings, number: int, kind: Kind) -> GroupRefusal:
+def _refusal(shopping: Shopping, own: Fillings, number: int, kind: PodKind) -> GroupRefusal:
     group = own.group.name
     if not own.most[number]:
         why = own.trial.why_not(kind.first)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dray.api.types.core import Node
-from dray.sim.autoscaling.demand import Kind, Unit
+from dray.sim.autoscaling.demand import PodKind, Unit
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.trial import World, placed, withdraw
 from dray.sim.cluster import Cluster
 
 
-def servable(kinds: Sequence[Kind], fillings: Sequence[Fillings], world: World) -> list[int]:
+def servable(kinds: Sequence[PodKind], fillings: Sequence[Fillings], world: World) -> list[int]:
     """How many units of each kind the pools on the network can serve, all units of earlier kinds being served."""
     cluster: Cluster | None = None
     found = []
@@ -30,7 +30,7 @@ def servable(kinds: Sequence[Kind], fillings: Sequence[Fillings], world: World) 
     return found
 
 
-def _served(cluster: Cluster, kind: Kind, able: Sequence[Fillings]) -> int:
+def _served(cluster: Cluster, kind: PodKind, able: Sequence[Fillings]) -> int:
     """How many units get what they need when each may have a new node of any group."""
     for count, unit in enumerate(kind.units):
         if not any(_is_served(cluster, unit, own) for own in able):

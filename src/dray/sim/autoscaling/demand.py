@@ -27,7 +27,7 @@ class Unit(msgspec.Struct, frozen=True):
     claims: tuple[ResourceClaim, ...] = ()
 
 
-class Kind(msgspec.Struct, frozen=True):
+class PodKind(msgspec.Struct, frozen=True):
     """Units that are alike, the first to be served first."""
 
     units: tuple[Unit, ...]
@@ -44,7 +44,7 @@ class Kind(msgspec.Struct, frozen=True):
 class Demand(msgspec.Struct, frozen=True):
     """What waits for nodes, by kind; and pods that no node can help, since they wait for something else."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[PodKind, ...]
     blocked: tuple[Pod, ...] = ()
 
     @property
@@ -87,13 +87,13 @@ def units_of(cluster: Cluster, pods: Iterable[Pod]) -> list[Unit]:
     return [Unit(tuple(there), tuple(claims[unit].values())) for unit, there in members.items()]
 
 
-def kinds_of(cluster: Cluster, units: Sequence[Unit]) -> list[Kind]:
+def kinds_of(cluster: Cluster, units: Sequence[Unit]) -> list[PodKind]:
     """Units that are alike together, in the order of their first."""
     found: dict[bytes, list[Unit]] = {}
     picky = any(_minds_neighbours(pod) for pod in cluster.all(Pod))
     for unit in units:
         found.setdefault(_shape(cluster, unit, labels=picky), []).append(unit)
-    return [Kind(tuple(alike)) for alike in found.values()]
+    return [PodKind(tuple(alike)) for alike in found.values()]
 
 
 def _claims(cluster: Cluster, pod: Pod) -> Iterable[ResourceClaim]:

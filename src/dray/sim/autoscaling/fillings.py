@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from dray.sim.autoscaling.demand import Kind, Unit
+from dray.sim.autoscaling.demand import PodKind, Unit
 from dray.sim.autoscaling.groups import NodeGroup
 from dray.sim.autoscaling.needs import Needs, needs_of, reaching
 from dray.sim.autoscaling.trial import Filled, Trial, World
@@ -29,7 +29,7 @@ class Fillings:
     one of them takes then, `reaches` which kinds may get devices over the network.
     """
 
-    def __init__(self, group: NodeGroup, kinds: Sequence[Kind], world: World, *, thorough: bool = True) -> None:
+    def __init__(self, group: NodeGroup, kinds: Sequence[PodKind], world: World, *, thorough: bool = True) -> None:
         """A thorough one tries many orders before it takes a filling as impossible."""
         self.group = group
         self.trial = Trial(group, world)
@@ -85,7 +85,7 @@ class Fillings:
         return self.trial.count(self._kinds[kind].units[:plausible])
 
 
-def _has_alternatives(kinds: Sequence[Kind]) -> bool:
+def _has_alternatives(kinds: Sequence[PodKind]) -> bool:
     claims = [claim for kind in kinds for claim in kind.first.claims]
     return any(request.firstAvailable for claim in claims for request in claim.spec.devices.requests or ())
 

@@ -16,7 +16,7 @@ import msgspec
 from dray.api.reasons.nodes import NodeVerdict
 from dray.api.selectors import label_selector
 from dray.api.types.core import Pod, PodAffinityTerm, PodSpec
-from dray.sim.autoscaling.demand import Demand, Kind, Unit, name_of
+from dray.sim.autoscaling.demand import Demand, PodKind, Unit, name_of
 from dray.sim.autoscaling.fillings import Fillings
 from dray.sim.autoscaling.groups import NodeGroups
 from dray.sim.autoscaling.market import Market
@@ -54,7 +54,7 @@ def _repelling(spec: PodSpec) -> list[PodAffinityTerm]:
     return [term for term in terms if term.topologyKey != _HOSTNAME]
 
 
-def suspects(cluster: Cluster, kinds: Sequence[Kind], fillings: Sequence[Fillings]) -> frozenset[str]:
+def suspects(cluster: Cluster, kinds: Sequence[PodKind], fillings: Sequence[Fillings]) -> frozenset[str]:
     """The pods that may be linked: they reach devices that nodes share, or another pod may keep them off its domain."""
     terms = [term.labelSelector for pod in cluster.all(Pod) for term in _repelling(pod.spec)]
     different = {msgspec.json.encode(one): one for one in terms if one is not None}.values()
@@ -136,7 +136,7 @@ class Shop:
         self._best: Choices = ()
         self._cost = float("inf")
 
-    def buy(self, kinds: Sequence[Kind]) -> Bought:
+    def buy(self, kinds: Sequence[PodKind]) -> Bought:
         """Buy nodes, and place the units of kinds on them as the scheduler does."""
         order: Sequence[KindOfUnit] = [(number, unit) for number, kind in enumerate(kinds) for unit in kind.units]
         compares = len(order) <= EXACT_UNITS

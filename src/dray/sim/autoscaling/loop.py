@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 INTERVAL = 5.0
 
 
-class View(msgspec.Struct, frozen=True):
+class ScalingView(msgspec.Struct, frozen=True):
     """What a decision is made on: the objects, the groups with their present limits, and nodes on order."""
 
     objects: tuple[Wire, ...]
@@ -54,7 +54,7 @@ class View(msgspec.Struct, frozen=True):
     gates: FeatureGates
 
 
-class Decision(msgspec.Struct, frozen=True):
+class ScalingDecision(msgspec.Struct, frozen=True):
     """What to add, and what is not needed. One that `is_waiting` has nodes on their way, and may be different later."""
 
     plan: Plan
@@ -62,7 +62,7 @@ class Decision(msgspec.Struct, frozen=True):
     is_waiting: bool = False
 
 
-def decide(view: View) -> Decision:
+def decide(view: ScalingView) -> ScalingDecision:
     """What to do. Nothing goes while something has to come, or is still on its way."""
     daemons = [one for one in view.objects if isinstance(one, DaemonSet)]
     cluster = Cluster([one for one in view.objects if not isinstance(one, DaemonSet)], gates=view.gates)
@@ -73,8 +73,8 @@ def decide(view: View) -> Decision:
     cluster.settle()
     found = plan(cluster, view.groups, sizes=sizes, closed=view.closed, daemon_sets=daemons)
     if found.nodes or coming or any(view.ordered.values()):
-        return Decision(found, is_waiting=True)
-    return Decision(found, scale_down(cluster, view.groups, untouched=view.leaving))
+        return ScalingDecision(found, is_waiting=True)
+    return ScalingDecision(found, scale_down(cluster, view.groups, untouched=view.leaving))
 
 
 class Autoscaler:
@@ -106,7 +106,7 @@ class Autoscaler:
         self._leaving: dict[str, str] = {}  # node that is being emptied → its group
         self._removed: set[str] = set()  # nodes that the provider took, and that informers may still show
         self._told: set[str] = set()  # pods that were told that no node helps them
-        self._last: tuple[object, Decision] | None = None  # what was seen last, and what was decided on it
+        self._last: tuple[object, ScalingDecision] | None = None  # what was seen last, and what was decided on it
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -119,7 +119,7 @@ class Autoscaler:
                     log.warning("autoscaling: %s; trying again in %g s", error, self._interval)
                 await asyncio.sleep(self._interval)
 
-    async def step(self) -> Decision:
+    async def step(self) -> ScalingDecision:
         """Look once, and act. Raises ProviderError and ApiError."""
         now = self._now()
         statuses = {status.name: status for status in await self._provider.groups()}
@@ -127,14 +127,14 @@ class Autoscaler:
         ordered = await self._look_after_orders(groups, statuses, now)
         objects = tuple([one for informer in self._informers.values() for one in informer.list()])
         closed = tuple(self._backoff.closed(now))
-        view = View(objects, groups, ordered, closed, frozenset(self._leaving), now, self._gates)
+        view = ScalingView(objects, groups, ordered, closed, frozenset(self._leaving), now, self._gates)
         decision = await self._decided(view)
         self._tell(decision.plan, statuses)
         await self._grow(decision.plan, now)
         await self._shrink(decision, groups, now)
         return decision
 
-    async def _decided(self, view: View) -> Decision:
+    async def _decided(self, view: ScalingView) -> ScalingDecision:
         """What to do; the last decision where nothing has changed since, and nothing is on its way."""
         versions = tuple(informer.resource_version for informer in self._informers.values())
         seen = versions, view.groups, view.ordered, view.closed, view.leaving
@@ -205,7 +205,7 @@ class Autoscaler:
 
     # -- nodes that go
 
-    async def _shrink(self, decision: Decision, groups: NodeGroups, now: float) -> None:
+    async def _shrink(self, decision: ScalingDecision, groups: NodeGroups, now: float) -> None:
         self._removed &= {node.metadata.name for node in self._nodes()}
         removals = {one.node: one.group for one in decision.down.removals if one.node not in self._removed}
         self._unneeded = {node: self._unneeded.get(node, now) for node in removals}

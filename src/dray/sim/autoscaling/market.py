@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dray.sim.autoscaling.demand import Kind
+from dray.sim.autoscaling.demand import PodKind
 from dray.sim.autoscaling.expanders import Costs
 from dray.sim.autoscaling.fillings import Filling, Fillings
 from dray.sim.autoscaling.pricing import Offer, best_filling
@@ -46,7 +46,7 @@ class Values(msgspec.Struct, frozen=True):
 class Market:
     """All groups with their costs, the wanted units, and the time that planning may take."""
 
-    def __init__(self, fillings: Sequence[Fillings], costs: Costs, kinds: Sequence[Kind], deadline: float) -> None:
+    def __init__(self, fillings: Sequence[Fillings], costs: Costs, kinds: Sequence[PodKind], deadline: float) -> None:
         self.fillings = fillings
         self.costs = costs
         self.sizes = [len(kind.first.pods) for kind in kinds]
@@ -86,7 +86,7 @@ class Market:
         return sum(self.cost(one.group, one.filling) * one.times for one in purchases)
 
 
-def ranks(kinds: Sequence[Kind]) -> list[int]:
+def ranks(kinds: Sequence[PodKind]) -> list[int]:
     """How important kinds are, by the priority of their pods: 0, 1 or 2, the highest two priorities being told apart."""
     priorities = [max(pod.spec.priority or 0 for pod in kind.first.pods) for kind in kinds]
     order = sorted({*priorities})[-RANKS:]

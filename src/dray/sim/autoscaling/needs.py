@@ -21,7 +21,7 @@ from dray.allocator.problem import Choice, Item, pose
 from dray.api.pools import by_pool
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceSlice
-from dray.sim.autoscaling.demand import Kind, Unit
+from dray.sim.autoscaling.demand import PodKind, Unit
 from dray.sim.autoscaling.trial import Trial
 from dray.verdicts.demand import Amounts, amounts, demand_of
 
@@ -30,12 +30,12 @@ _PODS = "pods"
 _IMPOSSIBLE = 2.0  # more than a node has: some request has no alternative that an empty node could serve
 
 
-def needs_of(trial: Trial, kinds: Sequence[Kind]) -> list[Needs]:
+def needs_of(trial: Trial, kinds: Sequence[PodKind]) -> list[Needs]:
     """For each kind what one unit of it takes, as shares of what the node has, one number for each row."""
     return [*zip(*(*_countable(trial, kinds), *_devices(trial, kinds)), strict=True)]
 
 
-def reaching(trial: Trial, kinds: Sequence[Kind]) -> list[bool]:
+def reaching(trial: Trial, kinds: Sequence[PodKind]) -> list[bool]:
     """For each kind whether a unit of it on the node may get devices that other nodes reach, too."""
     shared = [piece for piece in trial.cluster.all(ResourceSlice) if not piece.spec.nodeName]
     if not shared:
@@ -50,7 +50,7 @@ def _layout(trial: Trial, slices: Iterable[ResourceSlice], features: Features) -
     return view(trial.node, by_pool(slices), content_of, partial(Layout, features=features), features).layout
 
 
-def _countable(trial: Trial, kinds: Sequence[Kind]) -> Iterable[list[float]]:
+def _countable(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
     """Rows for cpu, memory, pods and what else a node says that it has, without what its daemons take."""
     free = amounts(trial.node.status.allocatable)
     for pod in trial.cluster.all(Pod):
@@ -70,7 +70,7 @@ def _asked(pods: Iterable[Pod]) -> Amounts:
     return total
 
 
-def _devices(trial: Trial, kinds: Sequence[Kind]) -> Iterable[list[float]]:
+def _devices(trial: Trial, kinds: Sequence[PodKind]) -> Iterable[list[float]]:
     """Rows for devices, counters and shares."""
     features = Features.from_gates(trial.cluster.gates.enabled)
     layout = _layout(trial, trial.cluster.all(ResourceSlice), features)

@@ -50,7 +50,7 @@ class DeviceFlag(IntFlag):
     PARTITION = 8
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class DevicePlace(msgspec.Struct, frozen=True, gc=False):
     """A device, and the slice that publishes it."""
 
     device: Device
@@ -69,7 +69,7 @@ class PoolView(msgspec.Struct, frozen=True):
 
     name: PoolName
     slices: tuple[ResourceSlice, ...]
-    places: dict[str, Place]
+    places: dict[str, DevicePlace]
     problem: PoolProblem | None
     cells: dict[str, Part]  # where partitions are drawn
 
@@ -77,7 +77,7 @@ class PoolView(msgspec.Struct, frozen=True):
     def of(cls, name: PoolName, slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> PoolView:
         current = newest(sorted(slices, key=lambda one: one.metadata.name))
         tainted = tuple(with_rules(one, rules) for one in current)
-        places = {device.name: Place(device, one) for one in tainted for device in one.spec.devices}
+        places = {device.name: DevicePlace(device, one) for one in tainted for device in one.spec.devices}
         problem = problem_of(tainted) if tainted else None
         return cls(name, tainted, places, problem, _cells(places))
 
@@ -91,7 +91,7 @@ class PoolView(msgspec.Struct, frozen=True):
         return any(one.spec.sharedCounters for one in self.slices)
 
 
-def _cells(places: Mapping[str, Place]) -> dict[str, Part]:
+def _cells(places: Mapping[str, DevicePlace]) -> dict[str, Part]:
     """Partitions of one thing draw on the same counters; the one that draws most is the whole."""
     whole: dict[str, tuple[Quantity, str]] = {}
     for name, place in places.items():
