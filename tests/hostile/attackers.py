@@ -115,8 +115,10 @@ async def measured() -> AsyncIterator[Stall]:
             before = now
 
     task = asyncio.create_task(turn())
+    await asyncio.sleep(0)
     try:
         yield stall
+        await asyncio.sleep(0)  # the last turn counts, too
     finally:
         task.cancel()
         gc.enable()
