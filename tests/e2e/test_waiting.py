@@ -163,7 +163,7 @@ async def test_no_part_of_an_attempt_holds_the_event_loop(kind: str, monkeypatch
         await c.start(SCHEDULER)
         await c.create(Pod, pod("hostile", claims=claims), pod("ordinary"))
         await c.runs("ordinary")
-        await c.waits("hostile", "timed out trying to allocate devices")
+        await c.waits("hostile", refused(NodeCode.DEVICES_TIMED_OUT))
     assert 0 < max(turns) < 0.1
 
 
