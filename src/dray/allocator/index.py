@@ -171,7 +171,7 @@ class _Entry:
             for number in positions(change.nodes):
                 self._leave_group(number)
         elif self._touches.get(change.content, True):  # to find it out here could take long
-            self.stale |= change.nodes & ~self.apart
+            self.stale |= change.nodes & ~self.apart if self.apart else change.nodes
 
     def _leave_group(self, number: int) -> None:
         group = self.groups.pop(number, None)
@@ -363,7 +363,8 @@ class Index:
                 self._leave_over(interrupted)
                 is_settled = False
             entry.stale = entry.stale & ~settled if is_settled else entry.stale | settled
-            entry.failing &= ~entry.apart
+            if entry.apart:
+                entry.failing &= ~entry.apart
             waiting &= ~settled
             if waiting and self.defers and deadline is not None and time.monotonic() > deadline:
                 self._is_hurried = True

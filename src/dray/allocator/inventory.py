@@ -259,32 +259,34 @@ class Inventory:
 
     def take(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
         """Mark devices and shares as in use, whether published or not; marking twice is the same as once."""
+        told: set[Stock] = set()
         for device in devices:
             id_ = DeviceId(*device)
             self._taken.add(id_)
-            for stock, bit in self._stocks(id_):
+            for stock, bit in self._stocks(id_, told):
                 stock.taken |= bit
         for share in shares:
             self._shares.setdefault(share.device, {})[share.share] = share
-            self._consume(share.device)
+            self._consume(share.device, told)
 
     def release(self, devices: Iterable[tuple[str, str, str]], shares: Iterable[Share] = ()) -> None:
         """Mark devices and shares as free again."""
+        told: set[Stock] = set()
         for device in devices:
             id_ = DeviceId(*device)
             self._taken.discard(id_)
-            for stock, bit in self._stocks(id_):
+            for stock, bit in self._stocks(id_, told):
                 stock.taken &= ~bit
         for share in shares:
             held = self._shares.get(share.device, {})
             held.pop(share.share, None)
             if not held:
                 self._shares.pop(share.device, None)
-            self._consume(share.device)
+            self._consume(share.device, told)
 
-    def _consume(self, id_: DeviceId) -> None:
+    def _consume(self, id_: DeviceId, told: set[Stock]) -> None:
         """Note what is consumed of a device now."""
-        for stock, bit in self._stocks(id_):
+        for stock, bit in self._stocks(id_, told):
             if id_ in self._shares:
                 stock.shares[position(bit)] = self._consumed(id_)
             else:
@@ -297,15 +299,19 @@ class Inventory:
                 together[name] = together.get(name, 0) + amount(much)
         return together
 
-    def _stocks(self, id_: DeviceId) -> Iterable[tuple[Stock, int]]:
-        """Where a device is published. Those that look at it, or at others that share its counters, get news."""
+    def _stocks(self, id_: DeviceId, told: set[Stock]) -> Iterable[tuple[Stock, int]]:
+        """Where a device is published. Those that look at it, or at others that share its counters, get news.
+
+        News of a stock that is among those told already is no news: one step is logged once, however many devices it takes.
+        """
         pool = self._pools.get(PoolName(id_.driver, id_.pool))
         for stock in pool.stocks.values() if pool is not None else ():
             bit = stock.content.bit(id_.device)
             if bit:
                 counted = pool is not None and position(bit) in stock.content.draws
                 for other in pool.stocks.values() if counted and pool is not None else (stock,):
-                    if other.nodes:
+                    if other.nodes and other not in told:
+                        told.add(other)
                         self.log.append(StockChange(other.content, other.nodes))
                 stock.changes += 1
                 yield stock, bit
