@@ -91,7 +91,7 @@ TABLE = (
     Row("conditions and values in a label or field selector", "selector_terms", "400"),
     Row("permissions in a role: verbs times groups times resources times names", MOST_PERMISSIONS, "422"),
     Row("conditions in a pod about other pods: affinity and spreading", MOST_NEIGHBOUR_RULES, "422"),
-    Row("bytes of defaults that a custom object is filled up with", MOST_DEFAULTS, "413"),
+    Row("bytes of defaults that a custom object, or a pod by limit ranges, is filled up with", MOST_DEFAULTS, "413"),
     Row("seconds for the conversion webhook of a definition, about all objects of an answer", "conversion_seconds", "500", "60 for a request"),
     Row("bytes of a stored object", LARGEST_OBJECT, "413", "1.5 MiB (etcd)"),
     Row("seconds in which a client takes nothing of what it is sent", "unread_seconds", "closed"),

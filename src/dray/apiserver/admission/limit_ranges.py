@@ -1,19 +1,23 @@
 """LimitRange: what containers, pods and volume claims of a namespace ask for when they say nothing, and at most.
 
 Defaults are filled in when a pod is created and noted in an annotation; what is outside of the limits is refused with
-all reasons at once. Left out: changes of pods, whose resources are settled.
+all reasons at once, up to as many as anybody reads. A namespace can have thousands of limits and a pod a thousand
+containers, so both steps take turns. Left out: changes of pods, whose resources are settled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Generator, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from dray.api.custom.pruning import MOST_DEFAULTS, Room
+from dray.api.errors import MOST_ERRORS
 from dray.api.quantity import Quantity
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.read.reader import Reader, many
+from dray.apiserver.turns import turns
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 ZERO = Quantity.parse("0")
@@ -36,22 +40,23 @@ class LimitRanger(Admission):
         self._seen = -1
         self._items: dict[str, tuple[LimitRangeItem, ...]] = {}
 
-    def admit(self, request: AdmissionRequest) -> None:
+    def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
         if request.operation != "CREATE" or request.subresource or request.tree is None or not request.concerns(Pod):
-            return
-        for item in self._in(request.namespace):
-            if item.type == "Container":
-                _fill_in(request.tree, item)
+            return None
+        return turns().run(request.user.name, _fill_in(request.tree, self._in(request.namespace)))
 
-    def validate(self, request: AdmissionRequest) -> None:
-        if request.subresource or request.object is None:
-            return
-        found: list[str] = []
-        for item in self._in(request.namespace):
-            if isinstance(request.object, Pod) and request.operation == "CREATE":
-                found += _pod(request.object, item)
-            elif isinstance(request.object, PersistentVolumeClaim) and item.type == "PersistentVolumeClaim":
-                found += _limits(item, _parsed(request.object.spec.resources.requests), None)
+    def validate(self, request: AdmissionRequest) -> Awaitable[None] | None:
+        obj = request.object
+        if request.subresource or not isinstance(obj, (Pod, PersistentVolumeClaim)):
+            return None
+        if isinstance(obj, Pod) and request.operation != "CREATE":
+            return None
+        return self._check(request, obj)
+
+    async def _check(self, request: AdmissionRequest, obj: Pod | PersistentVolumeClaim) -> None:
+        found = await turns().run(request.user.name, _faults(obj, self._in(request.namespace)))
+        if len(found) > MOST_ERRORS:
+            found[MOST_ERRORS:] = ["and more"]
         if found:
             raise request.forbidden(found[0] if len(found) == 1 else f"[{', '.join(found)}]")
 
@@ -70,102 +75,160 @@ class LimitRanger(Admission):
 # Defaults
 
 
-def _fill_in(tree: dict[str, Any], item: LimitRangeItem) -> None:
-    spec = tree.get("spec") or {}
-    notes: list[str] = []
+def _fill_in(tree: dict[str, Any], items: Sequence[LimitRangeItem]) -> Generator[None, None, None]:
+    """Fill in the defaults of all items; raises TooLarge."""
+    room = Room(MOST_DEFAULTS)
+    for item in items:
+        if item.type != "Container":
+            continue
+        notes: list[str] = []
+        for container, word in _containers(tree.get("spec") or {}):
+            notes += _fill_container(container, word, item, room)
+            yield
+        if notes:
+            metadata = tree.setdefault("metadata", {})
+            text = f"LimitRanger plugin set: {'; '.join(notes)}"
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION: text}
+
+
+def _containers(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     for name, word in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(name) or ():
-            resources = container.setdefault("resources", {})
-            for field, defaults, what in (
-                ("requests", item.defaultRequest, "request"),
-                ("limits", item.default, "limit"),
-            ):
-                given = resources.get(field) or {}
-                missing = sorted(defaults.keys() - given.keys())
-                if missing:
-                    resources[field] = {**given, **{key: defaults[key] for key in missing}}
-                    notes.append(f"{', '.join(missing)} {what} for {word} {container.get('name', '')}")
-    if notes:
-        metadata = tree.setdefault("metadata", {})
-        text = f"LimitRanger plugin set: {'; '.join(notes)}"
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION: text}
+            yield container, word
+
+
+def _fill_container(container: dict[str, Any], word: str, item: LimitRangeItem, room: Room) -> Iterator[str]:
+    """Fill in what a container leaves out, and tell it."""
+    resources = container.setdefault("resources", {})
+    for field, defaults, what in (("requests", item.defaultRequest, "request"), ("limits", item.default, "limit")):
+        given = resources.get(field) or {}
+        missing = sorted(defaults.keys() - given.keys())
+        if missing:
+            room.take(sum(len(key) + len(defaults[key]) for key in missing))
+            resources[field] = {**given, **{key: defaults[key] for key in missing}}
+            yield f"{', '.join(missing)} {what} for {word} {container.get('name', '')}"
 
 
 # Limits
 
 
-def _pod(pod: Pod, item: LimitRangeItem) -> Iterator[str]:
-    every = (*pod.spec.containers, *pod.spec.initContainers)
-    if item.type == "Container":
-        for container in every:
-            resources = container.resources
-            yield from _limits(item, _parsed(resources.requests), _parsed(resources.limits))
-    elif item.type == "Pod":
-        yield from _limits(item, _together(pod, "requests"), _together(pod, "limits"))
+class _Asked(NamedTuple):
+    """What a container, a pod or a claim for a volume asks for; the last has no limits, only a request."""
+
+    requests: Amounts
+    limits: Amounts | None
 
 
-def _parsed(amounts: Mapping[str, str]) -> Amounts:
-    return {name: Quantity.parse(amount) for name, amount in amounts.items()}
+def _faults(obj: Pod | PersistentVolumeClaim, items: Sequence[LimitRangeItem]) -> Generator[None, None, list[str]]:
+    """What is wrong with an object; no more than one above what is told."""
+    asked: dict[str, Sequence[_Asked]] = {}
+    if isinstance(obj, Pod):
+        asked = yield from _asked_by_pod(obj)
+    else:
+        asked["PersistentVolumeClaim"] = (_Asked((yield from _parsed(obj.spec.resources.requests)), None),)
+    found: list[str] = []
+    for item in items:
+        bounds = _Bounds(item)
+        for one in asked.get(item.type, ()):
+            for fault in bounds.judge(one):
+                if fault:
+                    found.append(fault)
+                if len(found) > MOST_ERRORS:
+                    return found
+                yield
+    return found
 
 
-def _together(pod: Pod, field: str) -> Amounts:
+def _asked_by_pod(pod: Pod) -> Generator[None, None, dict[str, Sequence[_Asked]]]:
+    ordinary = yield from _asked_by(pod.spec.containers)
+    first = yield from _asked_by(pod.spec.initContainers)
+    requests = yield from _together([one.requests for one in ordinary], [one.requests for one in first])
+    limits = yield from _together([one.limits or {} for one in ordinary], [one.limits or {} for one in first])
+    return {"Container": [*ordinary, *first], "Pod": [_Asked(requests, limits)]}
+
+
+def _asked_by(containers: Sequence[Container]) -> Generator[None, None, list[_Asked]]:
+    found: list[_Asked] = []
+    for container in containers:
+        requests = yield from _parsed(container.resources.requests)
+        limits = yield from _parsed(container.resources.limits)
+        found.append(_Asked(requests, limits))
+    return found
+
+
+def _parsed(amounts: Mapping[str, str]) -> Generator[None, None, Amounts]:
+    found: dict[str, Quantity] = {}
+    for name, amount in amounts.items():
+        found[name] = Quantity.parse(amount)
+        yield
+    return found
+
+
+def _together(ordinary: Sequence[Amounts], first: Sequence[Amounts]) -> Generator[None, None, Amounts]:
     """What all containers have at once: the sum, or one init container if that has more."""
     total: dict[str, Quantity] = {}
-    for amounts in _amounts(pod.spec.containers, field):
+    for amounts in ordinary:
         for name, amount in amounts.items():
             total[name] = total[name] + amount if name in total else amount
-    for amounts in _amounts(pod.spec.initContainers, field):
+            yield
+    for amounts in first:
         for name, amount in amounts.items():
             total[name] = max(total.get(name, ZERO), amount)
+            yield
     return total
 
 
-def _amounts(containers: Sequence[Container], field: str) -> Iterator[Amounts]:
-    return (_parsed(getattr(container.resources, field)) for container in containers)
+class _Bounds:
+    """The limits of one item in the order in which they are told; sorted once for all containers of a pod.
+
+    A limit is read only where there is an amount to compare it with, so its cost is bounded by what a pod says.
+    """
+
+    def __init__(self, item: LimitRangeItem) -> None:
+        self._type = item.type
+        self._least = sorted(item.min.items())
+        self._most = sorted(item.max.items())
+        self._ratios = sorted(item.maxLimitRequestRatio.items())
+
+    def judge(self, asked: _Asked) -> Iterator[str]:
+        """For each limit what is wrong with the amounts; an empty text where nothing is."""
+        requests, limits = asked.requests, asked.limits or {}
+        has_limits = asked.limits is not None
+        for name, text in self._least:
+            fault = _too_little(text, requests.get(name), limits.get(name))
+            yield fault and f"minimum {name} usage per {self._type} is {text}{fault}"
+        for name, text in self._most:
+            fault = _too_much(text, requests.get(name), limits.get(name), has_limits)
+            yield fault and f"maximum {name} usage per {self._type} is {text}{fault}"
+        for name, text in self._ratios if has_limits else ():
+            fault = _ratio(text, requests.get(name, ZERO), limits.get(name, ZERO))
+            yield fault and f"{name} max limit to request ratio per {self._type} is {text}, but {fault}"
 
 
-def _limits(item: LimitRangeItem, requests: Amounts, limits: Amounts | None) -> Iterator[str]:
-    """What is wrong with amounts; a claim for a volume has no limits, only a request."""
-    for name, text in sorted(item.min.items()):
-        yield from _too_little(
-            f"minimum {name} usage per {item.type} is {text}", Quantity.parse(text), name, requests, limits
-        )
-    for name, text in sorted(item.max.items()):
-        yield from _too_much(
-            f"maximum {name} usage per {item.type} is {text}", Quantity.parse(text), name, requests, limits
-        )
-    for name, text in sorted(item.maxLimitRequestRatio.items()):
-        if limits is not None:
-            yield from _ratio(
-                f"{name} max limit to request ratio per {item.type} is {text}", text, name, requests, limits
-            )
-
-
-def _too_little(rule: str, least: Quantity, name: str, requests: Amounts, limits: Amounts | None) -> Iterator[str]:
-    request, limit = requests.get(name), (limits or {}).get(name)
+def _too_little(text: str, request: Quantity | None, limit: Quantity | None) -> str:
     if request is None:
-        yield f"{rule}.  No request is specified"
-    elif limit is not None and limit < least:
-        yield f"{rule}, but limit is {limit}"
-    elif request < least:
-        yield f"{rule}, but request is {request}"
+        return ".  No request is specified"
+    least = Quantity.parse(text)
+    if limit is not None and limit < least:
+        return f", but limit is {limit}"
+    return f", but request is {request}" if request < least else ""
 
 
-def _too_much(rule: str, most: Quantity, name: str, requests: Amounts, limits: Amounts | None) -> Iterator[str]:
-    request, limit = requests.get(name), (limits or {}).get(name)
-    if limits is not None and limit is None:
-        yield f"{rule}.  No limit is specified"
-    elif limit is not None and limit > most:
-        yield f"{rule}, but limit is {limit}"
-    elif request is not None and request > most:
-        yield f"{rule}, but request is {request}"
+def _too_much(text: str, request: Quantity | None, limit: Quantity | None, has_limits: bool) -> str:
+    if has_limits and limit is None:
+        return ".  No limit is specified"
+    if limit is not None and limit > Quantity.parse(text):
+        return f", but limit is {limit}"
+    if request is not None and request > Quantity.parse(text):
+        return f", but request is {request}"
+    return ""
 
 
-def _ratio(rule: str, text: str, name: str, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    request, limit = requests.get(name, ZERO), limits.get(name, ZERO)
+def _ratio(text: str, request: Quantity, limit: Quantity) -> str:
     if not request:
-        yield f"{rule}, but no request is specified or request is 0"
-    elif not limit:
-        yield f"{rule}, but no limit is specified or limit is 0"
-    elif limit.milli() > request.milli() * Quantity.parse(text).milli() / 1000:
-        yield f"{rule}, but provided ratio is {limit.milli() / request.milli():f}"
+        return "no request is specified or request is 0"
+    if not limit:
+        return "no limit is specified or limit is 0"
+    if limit.milli() > request.milli() * Quantity.parse(text).milli() / 1000:
+        return f"provided ratio is {limit.milli() / request.milli():f}"
+    return ""
