@@ -447,12 +447,11 @@ async def test_a_container_that_fails_is_restarted_later_each_time(node: Agent, 
     assert [lines(root, pod, attempt=restarts - back) for back in (1, 2)] == [["run"], []]
 
 
-@pytest.mark.parametrize("program", ["/no/such/program", "no-such-program"])
-async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Cluster, program: str) -> None:
+async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Cluster) -> None:
     main = {
         "name": "main",
         "image": "none",
-        "command": [program],
+        "command": ["nosuch"],
         "env": [{"name": "PATH", "value": "/usr/bin:/bin"}],
     }
     await cluster.pod("p", containers=[main], restartPolicy="Never")
@@ -462,7 +461,7 @@ async def test_a_program_that_does_not_exist_is_named(node: Agent, cluster: Clus
     assert (state.exitCode, state.reason, state.message) == (
         128,
         "StartError",
-        f"{program}: No such file or directory",
+        'exec: "nosuch": executable file not found in $PATH',
     )
 
 

@@ -120,11 +120,14 @@ async def test_control_c_reaches_a_command_with_a_terminal(container: Runtime) -
     session.close()
 
 
-@pytest.mark.parametrize("program", ["/no/such/program", "no-such-program"])
-async def test_a_program_that_does_not_exist_is_named(container: Runtime, program: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [("/nosuch", "stat /nosuch: no such file or directory"), ("nosuch", "executable file not found in $PATH")],
+)
+async def test_a_program_that_does_not_exist_is_named(container: Runtime, program: str, why: str) -> None:
     session = await container.exec(KEY, [program])
     assert await within(session.wait()) == 127
-    assert session.failure == f'exec: "{program}": executable file not found in $PATH'
+    assert session.failure == f'exec: "{program}": {why}'
     session.close()
 
 

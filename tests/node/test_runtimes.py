@@ -110,6 +110,24 @@ async def test_the_exit_code_is_told(runtime: Runtime, code: int) -> None:
     assert begun - 1 < attempt.started <= attempt.finished < time.time() + 1
 
 
+@pytest.mark.parametrize("tty", [False, True])
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("nosuch", "executable file not found in $PATH"),
+        ("/nosuch", "stat /nosuch: no such file or directory"),
+        ("/etc/passwd", "permission denied"),
+    ],
+)
+async def test_a_program_that_cannot_be_run_is_no_container_that_failed(
+    executing: Runtime, program: str, why: str, tty: bool
+) -> None:
+    task = Task(Key("pod-1", "main", 0), (program,), tty=tty)
+    await executing.start(task)
+    attempt = await finished(executing, task.key)
+    assert (attempt.exit_code, attempt.reason, attempt.message) == (128, "StartError", f'exec: "{program}": {why}')
+
+
 async def test_a_second_start_of_an_attempt_starts_nothing(runtime: Runtime) -> None:
     first = await runtime.start(shell("sleep 60"))
     assert await runtime.start(shell("sleep 60")) == first

@@ -17,6 +17,7 @@ from dray.api.cdi import CdiDeviceNode, CdiEdits, CdiMount
 from dray.node import rootfs
 from dray.node.process import environment, hooks, network_files, rare
 from dray.node.runtime import StartError, Task
+from dray.node.shim import REPORT_DESCRIPTOR
 from dray.node.staging import staged
 from dray.node.supervised import Launch
 
@@ -70,10 +71,12 @@ class BwrapWrapper:
         inside, env, pids = task.directory or "/", environment(task, "/root"), _pids(task)
         own = [] if pids or task.security.host_pid else ["--unshare-pid"]
         options = [*own, "--unshare-uts", "--die-with-parent", "--hostname", task.hostname, *_rights(task)]
+        options += ["--json-status-fd", str(REPORT_DESCRIPTOR)]
         argv = [*prefix, program, *options, *arguments, "--chdir", task.directory or "/", "--", *task.argv]
         # bwrap → its first process in a new namespace, or one who waits outside → bwrap → the container
         depth = 1 if task.security.host_pid else 2
-        return Launch(argv, env, "/", depth=depth, inside=inside, pids=pids)
+        report = str(directory / "report")
+        return Launch(argv, env, "/", depth=depth, inside=inside, pids=pids, report=report)
 
     def clean(self, directory: Path) -> None:
         pass

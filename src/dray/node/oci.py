@@ -19,6 +19,7 @@ from typing import Any
 
 from dray.api.cdi import HOOKS, CdiDeviceNode, CdiEdits, CdiHook, CdiMount
 from dray.node import rootfs
+from dray.node.builders import why_not_started
 from dray.node.process import environment, network_files
 from dray.node.runtime import Key, StartError, Task
 from dray.node.shim import write_json
@@ -53,7 +54,9 @@ class OciWrapper:
                 return f"runc does not work here: {error}"
             finally:
                 self.clean(Path(directory))
-        return "" if done.returncode == 0 else f"runc does not work here: {done.stderr.decode().strip()}"
+        if done.returncode == 0:
+            return ""
+        return f"runc does not work here: {why_not_started(done.stderr.decode().strip(), 'true')}"
 
     def cannot(self, task: Task) -> list[str]:
         # runc before 1.4 does not know of network devices, and ignores what it does not know.
@@ -85,6 +88,8 @@ class OciWrapper:
         argv = [
             *prefix,
             *self._runc(directory),
+            "--log-format",
+            "json",  # which `builders` reads
             "run",
             "--bundle",
             str(bundle),

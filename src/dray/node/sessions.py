@@ -143,7 +143,7 @@ def _run(
         else:
             act()
     except OSError as error:
-        session.tell({"failed": _described(error, request["argv"])})
+        session.tell({"failed": _described(error)})
     except BaseException as error:
         session.tell({"failed": repr(error)})
     os._exit(code)
@@ -163,11 +163,9 @@ def _attach(descriptors: list[int], tty: bool, connection: int) -> None:
                 os.close(int(name))
 
 
-def _described(error: OSError, argv: list[str]) -> str:
-    if isinstance(error, FileNotFoundError) and error.filename in (None, argv[0]):
-        return f'exec: "{argv[0]}": executable file not found in $PATH'
-    where = error.filename or argv[0]
-    return f'exec: "{where}": {error.strerror or error}'
+def _described(error: OSError) -> str:
+    where = f'exec: "{error.filename}": ' if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 # Entering the namespaces of a container that has some, as a process like its own
@@ -192,7 +190,7 @@ def _inside(pid: int, act: Callable[[], None], session: Session, request: dict[s
                 foreground.lead()
             act()
         except OSError as error:
-            session.tell({"failed": _described(error, request["argv"])})
+            session.tell({"failed": _described(error)})
         os._exit(_SPAWN_FAILED)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP):  # of a terminal: they are meant for the command
         signal.signal(number, signal.SIG_IGN)

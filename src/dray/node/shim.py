@@ -28,6 +28,7 @@ LOG_BYTES = 10 * 1024 * 1024  # a log that grows beyond is set aside once; as mu
 LINE_BYTES = 16 * 1024  # longer lines are written in pieces, as container runtimes do
 AGAIN_SECONDS = 0.05  # until SIGTERM is passed on again to a container that was about to begin
 PR_SET_NO_NEW_PRIVS = 38
+REPORT_DESCRIPTOR = 100  # where bwrap tells how its program ended; far from those that are open here
 DRAIN_SECONDS = 0.2  # how long to read on after the end, should something still hold the pipes
 
 
@@ -167,10 +168,13 @@ class Workload:
 
                 foreground.begin_inside(self.task["pids"])
             self.ends.use(bool(self.task.get("tty")))
+            if self.task.get("report"):
+                os.dup2(os.open(self.task["report"], os.O_WRONLY | os.O_CREAT, 0o600), REPORT_DESCRIPTOR)
             os.chdir(self.task["directory"])
             become(self.task, self.task["argv"], self.task["env"])
         except OSError as error:
-            os.write(failed, f"{error.filename or self.task['argv'][0]}: {error.strerror}".encode())
+            where = f"{error.filename}: " if error.filename else ""
+            os.write(failed, f"{where}{error.strerror or error}".encode())
         except BaseException as error:
             os.write(failed, repr(error).encode())
         os._exit(128)
@@ -227,7 +231,7 @@ def execute(argv: list[str], environment: dict[str, str]) -> None:
 
     `os.execvpe` would load a module to do so. Here may be the files of an image, or a user who may not read ours.
     """
-    problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+    problem = errno.ENOENT
     places = (
         [""] if "/" in argv[0] else [f"{place or '.'}/" for place in environment.get("PATH", os.defpath).split(":")]
     )
@@ -236,9 +240,20 @@ def execute(argv: list[str], environment: dict[str, str]) -> None:
             os.execve(place + argv[0], argv, environment)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except PermissionError as error:
-            problem = error  # somewhere else may be one that may be run
-    raise problem
+        except PermissionError:
+            problem = errno.EACCES  # somewhere else may be one that may be run
+        except OSError as error:
+            problem = error.errno or errno.ENOEXEC
+            break
+    raise OSError(problem, not_executed(argv[0], os.strerror(problem)))
+
+
+def not_executed(program: str, why: str) -> str:
+    """Why a program does not run, as container runtimes put it; `why` is what the system says."""
+    words = why[:1].lower() + why[1:]
+    if why == os.strerror(errno.ENOENT):
+        words = f"stat {program}: {words}" if "/" in program else "executable file not found in $PATH"
+    return f'exec: "{program}": {words}'
 
 
 def child_of(parent: int) -> int:
@@ -388,6 +403,17 @@ def outcome(status: int) -> dict[str, Any]:
     return {"code": code, "reason": "Error" if code else "Completed", "message": ""}
 
 
+def began(task: dict[str, Any]) -> bool:
+    """Whether the program of a container that has ended was ever run, or only the one that was to build the container."""
+    if task.get("pid_file"):
+        return os.path.exists(task["pid_file"])
+    if task.get("report"):
+        with contextlib.suppress(OSError), open(task["report"]) as stream:
+            return '"exit-code"' in stream.read()
+        return False
+    return True
+
+
 def main(directory: str) -> None:
     os.chdir("/")
     lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -407,7 +433,7 @@ def main(directory: str) -> None:
     if not failure:
         say_ready()
     end = outcome(watch.follow())
-    if failure:
+    if failure or ("signal" not in end and end["code"] and not began(task)):
         end = {"code": 128, "reason": "StartError", "message": failure}
     write_json(f"{directory}/exit.json", end | {"finished": time.time()})
 

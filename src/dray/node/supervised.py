@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dray.node import shim
+from dray.node.builders import why_not_started
 from dray.node.execution import attach, run_command
 from dray.node.private import make_private, remove_tree
 from dray.node.runtime import LOST_EXIT_CODE, ContainerAttempt, ExecError, ExecSession, Key, Mount, StartError, Task
-from dray.node.termination import MESSAGE_FILE, termination_message
+from dray.node.termination import MESSAGE_FILE, last_line, termination_message
 from dray.node.usage import Usage, of_descendants
 
 _SHIM = str(Path(shim.__file__))
@@ -48,6 +49,7 @@ class Launch:
     directory: str
     depth: int = 0
     pid_file: str = ""
+    report: str = ""  # a file for what the program that builds the container tells at `shim.REPORT_DESCRIPTOR`
     inside: str = ""  # the working directory as the container sees it
     identity: Mapping[str, Any] = field(default_factory=dict)  # user, group, groups, no_new_privileges
     pids: str = ""  # a namespace of processes to begin in: `new`, or a path (`foreground`)
@@ -265,7 +267,7 @@ class Supervised:
         started, quick_ends = pids["started"], task["quick_ends"]
         if end is None:
             return ContainerAttempt(key, started, quick_ends)
-        message = end["message"] or termination_message(directory, task, end["code"])
+        message = end["message"] or _said(directory, task, end)
         attempt = ContainerAttempt(key, started, quick_ends, end["finished"], end["code"], end["reason"], message)
         self._ended[key] = attempt
         return attempt
@@ -332,6 +334,8 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
         "directory": launch.directory,
         "depth": launch.depth,
         "pid_file": launch.pid_file,
+        "report": launch.report,
+        "program": task.argv[0] if task.argv else "",
         "inside": launch.inside or launch.directory,
         "identity": dict(launch.identity),
         "inside_env": launch.env if launch.inside_env is None else launch.inside_env,
@@ -343,6 +347,12 @@ def _write_task(directory: Path, task: Task, launch: Launch) -> None:
         "pids": launch.pids,
     }
     shim.write_json(str(directory / "task.json"), written)
+
+
+def _said(directory: Path, task: dict[str, Any], end: dict[str, Any]) -> str:
+    if end["reason"] == "StartError":  # the log has nothing but what the program says that builds containers
+        return why_not_started(last_line(directory), task["program"])
+    return termination_message(directory, task, end["code"])
 
 
 def _number(directory: Path) -> int:

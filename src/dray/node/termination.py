@@ -27,6 +27,11 @@ def termination_message(directory: Path, task: dict[str, Any], code: int) -> str
     return data.decode(errors="replace")
 
 
+def last_line(directory: Path) -> str:
+    """The last line of an attempt's log."""
+    return _last_lines(directory / "log").decode(errors="replace").rstrip().rpartition("\n")[2]
+
+
 def _head(file: Path, limit: int) -> bytes:
     return _read(file, 0, limit)
 
