@@ -73,6 +73,50 @@ def test_bad_containers(container: dict[str, Any], text: str) -> None:
     assert text in found
 
 
+IN_42 = {"operator": "In", "values": [42]}
+NO_POLICY = "restartPolicy: Required value: must specify restartPolicy when restart rules are used"
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@pytest.mark.parametrize(
+    ("container", "text"),
+    [
+        (
+            {"restartPolicy": "Sometimes"},
+            'restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"',
+        ),
+        ({"restartPolicyRules": [{"action": "Restart", "exitCodes": IN_42}]}, NO_POLICY),
+        (
+            {"restartPolicy": "Never", "restartPolicyRules": [{"action": "Restart", "exitCodes": IN_42}] * 21},
+            "restartPolicyRules: Too many: 21: must have at most 20 items",
+        ),
+        (
+            {"restartPolicy": "Never", "restartPolicyRules": [{"action": "Stop", "exitCodes": IN_42}]},
+            'restartPolicyRules[0].action: Unsupported value: "Stop": supported values: "Restart", "RestartAllContainers"',
+        ),
+        (
+            {"restartPolicy": "Never", "restartPolicyRules": [{"action": "Restart"}]},
+            "restartPolicyRules[0].exitCodes: Required value: must be specified",
+        ),
+        (
+            {"restartPolicy": "Never", "restartPolicyRules": [{"action": "Restart", "exitCodes": {"values": [1]}}]},
+            'restartPolicyRules[0].exitCodes.operator: Unsupported value: "": supported values: "In", "NotIn"',
+        ),
+        (
+            {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [*range(256)]}}],
+            },
+            "restartPolicyRules[0].exitCodes.values: Too many: 256: must have at most 255 items",
+        ),
+    ],
+)
+def test_bad_restart_rules(kind: str, container: dict[str, Any], text: str) -> None:
+    fine = {"name": "fine", "image": "app"}
+    tree = {"spec": {"containers": [fine], kind: [{"name": "c", "image": "app", **container}]}}
+    assert [str(error) for error in PODS.create(tree)] == [f"spec.{kind}[0].{text}"]
+
+
 @pytest.mark.parametrize(
     ("context", "text"),
     [
@@ -93,6 +137,13 @@ def test_bad_contexts_of_pods(context: dict[str, Any], text: str) -> None:
         {"livenessProbe": {"grpc": {"port": 50051}}, "startupProbe": http(path="/healthz", scheme="HTTPS")},
         {"securityContext": {"capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}, "runAsUser": 0, "runAsGroup": 5}},
         {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['a/b']"}}}]},
+        {
+            "restartPolicy": "Never",
+            "restartPolicyRules": [
+                {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [*range(255)]}},
+                *[{"action": "RestartAllContainers", "exitCodes": IN_42}] * 19,
+            ],
+        },
         {"lifecycle": {"preStop": {"sleep": {"seconds": 3}}, "postStart": {"exec": {"command": ["x"]}}}},
     ],
 )

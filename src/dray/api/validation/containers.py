@@ -1,7 +1,7 @@
 """Containers: names, images, ports, environment, resources, mounts, probes.
 
-What a user writes every day is checked as Kubernetes checks it; rarely used corners (seccomp, resize policies, restart
-rules) are taken as they come, since nothing in this project acts on them.
+What a user writes every day is checked as Kubernetes checks it; rarely used corners (seccomp, resize policies) are taken
+as they come, since nothing in this project acts on them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, not_found_value, required, too_many, unsupported
 from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation.downward import ENV_FIELDS, container_resource, pod_field
@@ -22,6 +22,10 @@ from dray.api.validation.security import container_security, propagation
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES = ("FallbackToLogsOnError", "File")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_RESTART_ACTIONS = ("Restart", "RestartAllContainers")
+_RESTART_OPERATORS = ("In", "NotIn")
+_RESTART_RULES_MOST, _EXIT_CODES_MOST = 20, 255  # Kubernetes' numbers
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _ANY_RESOURCES = frozenset(
     {
@@ -89,6 +93,31 @@ def ephemeral_container(value: core.EphemeralContainer, path: Path, targets: Con
         for name in ("subPath", "subPathExpr"):
             if getattr(mount, name):
                 yield forbidden(path / "volumeMounts" / index / name, _NOT_EPHEMERAL)
+
+
+def restarts(value: core.Container, path: Path) -> Errors:
+    """What a container says of its own restarts."""
+    if value.restartPolicy is not None and value.restartPolicy not in _RESTART_POLICIES:
+        yield unsupported(path / "restartPolicy", value.restartPolicy, _RESTART_POLICIES)
+    rules = value.restartPolicyRules
+    if rules and value.restartPolicy is None:
+        yield required(path / "restartPolicy", "must specify restartPolicy when restart rules are used")
+    if len(rules) > _RESTART_RULES_MOST:
+        yield too_many(path / "restartPolicyRules", len(rules), _RESTART_RULES_MOST)
+    yield from each(rules, path / "restartPolicyRules", _restart_rule)
+
+
+def _restart_rule(rule: core.ContainerRestartRule, path: Path) -> Errors:
+    if rule.action not in _RESTART_ACTIONS:
+        yield unsupported(path / "action", rule.action, _RESTART_ACTIONS)
+    codes = rule.exitCodes
+    if codes is None:
+        yield required(path / "exitCodes", "must be specified")
+        return
+    if codes.operator not in _RESTART_OPERATORS:
+        yield unsupported(path / "exitCodes" / "operator", codes.operator, _RESTART_OPERATORS)
+    if len(codes.values) > _EXIT_CODES_MOST:
+        yield too_many(path / "exitCodes" / "values", len(codes.values), _EXIT_CODES_MOST)
 
 
 def _choice(value: str, options: tuple[str, ...], path: Path) -> Errors:

@@ -9,7 +9,7 @@ import msgspec
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import core, meta
-from dray.api.validation.containers import container, ephemeral_container, init_container, resources
+from dray.api.validation.containers import container, ephemeral_container, init_container, resources, restarts
 from dray.api.validation.context import Context
 from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
@@ -91,6 +91,8 @@ def _containers(spec: core.PodSpec, path: Path) -> Errors:
                 yield from init_container(item, here)
             elif field == "ephemeralContainers":
                 yield from ephemeral_container(item, here, lasting)
+            if field != "ephemeralContainers":
+                yield from restarts(item, here)
             if item.name in seen:
                 yield duplicate(here / "name", item.name)
             seen.add(item.name)
