@@ -226,9 +226,18 @@ async def publish(client: Client, node: str, *devices: Tree, **more: Any) -> Non
         await client.create(DeviceClass, {"metadata": {"name": CLASS}, "spec": {"selectors": [selector]}})
 
 
-async def allocate(client: Client, claim: str, node: str, device: str, *, reserved: bool = True, **result: Any) -> None:
+async def allocate(
+    client: Client,
+    claim: str,
+    node: str,
+    device: str,
+    *,
+    namespace: str = "default",
+    reserved: bool = True,
+    **result: Any,
+) -> None:
     """A claim that has a device, made and written as the scheduler would."""
-    await client.create(ResourceClaim, objects.claim(claim, device_class=CLASS), namespace="default")
+    await client.create(ResourceClaim, objects.claim(claim, device_class=CLASS), namespace=namespace)
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     allocation = {
         "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": node, "device": device} | result]},
@@ -236,4 +245,4 @@ async def allocate(client: Client, claim: str, node: str, device: str, *, reserv
     }
     users = [{"resource": "pods", "name": f"user-of-{claim}", "uid": f"uid-{claim}"}] if reserved else []
     status = {"allocation": allocation, "reservedFor": users}
-    await client.patch(ResourceClaim, claim, {"status": status}, "default", subresource="status")
+    await client.patch(ResourceClaim, claim, {"status": status}, namespace, subresource="status")

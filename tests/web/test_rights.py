@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from dray.api.gates import FeatureGates
-from dray.api.types.core import Namespace
+from dray.api.types.core import Namespace, Pod
 from dray.api.types.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate, ResourcePoolStatusRequest
 from dray.apiserver.security.user import ADMIN
@@ -91,6 +91,32 @@ async def test_who_may_read_one_namespace_can_try_what_is_in_it(server: Served, 
     async with jane.page():
         found = await jane.ask("try", manifest=json.dumps(pod), namespace="default")
         assert found["pods"][0]["node"] == "n1", found
+
+
+async def test_who_sees_one_namespace_is_told_what_the_scheduler_says_instead_of_a_guess(
+    server: Served, jane: Browser
+) -> None:
+    await publish(server.client, "n1", device("gpu-0"))
+    await server.client.create(Namespace, {"metadata": {"name": "other"}})
+    await allocate(server.client, "theirs", "n1", "gpu-0", namespace="other")
+    await server.client.create(ResourceClaim, objects.claim("wanted", device_class=CLASS), namespace="default")
+    uses = [{"name": "gpu", "resourceClaimName": "wanted"}]
+    await server.client.create(Pod, objects.pod("p", resourceClaims=uses), namespace="default")
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
+    await server.client.patch(Pod, "p", {"status": {"conditions": [said]}}, namespace="default", subresource="status")
+    await _allow(server, "resourceslices", "deviceclasses")
+    await _allow(server, "nodes", group="")
+    await _allow(server, "resourceclaims", namespace="default")
+    await _allow(server, "pods", group="", namespace="default")
+    more = objects.claim("more", device_class=CLASS) | {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    async with jane.page() as page:
+        why = await jane.ask("why", namespace="default", name="p")
+        assert why["cause"]["code"] == "SchedulerSays"
+        assert said["message"] in why["cause"]["text"]
+        assert (why["hidden"], why["change"]) == (True, None)
+        await page.wait(lambda: [one["code"] for one in page.tables.get("causes", {}).values()] == ["SchedulerSays"])
+        assert (await jane.ask("try", manifest=json.dumps(more)))["hidden"] is True
+        assert (await jane.ask("fits"))["hidden"] is True
 
 
 async def test_rights_that_come_are_followed_at_once(server: Served, jane: Browser) -> None:

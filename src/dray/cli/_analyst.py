@@ -19,7 +19,7 @@ from dray.api.gates import FeatureGates
 from dray.api.pools import PoolName
 from dray.api.wire import Tree
 from dray.background import Background, BackgroundJob, Interrupt
-from dray.cli._answers import Answers, PoolAnswer, Told
+from dray.cli._answers import Answers, Hidden, PoolAnswer, Told
 from dray.client import key_of
 from dray.web.access import Facts, QuestionError, WaitingCause
 from dray.web.rows.devices import PoolView
@@ -35,7 +35,6 @@ _known: dict[str, Answers] = {}
 """The copies, in the process that answers."""
 
 Key = tuple[str, str]
-Hidden = tuple[frozenset[type[Any]], ...]
 
 
 class Update:
@@ -225,7 +224,7 @@ class ClusterAnalyst:
         """Tell the process what has changed, and ask; one after the other, since it reads in order."""
         async with self._telling:
             copy = self._copies.pop(facts.key, None) or _Copy()
-            hidden = (facts.unreadable, facts.unserved)
+            hidden = (facts.unreadable, facts.unserved, facts.partial)
             async for objects, pools in copy.news(facts):
                 update = Update(facts.key, objects, pools, hidden)
                 update.begins, copy.is_new = self._gates if copy.is_new else None, False

@@ -45,6 +45,8 @@ from dray.web.tables import ranges
 
 Told = tuple[type[Any], tuple[str, str], bytes | None]
 """An object by type, namespace and name, as JSON; None where it is gone."""
+Hidden = tuple[frozenset[type[Any]], frozenset[type[Any]], frozenset[type[Any]]]
+"""The types that a `Snapshot` has as unreadable, unserved and partial."""
 _FOR_CAUSE = 0.7  # of the time goes into the cause, the rest into the steps of devices
 _NAMED = 50  # devices of a holder and holders that are listed
 
@@ -74,8 +76,7 @@ class Answers:
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
         self._objects: dict[type[Any], dict[tuple[str, str], Any]] = {}
-        self._unreadable: frozenset[type[Any]] = frozenset()
-        self._unserved: frozenset[type[Any]] = frozenset()
+        self._hidden: Hidden = (frozenset(), frozenset(), frozenset())
         self._pools: dict[PoolName, PoolAnswer] = {}
         self._known: Snapshot | None = None
 
@@ -85,7 +86,7 @@ class Answers:
         self,
         objects: Iterable[Told],
         pools: Mapping[PoolName, PoolAnswer | None],
-        hidden: tuple[frozenset[type[Any]], ...],
+        hidden: Hidden,
     ) -> None:
         """Take over what changed."""
         for type_, key, content in objects:
@@ -99,14 +100,14 @@ class Answers:
                 self._pools.pop(name, None)
             else:
                 self._pools[name] = pool
-        self._unreadable, self._unserved = hidden
+        self._hidden = hidden
         self._known = None
 
     @property
     def _snapshot(self) -> Snapshot:
         if self._known is None:
             objects = {type_: tuple(kept.values()) for type_, kept in self._objects.items()}
-            self._known = Snapshot(objects, self._unreadable, self._unserved)
+            self._known = Snapshot(objects, *self._hidden)
         return self._known
 
     def _numbers(self, devices: Iterable[DeviceId]) -> list[list[int]]:
@@ -168,6 +169,7 @@ class Answers:
             "holders": [msgspec.to_builtins(one) for one in found.holders[:_NAMED]],
             "change": change_tree(found.help[0]) if found.help else None,
             "notes": notes_of(found),
+            "hidden": snapshot.hides_use,
         }
 
     def _request(self, one: RequestSteps) -> Tree:
@@ -195,9 +197,15 @@ class Answers:
         return WaitingCause(found.cause.code.value, cause_wording.cause(found.cause)) if found.waits else None
 
     def attempt(self, seconds: float, question: Tree) -> Tree:
+        after_change = question["pod"] is not None
+        found = (
+            self._after_change(question["pod"], question["change"]) if after_change else self._trial(seconds, question)
+        )
+        return found | {"hidden": self._snapshot.hides_use}
+
+    def _trial(self, seconds: float, question: Tree) -> Tree:
+        """What becomes of a manifest, or of the pods of nodes that are drained."""
         deadline = time.monotonic() + seconds
-        if question["pod"] is not None:
-            return self._after_change(question["pod"], question["change"])
         more = question.get("addNodes") or {}
         args = argparse.Namespace(
             taint=[],

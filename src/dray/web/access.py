@@ -80,7 +80,7 @@ class Access(Protocol):
 class Facts(msgspec.Struct, frozen=True):
     """What a question is answered from: objects by type, and which types could not be read, or do not exist.
 
-    Types that the question does not need are in none of these.
+    `partial` are the types of which only one namespace was read, since the user may not see the others. Types that the question does not need are in none of these.
     `key` says whose objects these are, so that an analyst who has a copy needs only what changed. `pools` and `number_of`
     give the devices of each pool as they are published, and their numbers.
     """
@@ -89,6 +89,7 @@ class Facts(msgspec.Struct, frozen=True):
     objects: Mapping[type[Any], Sequence[Any]]
     unreadable: frozenset[type[Any]]
     unserved: frozenset[type[Any]]
+    partial: frozenset[type[Any]]
     pools: Mapping[PoolName, PoolView]
     number_of: Callable[[DeviceId], int | None]
 

@@ -35,6 +35,7 @@ PLACEMENT: tuple[Wanted, ...] = tuple(
     Wanted(type_) for type_ in (ResourceClaimTemplate, Namespace, ResourceQuota, PriorityClass, PodDisruptionBudget)
 )
 """What decides about the place of a pod, beside what a picture follows."""
+_READ = (Scope.ALL, Scope.NAMESPACE)
 REFUSED_CLAIMS = Wanted(Event, "reason=FailedResourceClaimCreation")
 
 
@@ -47,28 +48,38 @@ async def facts(picture: Picture, wanted: Sequence[Wanted] = ()) -> Facts:
     """What is known of the cluster. A type that was neither followed nor wanted is in none of the parts."""
     home = picture.identity.namespace
     read = await asyncio.gather(*(_read(picture.client, one, home) for one in wanted))
-    found = {one.type_: known for one, known in zip(wanted, read, strict=True)}
+    found = {one.type_: answer for one, answer in zip(wanted, read, strict=True)}
     following = picture.following
+
+    def types_of(scope: Scope) -> frozenset[type[Any]]:
+        return following.types_of(scope) | {type_ for type_, one in found.items() if one.scope is scope}
+
     return Facts(
         picture.epoch,
-        following.copies() | {type_: known for type_, known in found.items() if isinstance(known, tuple)},
-        following.types_of(Scope.HIDDEN) | {type_ for type_, known in found.items() if known is Forbidden},
-        following.types_of(Scope.ABSENT) | {type_ for type_, known in found.items() if known is NotFound},
+        following.copies() | {type_: one.objects for type_, one in found.items() if one.scope in _READ},
+        types_of(Scope.HIDDEN),
+        types_of(Scope.ABSENT),
+        types_of(Scope.NAMESPACE),
         dict(picture.inventory.views),
         picture.tables["devices"].find,
     )
 
 
-async def _read(client: Client, wanted: Wanted, home: str) -> tuple[Any, ...] | type[Exception]:
-    """All objects; those of the home namespace where the user may not see all; or why there are none."""
-    try:
-        return (await client.list(wanted.type_, fields=wanted.fields)).items
-    except NotFound:
-        return NotFound
-    except Forbidden:
-        if not BY_TYPE[wanted.type_].namespaced:
-            return Forbidden
-    try:
-        return (await client.list(wanted.type_, home, fields=wanted.fields)).items
-    except (Forbidden, NotFound) as error:
-        return type(error)
+class _Answer(NamedTuple):
+    """What was read, and how much of the type that is."""
+
+    scope: Scope
+    objects: tuple[Any, ...] = ()
+
+
+async def _read(client: Client, wanted: Wanted, home: str) -> _Answer:
+    """All objects; those of the home namespace where the user may not see all; or none."""
+    is_namespaced = BY_TYPE[wanted.type_].namespaced
+    for scope, namespace in ((Scope.ALL, ""), (Scope.NAMESPACE, home))[: 1 + is_namespaced]:
+        try:
+            return _Answer(scope, (await client.list(wanted.type_, namespace, fields=wanted.fields)).items)
+        except NotFound:
+            return _Answer(Scope.ABSENT)
+        except Forbidden:
+            continue
+    return _Answer(Scope.HIDDEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,7 +92,7 @@ def test_each_view_says_what_is_hidden(browser: Browser, cluster: Cluster) -> No
         page.get_by_role("link", name="Claims", exact=True).click()
         expect(page.locator(".view-claims .notice")).to_contain_text("you may not read them")
         page.get_by_role("link", name="What fits").click()
-        expect(page.locator(".view-fits .notice")).to_contain_text("numbers that you can know")
+        expect(page.locator(".view-fits .notice")).to_contain_text("what others hold counts as free")
         page.get_by_role("link", name="Time").click()
         expect(page.locator(".plot").first).to_contain_text("not known to you")
         assert "secret" not in page.content()
@@ -107,6 +108,12 @@ def test_somebody_with_one_namespace_sees_that_one(browser: Browser, cluster: Cl
         expect(page.locator(".view-claims tbody tr")).to_have_count(1)
         visit.turn_to("#/map")
         expect(page.locator(".stat", has_text="Pods that wait")).to_contain_text("in your namespace")
+        visit.turn_to("#/fits")
+        expect(page.locator(".view-fits tbody td").first).to_contain_text("at most")
+        page.locator("#trial-manifest").fill(json.dumps(claim("more", namespace="team")))
+        page.get_by_role("button", name="How many more fit?").click()
+        expect(page.locator(".how-many")).to_contain_text("at most")
+        expect(page.locator(".placed .notice")).to_contain_text("what others hold counts as free")
         assert "secret" not in page.content()
 
 

@@ -3,7 +3,7 @@
 import { h, name, refill } from "./dom.js";
 import { change, read, select } from "./route.js";
 import { ask } from "./server.js";
-import { number, plural } from "./words.js";
+import { bound, number, plural } from "./words.js";
 
 const LISTED = 20;
 const APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
@@ -28,14 +28,15 @@ export function placed(answer) {
   const without = answer.pods.filter((pod) => pod.node === null);
   const moved = (answer.moved ?? []).map((pod) => (typeof pod === "string" ? pod : `${pod.pod ?? ""}${pod.node ? ` → ${pod.node}` : ""}`));
   return h("div", { class: "placed" },
-    answer.howMany ? howMany(answer.howMany) : null,
-    h("p", { class: answer.fits ? "good" : "problem" }, answer.fits ? `It fits: ${plural(answer.pods.length, "pod")} would get a node.` : `It does not fit: ${number(without.length)} of ${plural(answer.pods.length, "pod")} would get no node.`),
+    answer.hidden ? h("p", { class: "notice" }, "You may not read all claims and pods: what others hold counts as free here.") : null,
+    answer.howMany ? howMany(answer.howMany, answer.hidden) : null,
+    h("p", { class: answer.fits ? "good" : "problem" }, answer.fits ? `It fits${answer.hidden ? " as far as you can see" : ""}: ${plural(answer.pods.length, "pod")} would get a node.` : `It does not fit: ${number(without.length)} of ${plural(answer.pods.length, "pod")} would get no node.`),
     h("ul", {}, answer.pods.slice(0, LISTED).map(podLine), answer.pods.length > LISTED ? h("li", { class: "faint" }, `${number(answer.pods.length - LISTED)} more`) : null),
     moved.length ? h("p", {}, `${plural(moved.length, "pod")} would have to move: `, name(moved.slice(0, LISTED).join(", "))) : null);
 }
 
-function howMany({ copies, complete, endedBy }) {
-  const least = complete ? "" : "at least ";
+function howMany({ copies, complete, endedBy }, hidden) {
+  const least = bound(complete, hidden);
   return h("div", {}, h("p", { class: "how-many" }, h("strong", {}, `${least}${number(copies)}`), ` more ${copies === 1 ? "copy fits" : "copies fit"}.`),
     endedBy?.message ? h("p", { class: "faint" }, "The next one does not: ", name(endedBy.message)) : null);
 }

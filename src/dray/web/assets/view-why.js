@@ -5,7 +5,7 @@
  */
 
 import { h, name, refill, say, setAttribute } from "./dom.js";
-import { stepLooks, swatch } from "./marks.js";
+import { AS_FAR, LEFT, stepLooks, swatch } from "./marks.js";
 import { address, change, read, select } from "./route.js";
 import { ask, latest } from "./server.js";
 import { spread } from "./store.js";
@@ -131,7 +131,7 @@ export class WhyView {
   #change() {
     const help = this.answer.change;
     if (!this.answer.waits) return null;
-    if (!help) return h("p", { class: "faint" }, "No single change was found that gives it a node.");
+    if (!help) return h("p", { class: "faint" }, this.answer.hidden ? "What would help cannot be told from what you may read." : "No single change was found that gives it a node.");
     const result = h("div", { role: "status" }, this.trial ?? null);
     const attempt = async (event) => {
       event.target.disabled = true;
@@ -155,7 +155,7 @@ export class WhyView {
 
   #funnel(request) {
     const { steps } = request;
-    const looks = stepLooks(steps);
+    const looks = stepLooks(steps, this.#left);
     const most = Math.max(1, steps[0]?.left ?? 1);
     const rows = steps.map((step, index) => {
       const bar = h("span", { class: "bar-fill" });
@@ -192,19 +192,24 @@ export class WhyView {
       this.lensShape = store.shape;
       this.stepOf = new Uint8Array(store.devices.present.length).fill(steps.length);
       steps.forEach((step, index) => spread(step.dropped, this.stepOf, index));
-      this.looks = { key: `steps ${this.asked} ${this.request} ${steps.length}`, all: stepLooks(steps) };
+      this.looks = { key: `steps ${this.asked} ${this.request} ${steps.length} ${this.#left.label}`, all: stepLooks(steps, this.#left) };
     }
-    return { looks: this.looks, lookOf: (id) => this.stepOf[id], usedOf: () => null, labelOf: (id) => (this.stepOf[id] < steps.length ? `dropped out at: ${steps[this.stepOf[id]].text}` : "would do") };
+    return { looks: this.looks, lookOf: (id) => this.stepOf[id], usedOf: () => null, labelOf: (id) => (this.stepOf[id] < steps.length ? `dropped out at: ${steps[this.stepOf[id]].text}` : this.#left.label) };
+  }
+
+  /** What devices are that no step has cost. Who does not see all claims cannot know that they are free. */
+  get #left() {
+    return this.answer.hidden ? AS_FAR : LEFT;
   }
 
   #fillLegend() {
     const steps = this.answer?.requests[this.request]?.steps;
     setAttribute(this.legend, "hidden", !steps);
-    const key = steps ? `${this.asked} ${this.request} ${this.app.dark} ${steps.length}` : "";
+    const key = steps ? `${this.asked} ${this.request} ${this.app.dark} ${steps.length} ${this.#left.label}` : "";
     if (!steps || key === this.legended) return;
     this.legended = key;
-    const shown = stepLooks(steps).filter((look, index) => index === steps.length || steps[index].dropped.length);
-    this.legend.replaceChildren(...shown.map((look) => h("li", {}, swatch(look, this.app.dark), look.code === "left" ? "would do" : h("span", {}, "out at: ", name(look.label)))));
+    const shown = stepLooks(steps, this.#left).filter((look, index) => index === steps.length || steps[index].dropped.length);
+    this.legend.replaceChildren(...shown.map((look) => h("li", {}, swatch(look, this.app.dark), look.code === "left" ? look.label : h("span", {}, "out at: ", name(look.label)))));
   }
 }
 

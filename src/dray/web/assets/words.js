@@ -8,6 +8,8 @@ const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeSty
 export const number = (value) => (value === null || value === undefined ? "?" : count.format(value));
 export const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "0 %");
 export const plural = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
+/** What stands before a count. Where others may hold some of it, it is no more than that; nothing is sure if both are so. */
+export const bound = (exact, hidden) => (hidden ? (exact ? "at most " : "perhaps ") : exact ? "" : "at least ");
 /** The form of a verb that goes with a number. */
 export const verb = (value, one, many) => (value === 1 ? one : many);
 /** Names as they stand in a sentence. */
