@@ -66,6 +66,21 @@ def test_a_quota_that_refuses_pods(capsys: pytest.CaptureFixture[str]) -> None:
         assert not explained(cluster, capsys, "AllRun")["waits"]
 
 
+def test_a_quota_that_refuses_claims_is_raised_for_all_pods_that_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1") as cluster:
+        cluster.apply(quota(**{"count/resourceclaims.resource.k8s.io": "1"}))
+        cluster.apply(template())
+        wait_until(lambda: cluster.get("resourcequotas", "q").get("status", {}).get("used"))
+        entry = {"name": "d", "resourceClaimTemplateName": "t"}
+        cluster.apply(deployment(replicas=4, resourceClaims=[entry]))
+        wait_until(lambda: running(cluster) == 1)
+        [helps] = explained(cluster, capsys, "PodWaits")["help"]
+        assert (helps["code"], helps["new"]) == ("help-raise-quota", "4")
+        for change in helps["changes"]:
+            make(cluster, change)
+        wait_until(lambda: running(cluster) == 4)
+
+
 def test_a_service_account_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
     with Cluster("--nodes", "1") as cluster:
         cluster.apply(deployment(serviceAccountName="robot"))

@@ -139,7 +139,7 @@ class WorkloadCase:
         """A larger quota or a new account, if a pod can then be created and has a place."""
         pod = self._pod()
         subject = Subject(self._snapshot, pod, (), self._deadlines.cluster)
-        offers = [*names.quota(subject, cause, max(1, self._missing()))] if cause.code is CauseCode.QUOTA else []
+        offers = [*names.pod_quota(subject, cause, max(1, self._missing()))] if cause.code is CauseCode.QUOTA else []
         if cause.code is CauseCode.ACCOUNT_MISSING:
             offers.append(names.account(self._namespace, cause.subject))
         for offer in offers:

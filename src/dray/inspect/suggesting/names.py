@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -10,11 +10,13 @@ from dray.api import podclaims
 from dray.api.quantity import Quantity
 from dray.api.reasons.causes import Cause
 from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod, ResourceQuota
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
+from dray.api.usage import ZERO, usage_of
 from dray.api.wire import Tree
-from dray.inspect.changes import created, deleted, is_controlled, manifest_of, patched
+from dray.inspect.changes import applied, created, deleted, is_controlled, manifest_of, patched
 from dray.inspect.hardware import alike
 from dray.inspect.suggesting.subject import Subject, requests_in
 
@@ -149,13 +151,28 @@ def gang_incomplete(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
 # Claims that cannot be made or used
 
 
-def quota(subject: Subject, cause: Cause, number: int = 1) -> Iterator[Suggestion]:
-    """A quota that is large enough for so many more objects."""
+def pod_quota(subject: Subject, cause: Cause, number: int) -> Iterator[Suggestion]:
+    """A quota that is large enough for so many more pods."""
     found = subject.snapshot.get(ResourceQuota, cause.subject, subject.namespace)
     if found is not None:
-        needed = str(sum([Quantity.parse(cause.wanted)] * number, Quantity.parse(cause.used)))
-        change = patched(found, {"spec": {"hard": {cause.request: needed}}})
-        yield Suggestion(SuggestionCode.RAISE_QUOTA, cause.subject, cause.request, needed, changes=(change,))
+        yield _raised(found, cause, [Quantity.parse(cause.wanted)] * number)
+
+
+def claim_quota(subject: Subject, cause: Cause) -> Iterator[Suggestion]:
+    """A quota that is large enough for the claims of all pods that wait: they are made in no particular order."""
+    found = subject.snapshot.get(ResourceQuota, cause.subject, subject.namespace)
+    if found is not None:
+        known = {claim.metadata.uid for claim in subject.snapshot.all(ResourceClaim)}
+        unlimited = applied(subject.snapshot, [patched(found, {"spec": {"hard": {cause.request: None}}})])
+        claims = [one for one in unlimited.all(ResourceClaim) if one.metadata.namespace == subject.namespace]
+        missing = [usage_of(BY_TYPE[ResourceClaim], one) for one in claims if one.metadata.uid not in known]
+        yield _raised(found, cause, [usage.get(cause.request, ZERO) for usage in missing])
+
+
+def _raised(quota: ResourceQuota, cause: Cause, more: Iterable[Quantity]) -> Suggestion:
+    needed = str(sum(more, Quantity.parse(cause.used)))
+    change = patched(quota, {"spec": {"hard": {cause.request: needed}}})
+    return Suggestion(SuggestionCode.RAISE_QUOTA, cause.subject, cause.request, needed, changes=(change,))
 
 
 def claim_foreign(subject: Subject, cause: Cause) -> Iterator[Suggestion]:

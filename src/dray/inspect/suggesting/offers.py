@@ -36,7 +36,7 @@ OFFERS: Mapping[CauseCode, Sequence[Offer]] = {
     CauseCode.GROUP_MISSING: (names.group_missing,),
     CauseCode.GROUP_CLAIM_MISSING: (names.group_claim_missing,),
     CauseCode.RESOURCE_UNKNOWN: (names.resource_unknown,),
-    CauseCode.QUOTA: (names.quota,),
+    CauseCode.QUOTA: (names.claim_quota,),
     CauseCode.CLAIM_DELETING: (names.claim_deleting,),
     CauseCode.CLAIM_FULL: (names.own_claim,),
     CauseCode.CLAIM_FOREIGN: (names.claim_foreign,),
