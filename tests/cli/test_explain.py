@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,19 +16,23 @@ from dray.cli import main
 from dray.cli._kubectl import main as kubectl_dra
 from dray.client.config import load
 from dray.client.http import Http
-from tests.cli.clusters import Cluster, cluster, furnish
+from dray.testing import Cluster
+from tests.cli.clusters import Cluster as Served
+from tests.cli.clusters import cluster, furnish
 from tests.cli.running import Dray
+from tests.inspect.situations import pod
+from tests.waiting import SECONDS, wait_until
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with cluster(tmp_path_factory.mktemp("dray")) as made:
         asyncio.run(furnish(made))
         yield made
 
 
 @pytest.mark.wording
-def test_a_pod_that_waits(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_that_waits(running: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "pod", "waits", "--kubeconfig", str(running.admin)]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == (
@@ -39,7 +44,7 @@ def test_a_pod_that_waits(running: Cluster, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.wording
-def test_a_pod_that_runs_and_its_claim(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_that_runs_and_its_claim(running: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "pod/runs", "--kubeconfig", str(running.admin)]) == 0
     assert capsys.readouterr().out.startswith("pod default/runs: it runs on node-")
     assert main(["explain", "claim", "runs", "-n", "default", "--kubeconfig", str(running.admin)]) == 0
@@ -47,7 +52,7 @@ def test_a_pod_that_runs_and_its_claim(running: Cluster, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
-def test_output_for_programs(running: Cluster, capsys: pytest.CaptureFixture[str], output: str) -> None:
+def test_output_for_programs(running: Served, capsys: pytest.CaptureFixture[str], output: str) -> None:
     assert main(["explain", "pod", "waits", "-o", output, "--kubeconfig", str(running.admin)]) == 0
     text = capsys.readouterr().out
     found = json.loads(text) if output == "json" else yaml.safe_load(text)
@@ -56,7 +61,7 @@ def test_output_for_programs(running: Cluster, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.wording
-def test_the_kubectl_plugin_is_the_same_command(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_kubectl_plugin_is_the_same_command(running: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert kubectl_dra(["explain", "pod", "waits", "--kubeconfig", str(running.admin)]) == 0
     assert capsys.readouterr().out.startswith("pod default/waits waits: ")
     assert kubectl_dra(["up"]) == 2
@@ -64,11 +69,34 @@ def test_the_kubectl_plugin_is_the_same_command(running: Cluster, capsys: pytest
 
 
 @pytest.mark.wording
-def test_what_is_not_there_and_who_may_not_look(running: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_there_and_who_may_not_look(running: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "pod", "wait", "--kubeconfig", str(running.admin)]) == 1
     assert 'pod "wait" not found, did you mean waits?' in capsys.readouterr().err
     assert main(["explain", "pod", "waits", "--kubeconfig", str(running.guest)]) == 1
     assert "you may not list pods" in capsys.readouterr().err
+
+
+def test_watching_goes_on_when_a_pod_is_made_again(capsys: pytest.CaptureFixture[str]) -> None:
+    with Cluster("--nodes", "1") as cluster, ThreadPoolExecutor(1) as pool:
+        cluster.apply(pod(claims=[], nodeSelector={"zone": "mars"}))
+        watched = pool.submit(main, ["explain", "pod/p", "--watch", "--kubeconfig", str(cluster.kubeconfig)])
+        wait_until(lambda: "pod default/p" in capsys.readouterr().out)
+        cluster.delete("pods", "p", grace=0)
+        wait_until(lambda: "for a new one" in capsys.readouterr().err)
+        cluster.apply(pod(claims=[]))
+        assert watched.result(SECONDS) == 0
+
+
+def test_watching_ends_when_a_pod_stays_away(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dray.cli.explain._ABSENT_SECONDS", 0.0)
+    with Cluster("--nodes", "1") as cluster, ThreadPoolExecutor(1) as pool:
+        cluster.apply(pod(claims=[], nodeSelector={"zone": "mars"}))
+        watched = pool.submit(main, ["explain", "pod/p", "--watch", "--kubeconfig", str(cluster.kubeconfig)])
+        wait_until(lambda: "pod default/p" in capsys.readouterr().out)
+        cluster.delete("pods", "p", grace=0)
+        assert watched.result(SECONDS) == 1
 
 
 def test_wrong_arguments_are_named(capsys: pytest.CaptureFixture[str]) -> None:

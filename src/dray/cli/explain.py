@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from dray.cli._cluster import add_options, connect
@@ -27,6 +28,7 @@ _NAMES = {
 }
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in (kind, *names)}
 _WATCH_SECONDS = 1.0
+_ABSENT_SECONDS = 60.0  # many suggestions are to delete a pod and to make it again
 _COLOURS = {"cause": "bold", "help": "green", "plain": "", "note": "yellow"}
 
 
@@ -85,12 +87,19 @@ async def _once(args: argparse.Namespace, kind: str, name: str) -> None:
 
 async def _watch(args: argparse.Namespace, kind: str, name: str) -> None:
     """Say it whenever it is not what was said last, until nothing waits any more."""
+    from dray.inspect.explain import NotThere
     from dray.inspect.layout import text_of
 
     said = ""
     async with connect(args) as client:
         while True:
-            found = await _explained(client, args, kind, name)
+            try:
+                found = await _explained(client, args, kind, name)
+            except NotThere as error:
+                if not said:
+                    raise
+                print(f"\n{error}; waiting {_ABSENT_SECONDS:g} s for a new one", file=sys.stderr)
+                found = await _made_again(client, args, kind, name)
             if text_of(found) != said:
                 print(end="\n" if said else "")
                 _show(found, args.output)
@@ -99,6 +108,20 @@ async def _watch(args: argparse.Namespace, kind: str, name: str) -> None:
                 return
             said = text_of(found)
             await asyncio.sleep(_WATCH_SECONDS)
+
+
+async def _made_again(client: Http, args: argparse.Namespace, kind: str, name: str) -> Explanation:
+    """Explain what was deleted once it exists again. Raises `NotThere` when it stays away."""
+    from dray.inspect.explain import NotThere
+
+    ends = time.monotonic() + _ABSENT_SECONDS
+    while True:
+        await asyncio.sleep(_WATCH_SECONDS)
+        try:
+            return await _explained(client, args, kind, name)
+        except NotThere:
+            if time.monotonic() >= ends:
+                raise
 
 
 async def _explained(client: Http, args: argparse.Namespace, kind: str, name: str) -> Explanation:
