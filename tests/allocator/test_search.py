@@ -187,6 +187,7 @@ def random_lists(random: Random) -> Instance:
     return instance._replace(slices=slices, features=features)
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize("start", range(0, 900, 300))
 def test_lists_agree_and_differ_as_a_plain_search_says(start: int) -> None:
     for seed in range(start, start + 300):

@@ -192,7 +192,7 @@ def _holders(holders: tuple[Holder, ...]) -> list[Line]:
 
 
 def _holder(holder: Holder) -> str:
-    count = [cause_wording.devices(len(holder.devices))] if holder.devices else []
+    count = [wording.devices(len(holder.devices))] if holder.devices else []
     users = say(CausePhrase.USED_BY, names=cause_wording.listed(holder.consumers))
     return say(
         CausePhrase.HOLDER,

@@ -20,10 +20,17 @@ class CausePhrase(StrEnum):
     MEANT = "explain-meant"
     MEANT_DOMAIN = "explain-meant-domain"
     OF_OTHER_KIND = "explain-of-other-kind"
+    ATTRIBUTE = "explain-attribute"
+    CAPACITY = "explain-capacity"
     REQUEST = "explain-request"
+    REQUESTS = "explain-requests"
     EXTENDED_RESOURCE = "explain-extended-resource"
     NEEDS = "explain-needs"
     NEEDS_ON_ONE_NODE = "explain-needs-on-one-node"
+    NEED_AND_CAUSE = "explain-need-and-cause"
+    NEED_THEN_CAUSE = "explain-need-then-cause"
+    ONE_NEEDS = "explain-one-needs"
+    SEVERAL_NEED = "explain-several-need"
     AT_MOST = "explain-at-most"
     NONE_ON_ONE = "explain-none-on-one"
     ALL_OF = "explain-all-of"
@@ -34,7 +41,9 @@ class CausePhrase(StrEnum):
     USED_BY = "explain-used-by"
     USED_BY_NOBODY = "explain-used-by-nobody"
     NO_DEVICE = "explain-no-device"
+    AND_NAME = "explain-and-name"
     AND_MORE = "explain-and-more"
+    ON_DEVICES = "explain-on-devices"
     VALUES = "explain-values"
     NO_VALUES = "explain-no-values"
     KNOWN_NAMES = "explain-known-names"
@@ -81,8 +90,11 @@ class CausePhrase(StrEnum):
     LACKS = "explain-lacks"
     LACKING_AMOUNT = "explain-lacking-amount"
     HOLDS_AMOUNT = "explain-holds-amount"
+    AND_AMOUNT = "explain-and-amount"
     AMOUNT = "explain-amount"
     COUNTER = "explain-counter"
+    ONE_MORE_MEMBER = "explain-one-more-member"
+    POOL_AGAIN_IN_ONE = "explain-pool-again-in-one"
 
 
 CAUSE_TEXTS: Mapping[StrEnum, str] = {
@@ -91,10 +103,17 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.MEANT: ", did you mean {meant}?",
     CausePhrase.MEANT_DOMAIN: '{kind} {name} of domain "{domain}"',
     CausePhrase.OF_OTHER_KIND: "; there is a {kind} of that name",
+    CausePhrase.ATTRIBUTE: "attribute",
+    CausePhrase.CAPACITY: "capacity",
     CausePhrase.REQUEST: "request {request} of claim {claim}",
+    CausePhrase.REQUESTS: "requests {requests} of claim {claim}",
     CausePhrase.EXTENDED_RESOURCE: "extended resource {resource} (request {request} of the claim that is made for it)",
     CausePhrase.NEEDS: "{asked} needs {devices}",
     CausePhrase.NEEDS_ON_ONE_NODE: "{asked} needs {devices} on one node",
+    CausePhrase.NEED_AND_CAUSE: "{need}, and {cause}",
+    CausePhrase.NEED_THEN_CAUSE: "{need}: {cause}",
+    CausePhrase.ONE_NEEDS: "needs",
+    CausePhrase.SEVERAL_NEED: "need",
     CausePhrase.AT_MOST: "at most {found} on one node ({node})",
     CausePhrase.NONE_ON_ONE: "none on a node that it may use",
     CausePhrase.ALL_OF: "all {of}",
@@ -105,7 +124,9 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.USED_BY: "used by {names}",
     CausePhrase.USED_BY_NOBODY: "used by nobody",
     CausePhrase.NO_DEVICE: "no device",
+    CausePhrase.AND_NAME: " and ",
     CausePhrase.AND_MORE: "{names} and {more} more",
+    CausePhrase.ON_DEVICES: "{what} on {devices}",
     CausePhrase.VALUES: "; {name} is {values}",
     CausePhrase.NO_VALUES: "; none of them has {name}",
     CausePhrase.KNOWN_NAMES: "; there are {names}",
@@ -154,8 +175,11 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     CausePhrase.LACKS: "{device} needs {amounts}",
     CausePhrase.LACKING_AMOUNT: "{amount}, {limit}{held}",
     CausePhrase.HOLDS_AMOUNT: "{claim} holds {amount}",
+    CausePhrase.AND_AMOUNT: ", and ",
     CausePhrase.AMOUNT: "{amount} of {name}",
     CausePhrase.COUNTER: "{name} of counter set {counter_set}",
+    CausePhrase.ONE_MORE_MEMBER: "{number} more pod of podgroup {subject}",
+    CausePhrase.POOL_AGAIN_IN_ONE: "publish pool {subject} as it is, in {number} slice with each device once",
     SelectorCode.NAME_MISSING: "{kind} {name} exists on 0 of {devices} devices{meant}",
     SelectorCode.VALUE_MISSING: "no device has {part}{values}",
     SelectorCode.PARTS_APART: "no device meets all of it: {parts}",
@@ -307,8 +331,8 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     SuggestionCode.USE_SCHEDULER: "let {new} schedule {subject} instead of {old}",
     SuggestionCode.CREATE_GROUP: "create PodGroup {subject}",
     SuggestionCode.GROUP_CLAIM: "name claim {new} of the group instead of {old} in {subject}",
-    SuggestionCode.MORE_MEMBERS: "{number} more pod{s} of podgroup {subject}",
+    SuggestionCode.MORE_MEMBERS: "{number} more pods of podgroup {subject}",
     SuggestionCode.POD_AGAIN: "create {subject} again",
-    SuggestionCode.POOL_AGAIN: "publish pool {subject} as it is, in {number} slice{s} with each device once",
+    SuggestionCode.POOL_AGAIN: "publish pool {subject} as it is, in {number} slices with each device once",
     SuggestionCode.CREATE_ACCOUNT: "create ServiceAccount {subject}",
 }

@@ -12,13 +12,22 @@ from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.causes import Asked, Cause, CauseCode, HeldAmount, Place, SelectorCode, SelectorFault
 from dray.api.reasons.devices import LackingAmount
 from dray.api.reasons.nodes import NodeReason
-from dray.api.reasons.suggestions import Suggestion
-from dray.api.reasons.wording import condition, input_problem, node_reason, pool_problem, say, timed_out
+from dray.api.reasons.suggestions import Suggestion, SuggestionCode
+from dray.api.reasons.wording import (
+    Phrase,
+    condition,
+    devices,
+    input_problem,
+    node_reason,
+    pool_problem,
+    say,
+    timed_out,
+)
 
 _NAMED = 3  # nodes that a sentence lists
 _KNOWN = 8  # names that a sentence lists
 _VALUES = 4  # values that a sentence lists
-_KINDS = {"attributes": "attribute", "capacity": "capacity"}
+_KINDS = {"attributes": CausePhrase.ATTRIBUTE, "capacity": CausePhrase.CAPACITY}
 _AFTER_COLON = frozenset({CauseCode.DEVICES_FAILED, CauseCode.FINISHED})
 _SHORT = frozenset(
     {
@@ -36,9 +45,10 @@ def cause(found: Cause) -> str:
     detail = cause_detail(found)
     if found.asked is None or found.every:
         return detail
-    phrase = CausePhrase.NEEDS_ON_ONE_NODE if found.code in _ON_ONE_NODE else CausePhrase.NEEDS
-    need = say(phrase, asked=asked(found.asked), devices=devices(found.asked.needed))
-    return f"{need}: {detail}" if found.code is CauseCode.FRAGMENTED else f"{need}, and {detail}"
+    needs = CausePhrase.NEEDS_ON_ONE_NODE if found.code in _ON_ONE_NODE else CausePhrase.NEEDS
+    need = say(needs, asked=asked(found.asked), devices=devices(found.asked.needed))
+    both = CausePhrase.NEED_THEN_CAUSE if found.code is CauseCode.FRAGMENTED else CausePhrase.NEED_AND_CAUSE
+    return say(both, need=need, cause=detail)
 
 
 def cause_detail(found: Cause) -> str:
@@ -64,7 +74,7 @@ def cause_detail(found: Cause) -> str:
         needed=found.asked.needed if found.asked is not None else 0,
         whose=say(CausePhrase.FOR_GROUP if found.group else CausePhrase.FOR_POD, group=found.group),
         asked=_askers(found),
-        needs="need" if len(found.names) > 1 else "needs",
+        needs=say(CausePhrase.SEVERAL_NEED if len(found.names) > 1 else CausePhrase.ONE_NEEDS),
         how=_how(found),
         step=condition(found.step) if found.step is not None else "",
         lacking=_lacks(found) if found.lacking else "",
@@ -108,11 +118,6 @@ def asked(what: Asked) -> str:
     return say(CausePhrase.REQUEST, request=what.request, claim=what.claim)
 
 
-def devices(number: int) -> str:
-    """`1 device`, `2 devices`."""
-    return f"{number} device{'' if number == 1 else 's'}"
-
-
 def refusals(counted: Iterable[tuple[NodeReason, int]]) -> str:
     """`2 Insufficient cpu, 1 node(s) were unschedulable`."""
     counts: dict[str, int] = {}
@@ -120,7 +125,7 @@ def refusals(counted: Iterable[tuple[NodeReason, int]]) -> str:
         text = node_reason(reason)
         counts[text] = counts.get(text, 0) + number
     ordered = sorted(counts.items(), key=lambda item: -item[1])
-    return ", ".join(f"{count} {text}" for text, count in ordered)
+    return ", ".join(say(Phrase.SOME_NODES, count=count, why=text) for text, count in ordered)
 
 
 def listed(names: Sequence[str], most: int = _NAMED) -> str:
@@ -132,7 +137,7 @@ def listed(names: Sequence[str], most: int = _NAMED) -> str:
 def _names(found: Cause) -> str:
     match found.code:
         case CauseCode.CONFLICT | CauseCode.CLAIMS_APART:
-            return " and ".join(found.names)
+            return say(CausePhrase.AND_NAME).join(found.names)
         case CauseCode.ALLOCATED:
             return ", ".join(found.names) or say(CausePhrase.NO_DEVICE)
         case CauseCode.TAINTED:
@@ -184,8 +189,10 @@ def _not_taken(found: Cause) -> str:
 def _askers(found: Cause) -> str:
     if found.asked is not None:
         return asked(found.asked)
-    requests = f"request{'s' if len(found.names) > 1 else ''} {', '.join(found.names)}"
-    return f"{requests} of claim {found.claim}"
+    names = ", ".join(found.names)
+    if len(found.names) > 1:
+        return say(CausePhrase.REQUESTS, requests=names, claim=found.claim)
+    return say(CausePhrase.REQUEST, request=names, claim=found.claim)
 
 
 def _how(found: Cause) -> str:
@@ -202,7 +209,7 @@ def _how(found: Cause) -> str:
 def _lacks(found: Cause) -> str:
     """What one device lacks: `gpu-1 needs 1 of slice-5 of counter set gpu, 0 left (default/nb-0 holds 1)`."""
     device = found.lacking[0].device.rpartition("/")[2]
-    amounts = ", and ".join(_lacking(amount, found.held) for amount in found.lacking)
+    amounts = say(CausePhrase.AND_AMOUNT).join(_lacking(amount, found.held) for amount in found.lacking)
     return say(CausePhrase.LACKS, device=device, amounts=amounts)
 
 
@@ -243,9 +250,9 @@ def selector_fault(fault: SelectorFault) -> str:
     """Why a selector matches nothing."""
     if fault.code is SelectorCode.NAME_MISSING:
         assert fault.place is not None
-        kind, name = _KINDS[fault.place.kind], fault.place.name
+        kind, name = say(_KINDS[fault.place.kind]), fault.place.name
         return say(fault.code, kind=kind, name=name, devices=fault.devices, meant=_meant(fault))
-    parts = ", ".join(f"{part} on {count}" for part, count in fault.parts)
+    parts = ", ".join(_on_devices(fault.parts))
     return say(fault.code, part=fault.part, values=_values(fault), parts=parts)
 
 
@@ -260,7 +267,7 @@ def place(meant: Place, instead_of: Place) -> str:
     if meant.kind != instead_of.kind:
         return f'device.{meant.kind}["{meant.domain}"].{meant.name}'
     if meant.domain != instead_of.domain:
-        return say(CausePhrase.MEANT_DOMAIN, kind=_KINDS[meant.kind], name=meant.name, domain=meant.domain)
+        return say(CausePhrase.MEANT_DOMAIN, kind=say(_KINDS[meant.kind]), name=meant.name, domain=meant.domain)
     return meant.name
 
 
@@ -269,8 +276,11 @@ def _values(fault: SelectorFault) -> str:
         return ""
     if not fault.values:
         return say(CausePhrase.NO_VALUES, name=fault.place.name)
-    shown = [f"{value} on {count}" for value, count in fault.values]
-    return say(CausePhrase.VALUES, name=fault.place.name, values=listed(shown, _VALUES))
+    return say(CausePhrase.VALUES, name=fault.place.name, values=listed(_on_devices(fault.values), _VALUES))
+
+
+def _on_devices(counted: Iterable[tuple[str, int]]) -> list[str]:
+    return [say(CausePhrase.ON_DEVICES, what=what, devices=number) for what, number in counted]
 
 
 # What would help
@@ -279,12 +289,22 @@ def _values(fault: SelectorFault) -> str:
 def suggestion(found: Suggestion) -> str:
     """What to do."""
     return say(
-        found.code,
+        _suggestion_template(found),
         subject=found.subject,
         old=found.old,
         new=found.new,
         names=", ".join(found.names),
         node=found.node,
         number=found.number,
-        s="" if found.number == 1 else "s",
     )
+
+
+def _suggestion_template(found: Suggestion) -> StrEnum:
+    """Some suggestions have other words for one than for several."""
+    match found.code:
+        case SuggestionCode.MORE_MEMBERS if found.number == 1:
+            return CausePhrase.ONE_MORE_MEMBER
+        case SuggestionCode.POOL_AGAIN if found.number == 1:
+            return CausePhrase.POOL_AGAIN_IN_ONE
+        case _:
+            return found.code

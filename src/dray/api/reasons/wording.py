@@ -12,7 +12,7 @@ import msgspec
 
 from dray.api.binding_conditions import BindingState, DeviceBinding
 from dray.api.reasons.autoscaling import NoHelp, ScaleUp, Stays
-from dray.api.reasons.cause_texts import CAUSE_TEXTS
+from dray.api.reasons.cause_texts import CAUSE_TEXTS, CausePhrase
 from dray.api.reasons.claims import ClaimCode, ClaimProblem
 from dray.api.reasons.devices import (
     AlternativeReasons,
@@ -38,11 +38,24 @@ from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, Unschedula
 class Phrase(StrEnum):
     """Sentences about several codes at once."""
 
+    ONE_DEVICE = "one-device"
+    SOME_DEVICES = "some-devices"
+    ALL_COUNTED_DEVICES = "all-counted-devices"
+    ALL_DEVICES = "all-devices"
     CLAIM_SHORT = "claim-short"
     REQUEST_SHORT = "request-short"
+    OR_ALTERNATIVE = "or-alternative"
+    TREE_NODE = "tree-node"
+    TREE_REQUEST = "tree-request"
+    TREE_ONLY_WAY = "tree-only-way"
+    TREE_ALTERNATIVE = "tree-alternative"
+    TREE_ENOUGH = "tree-enough"
+    TREE_TOO_FEW = "tree-too-few"
+    TREE_LOST_HERE = "tree-lost-here"
     CONSTRAINT_DISTINCT = "constraint-distinct"
     CONSTRAINT_NOBODY = "constraint-nobody"
     CONSTRAINT_FEW = "constraint-few"
+    CONFLICT_REQUEST = "conflict-request"
     CONFLICT_ALONE = "conflict-alone"
     CONFLICT_SHORT = "conflict-short"
     CONFLICT_TOGETHER = "conflict-together"
@@ -143,11 +156,24 @@ TEXTS: dict[StrEnum, str] = {
     InputCode.INVALID_POOLS: "invalid resource pools were encountered",
     InputCode.NODE_SELECTOR_TERMS: ("create NodeSelector: unsupported ResourceSlice.NodeSelector with {number} terms"),
     InputCode.UNKNOWN_NODE: "node {subject} is not known",
+    Phrase.ONE_DEVICE: "{number} device",
+    Phrase.SOME_DEVICES: "{number} devices",
+    Phrase.ALL_COUNTED_DEVICES: "all {number} devices",
+    Phrase.ALL_DEVICES: "all devices",
     Phrase.CLAIM_SHORT: "claim {claim}: {requests}",
     Phrase.REQUEST_SHORT: "request {request} needs {devices}: {steps}",
+    Phrase.OR_ALTERNATIVE: "; or ",
+    Phrase.TREE_NODE: "node {node}",
+    Phrase.TREE_REQUEST: _REQUEST,
+    Phrase.TREE_ONLY_WAY: "needs {devices}: {verdict}",
+    Phrase.TREE_ALTERNATIVE: "alternative {name} needs {devices}: {verdict}",
+    Phrase.TREE_ENOUGH: "enough",
+    Phrase.TREE_TOO_FEW: "too few",
+    Phrase.TREE_LOST_HERE: "<- here",
     Phrase.CONSTRAINT_DISTINCT: f"{_CONSTRAINT} all differ in {{attribute}}",
     Phrase.CONSTRAINT_NOBODY: f"{_CONSTRAINT} share {{attribute}}: no free device has it",
     Phrase.CONSTRAINT_FEW: f"{_CONSTRAINT} share {{attribute}}: its best value, {{value}}, has {{best}} free",
+    Phrase.CONFLICT_REQUEST: "{request} of claim {claim}",
     Phrase.CONFLICT_ALONE: "request {requests} cannot be served within its constraints",
     Phrase.CONFLICT_SHORT: (f"{_CONFLICT}: they need {{devices}}, and only {{best}} can serve any of them"),
     Phrase.CONFLICT_TOGETHER: f"{_CONFLICT}: each could be served without the others",
@@ -301,10 +327,10 @@ def line(reasons: Reasons) -> str:
 
 def tree(reasons: Reasons) -> str:
     """Several lines for a person: every request with every step."""
-    lines = [f"node {reasons.node}"]
-    lines += [f"  {unusable_pool(pool)}: its devices are not used" for pool in reasons.pools]
+    lines = [say(Phrase.TREE_NODE, node=reasons.node)]
+    lines += [f"  {say(CausePhrase.UNUSED_POOL, pool=unusable_pool(pool))}" for pool in reasons.pools]
     for request in reasons.requests:
-        lines.append(f"  claim {request.claim}, request {request.request}")
+        lines.append(f"  {say(Phrase.TREE_REQUEST, claim=request.claim, request=request.request)}")
         for alternative in request.alternatives:
             lines += _alternative_lines(alternative, named=len(request.alternatives) > 1)
     lines += [f"  {_constraint(constraint)}" for constraint in reasons.constraints]
@@ -320,10 +346,13 @@ def unusable_pool(pool: PoolReasons) -> str:
     return say(Phrase.POOL_IS, pool=pool.pool, state=say(pool.state))
 
 
-def _devices(number: int, every: bool = False) -> str:
+def devices(number: int, every: bool = False) -> str:
+    """`1 device`, `2 devices`; where every device is asked for, `all 2 devices`, or `all devices` if there are none."""
     if every:
-        return f"all {number} devices" if number else "all devices"
-    return f"{number} device{'' if number == 1 else 's'}"
+        phrase = Phrase.ALL_COUNTED_DEVICES if number else Phrase.ALL_DEVICES
+    else:
+        phrase = Phrase.ONE_DEVICE if number == 1 else Phrase.SOME_DEVICES
+    return say(phrase, number=number)
 
 
 def _shortage(request: RequestReasons) -> str:
@@ -331,18 +360,22 @@ def _shortage(request: RequestReasons) -> str:
     for alternative in request.alternatives:
         until = alternative.steps.index(alternative.lost_at) + 1
         steps = ", ".join(step(one) for one in alternative.steps[:until])
-        devices = _devices(alternative.needed, alternative.every)
-        parts.append(say(Phrase.REQUEST_SHORT, request=alternative.name, devices=devices, steps=steps))
-    return say(Phrase.CLAIM_SHORT, claim=request.claim, requests="; or ".join(parts))
+        needed = devices(alternative.needed, alternative.every)
+        parts.append(say(Phrase.REQUEST_SHORT, request=alternative.name, devices=needed, steps=steps))
+    return say(Phrase.CLAIM_SHORT, claim=request.claim, requests=say(Phrase.OR_ALTERNATIVE).join(parts))
 
 
 def _alternative_lines(alternative: AlternativeReasons, named: bool) -> list[str]:
-    title = f"alternative {alternative.name} needs" if named else "needs"
-    verdict = "enough" if alternative.enough else "too few"
-    lines = [f"    {title} {_devices(alternative.needed, alternative.every)}: {verdict}"]
+    title = say(
+        Phrase.TREE_ALTERNATIVE if named else Phrase.TREE_ONLY_WAY,
+        name=alternative.name,
+        devices=devices(alternative.needed, alternative.every),
+        verdict=say(Phrase.TREE_ENOUGH if alternative.enough else Phrase.TREE_TOO_FEW),
+    )
+    lines = [f"    {title}"]
     lost = None if alternative.enough else alternative.lost_at
     for one in alternative.steps:
-        mark = "  <- here" if one is lost else ""
+        mark = f"  {say(Phrase.TREE_LOST_HERE)}" if one is lost else ""
         lines.append(f"      {one.devices:>4} {condition(one)}{mark}")
     return lines
 
@@ -362,10 +395,11 @@ def _constraint(found: ConstraintReasons) -> str:
 
 def _conflict(conflict: RequestConflict) -> str:
     phrase = Phrase.CONFLICT_SHORT if conflict.devices < conflict.needed else Phrase.CONFLICT_TOGETHER
+    requests = (say(Phrase.CONFLICT_REQUEST, claim=claim, request=request) for claim, request in conflict.requests)
     return say(
         Phrase.CONFLICT_ALONE if len(conflict.requests) == 1 else phrase,
-        requests=", ".join(f"{request} of claim {claim}" for claim, request in conflict.requests),
-        devices=_devices(conflict.needed),
+        requests=", ".join(requests),
+        devices=devices(conflict.needed),
         best=conflict.devices,
     )
 
