@@ -133,6 +133,20 @@ async def test_long_lists_of_plain_values_merge_quickly(server: Attacked) -> Non
     assert stall.longest < 0.3  # looking for each in the list took 0.7 s
 
 
+async def test_thousands_of_applied_fields_do_not_hold_others_up(server: Attacked) -> None:
+    container = {"name": "c", "image": "i"}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    tree = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "long"}, **spec}
+    path = "/api/v1/namespaces/default/podtemplates/long?fieldManager=me"
+    async with measured() as stall:
+        for value in ("first", "second"):
+            environment = [{"name": f"E{number}", "value": value} for number in range(6000)]
+            text = json.dumps(tree).replace('"image"', f'"env": {json.dumps(environment)}, "image"')
+            code, body = await server.user("editor")("PATCH", path, text, content_type="application/apply-patch+yaml")
+            assert code in (200, 201), body
+    assert stall.longest < 0.1  # laying them over the object took 0.15 s, twice
+
+
 async def test_an_object_that_is_wrong_in_thousands_of_places_gets_a_short_answer(server: Attacked) -> None:
     labels = {f"not ok {number}": "neither " + "x" * 100 for number in range(15_000)}
     text = json.dumps({"metadata": {"name": "bad", "labels": labels}})

@@ -17,7 +17,7 @@ import msgspec
 from dray.api.errors import ApiError, BadRequest, Forbidden, InternalError, NotAcceptable, TooLarge
 from dray.api.strategy import deprecation
 from dray.apiserver.core import ApiServer
-from dray.apiserver.limits import Limits
+from dray.apiserver.limits import LARGE, Limits
 from dray.apiserver.request import Options, Request
 from dray.apiserver.security.authentication import Authenticator
 from dray.apiserver.security.user import ADMIN, User
@@ -49,7 +49,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_LARGE = 32 << 10  # bytes of an object, above which it takes turns, and YAML is read and written beside the event loop
 _LONG_QUERY = 2 << 10  # bytes of selectors, which take a millisecond to read
 _STREAMED = {PROTOBUF: f"{PROTOBUF};stream=watch".encode()}
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -228,7 +227,7 @@ class Call:
         """Put body and what it says about the options into the request. Nobody's body is read who may not send it."""
         self._api._server.authorize(request)
         content_type, data = self._header(b"content-type"), await self._body()
-        if len(data) > _LARGE:
+        if len(data) > LARGE:
             LONG.set(True)  # each request has a task, and so a context, of its own
             await pause(request.user.name)
         reading = self._api._reading
@@ -344,7 +343,7 @@ class Call:
 
     async def reply_json(self, code: int, body: bytes) -> None:
         media = self._accepted.media
-        if media == JSON or len(body) < _LARGE:
+        if media == JSON or len(body) < LARGE:
             body, content_type = written(body, media, self._pretty())
         else:
             body, content_type = await beside(written, body, media, False)  # others should not wait
@@ -433,7 +432,7 @@ class Call:
 
 async def _apart(content_type: str, data: bytes, read: Callable[..., Any], *arguments: Any) -> Any:
     """Read a body, a large one that is no JSON beside the event loop: it takes long, and others should not wait."""
-    if len(data) > _LARGE and ("yaml" in content_type or "protobuf" in content_type):
+    if len(data) > LARGE and ("yaml" in content_type or "protobuf" in content_type):
         return await beside(read, content_type, data, *arguments)
     return read(content_type, data, *arguments)
 

@@ -30,8 +30,10 @@ from dray.api.gates import FeatureGates
 from dray.api.wire import Tree, Wire
 from dray.apiserver.admission import AdmissionRequest, Chain, Operation
 from dray.apiserver.custom.conversions import Conversions
+from dray.apiserver.limits import LARGE
 from dray.apiserver.read.storage import Storage, encode
 from dray.apiserver.request import APPLY_PATCH, DEFAULT_OPTIONS, JSON_PATCH, MERGE_PATCH, Answer, Request
+from dray.apiserver.wire.beside import beside
 from dray.apiserver.write import identity, managers
 from dray.apiserver.write.commits import Commits
 from dray.apiserver.write.deletion import gone_when_written
@@ -285,7 +287,10 @@ class Registry:
         def apply() -> Applied:
             return managers.apply(msgspec.structs.replace(request, body=msgspec.json.decode(original)), current)
 
-        return await self._conversions.settled(apply) if request.resource.converts else apply()
+        if request.resource.converts:
+            return await self._conversions.settled(apply)
+        large = len(original) + len(current.value or b"" if current is not None else b"") > LARGE
+        return await beside(apply) if large else apply()
 
     async def _changed(
         self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
