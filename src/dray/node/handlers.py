@@ -16,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 from dray.api.types.core import HTTPGetAction, LifecycleHandler, Probe
 from dray.client import Clock
 from dray.node.containers import AnyContainer
+from dray.node.dialling import not_connected
 from dray.node.runtime import ExecError, ExecSession, Key, Runtime
 
 USER_AGENT = "kube-probe/1.37"
@@ -113,7 +114,7 @@ async def _http(action: HTTPGetAction, port: int, address: str, seconds: float) 
     except TimeoutError:
         text = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     except (OSError, ValueError) as error:
-        text = f"dial tcp {name}:{port}: connect: {_cause(error)}"
+        text = not_connected(f"{name}:{port}", error)
     except Exception as error:  # aiohttp's own, of answers that are no HTTP
         text = str(error) or type(error).__name__
     return ActionOutcome(False, f'Get "{url}": {text}')
@@ -161,21 +162,12 @@ async def _tcp(host: str, port: int, seconds: float) -> ActionOutcome:
     try:
         async with asyncio.timeout(seconds):
             _, writer = await asyncio.open_connection(host, port)
-    except TimeoutError:
-        return ActionOutcome(False, f"dial tcp {where}: i/o timeout")
     except (OSError, ValueError) as error:
-        return ActionOutcome(False, f"dial tcp {where}: connect: {_cause(error)}")
+        return ActionOutcome(False, not_connected(where, error))
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
     return ActionOutcome(True)
-
-
-def _cause(error: Exception) -> str:
-    cause = getattr(error, "os_error", error)
-    if isinstance(cause, ConnectionRefusedError):
-        return "connection refused"
-    return (getattr(cause, "strerror", None) or str(cause) or type(cause).__name__).lower()
 
 
 async def _grpc(where: str, service: str, seconds: float) -> ActionOutcome:

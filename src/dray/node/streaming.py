@@ -17,6 +17,7 @@ from aiohttp import WSMsgType, web
 from dray.api import channels
 from dray.api.types.core import Pod
 from dray.api.wire import Tree
+from dray.node.dialling import not_connected
 from dray.node.runtime import ContainerAttempt, ExecError, ExecSession, Key, Runtime
 
 _PIECE = 64 << 10
@@ -72,16 +73,13 @@ class Streams:
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         """A text message says what is wrong; everything else is bytes."""
         names, port, socket = request.match_info, request.query.get("port", ""), await _open(request)
+        if self._find(names["namespace"], names["pod"]) is None:
+            return await _refuse(socket, port, f'pod "{names["pod"]}" not found')
         try:
-            if self._find(names["namespace"], names["pod"]) is None:
-                raise OSError(f'pod "{names["pod"]}" not found')
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
-        except (OSError, ValueError, OverflowError, TimeoutError) as error:
-            with suppress(ConnectionError):
-                await socket.send_str(f"unable to connect to port {port} of the pod: {error or 'no answer'}")
-            await socket.close()
-            return socket
+        except (OSError, ValueError, OverflowError) as error:
+            return await _refuse(socket, port, not_connected(f"127.0.0.1:{port}", error))
         try:
             await _first([_from_port(reader, socket), _to_port(socket, writer)])
         finally:
@@ -104,6 +102,13 @@ class Streams:
 async def _open(request: web.Request) -> web.WebSocketResponse:
     socket = web.WebSocketResponse(protocols=(channels.V5,), max_msg_size=_MESSAGE_MOST)
     await socket.prepare(request)
+    return socket
+
+
+async def _refuse(socket: web.WebSocketResponse, port: str, why: str) -> web.WebSocketResponse:
+    with suppress(ConnectionError):
+        await socket.send_str(f"unable to connect to port {port} of the pod: {why}")
+    await socket.close()
     return socket
 
 

@@ -298,7 +298,10 @@ def test_kubectl_forwards_ports_and_says_what_is_closed(kubectl: kubectls.Kubect
             assert connection.makefile("rb").read().startswith(b"HTTP/1.0 200 OK")
         with socket.create_connection(("127.0.0.1", local[1]), SECONDS) as connection:
             assert connection.recv(1) == b""
-        assert any("unable to connect" in line for line in process.stdout)
+        refused = (
+            f"unable to connect to port {closed} of the pod: dial tcp 127.0.0.1:{closed}: connect: connection refused"
+        )
+        assert any(refused in line for line in process.stdout)
     finally:
         process.kill()
         process.wait()
