@@ -25,3 +25,9 @@ def test_drivers_should_be_lowercase(driver: str, expected: list[str]) -> None:
     tree = {"spec": {"driver": driver, "nodeName": "n", "pool": pool}}
     assert slices.create(tree) == []
     assert strategy.warnings(slices.resource, slices.made(tree)) == expected
+
+
+def test_handlers_of_runtime_classes_have_no_effect() -> None:
+    classes = Asking("node.k8s.io", "RuntimeClass")
+    found = strategy.warnings(classes.resource, classes.made({"handler": "runsc"}))
+    assert found == ['handler: "runsc" is stored, but no part of dray acts on it']

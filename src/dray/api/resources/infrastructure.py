@@ -65,5 +65,5 @@ ROWS: tuple[Resource, ...] = (
         verbs=READ_ONLY,
     ),
     Resource(METRICS, "pods", "PodMetrics", metrics.PodMetrics, ("v1beta1",), "v1beta1", verbs=READ_ONLY),
-    Resource("node.k8s.io", "runtimeclasses", "RuntimeClass", node.RuntimeClass, namespaced=False, inert=True),
+    Resource("node.k8s.io", "runtimeclasses", "RuntimeClass", node.RuntimeClass, namespaced=False),
 )

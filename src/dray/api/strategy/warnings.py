@@ -8,14 +8,22 @@ from typing import Any
 from dray.api.names import is_owned_finalizer
 from dray.api.quoting import quote
 from dray.api.resources import DRA, Resource
+from dray.api.types import node
 from dray.api.types import resource as types
 from dray.api.wire import Wire
+
+_UNUSED = "is stored, but no part of dray acts on it"
 
 
 def _slice(slice_: types.ResourceSlice) -> Iterator[str]:
     driver = slice_.spec.driver
     if driver != driver.lower():
         yield f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"
+
+
+def _runtime_class(class_: node.RuntimeClass) -> Iterator[str]:
+    """Whoever wants another runtime may want what it keeps containers from."""
+    yield f"handler: {quote(class_.handler)} {_UNUSED}"
 
 
 def _finalizers(object_: Any, old: Any) -> list[str]:
@@ -32,6 +40,7 @@ def _finalizers(object_: Any, old: Any) -> list[str]:
 
 _WARNINGS: Mapping[tuple[str, str], Callable[[Any], Iterator[str]]] = {
     (DRA, "ResourceSlice"): _slice,
+    ("node.k8s.io", "RuntimeClass"): _runtime_class,
 }
 
 
@@ -39,7 +48,7 @@ def unused(resource: Resource) -> list[str]:
     """What the author of a new object must know: that nothing will come of it."""
     if not resource.inert:
         return []
-    return [f"{resource.api_version()} {resource.kind} is stored, but no part of dray acts on it"]
+    return [f"{resource.api_version()} {resource.kind} {_UNUSED}"]
 
 
 def warnings(resource: Resource, object_: Wire, old: Wire | None = None) -> list[str]:

@@ -25,6 +25,7 @@ from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.quota import Quota
 from dray.apiserver.admission.roles import RoleEscalation
+from dray.apiserver.admission.runtime_classes import RuntimeClassAdmission
 from dray.apiserver.admission.service_accounts import ServiceAccountAdmission
 from dray.apiserver.admission.signing_requests import SigningRequests
 from dray.apiserver.admission.storage_classes import DefaultStorageClass
@@ -61,6 +62,7 @@ def default_chain(
         Priority(reader),
         DefaultTolerationSeconds(),
         DefaultStorageClass(reader),
+        RuntimeClassAdmission(reader),
         SigningRequests(authorizer),
         mutating,
         MutatingWebhooks(reader, authorizer, gates, attempts, acting),

@@ -1,0 +1,105 @@
+"""A pod that names a RuntimeClass gets what the class says: its overhead, its node selector, its tolerations.
+
+Left out: the class's handler. Containers run in the runtime of their node's agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dray.api.quantity import Quantity
+from dray.api.types.core import Pod
+from dray.api.types.node import RuntimeClass
+from dray.api.wire import Tree
+from dray.apiserver.admission import Admission, AdmissionRequest
+from dray.apiserver.read.reader import Reader, one
+
+_OTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+_ALONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+
+
+class RuntimeClassAdmission(Admission):
+    """Fills in what classes say, and refuses pods that contradict theirs."""
+
+    name = "RuntimeClass"
+    types = (Pod,)
+    operations = ("CREATE",)
+    reads = (RuntimeClass,)
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def admit(self, request: AdmissionRequest) -> None:
+        spec = request.tree.get("spec") if request.tree is not None and not request.subresource else None
+        found = self._class(request, spec.get("runtimeClassName")) if isinstance(spec, dict) else None
+        if spec is None or found is None:
+            return
+        if found.overhead is not None and not spec.get("overhead"):
+            spec["overhead"] = dict(found.overhead.podFixed)
+        if found.scheduling is not None:
+            _select(request, spec, found.scheduling.nodeSelector)
+            own = spec.get("tolerations") or []
+            if added := msgspec.to_builtins(found.scheduling.tolerations):
+                spec["tolerations"] = merged_tolerations([*own, *added])
+
+    def validate(self, request: AdmissionRequest) -> None:
+        pod = request.object
+        if not isinstance(pod, Pod) or request.subresource:
+            return
+        found = self._class(request, pod.spec.runtimeClassName)
+        if found is None or found.overhead is None:
+            if pod.spec.overhead:
+                raise request.forbidden(_ALONE)
+        elif not _equal(pod.spec.overhead, found.overhead.podFixed):
+            raise request.forbidden(_OTHER)
+
+    def _class(self, request: AdmissionRequest, name: str | None) -> RuntimeClass | None:
+        if name is None:
+            return None
+        found = one(self._reader, RuntimeClass, "", name)
+        if found is None:
+            raise request.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
+        return found
+
+
+def _select(request: AdmissionRequest, spec: dict[str, Any], wanted: Mapping[str, str]) -> None:
+    own = spec.get("nodeSelector") or {}
+    for key, value in wanted.items():
+        if own.get(key, value) != value:
+            text = "conflict: runtimeClass.scheduling.nodeSelector[{0}] = {1}; pod.spec.nodeSelector[{0}] = {2}"
+            raise request.forbidden(text.format(key, value, own[key]))
+    if wanted:
+        spec["nodeSelector"] = {**own, **wanted}
+
+
+def _equal(left: Mapping[str, str], right: Mapping[str, str]) -> bool:
+    return left.keys() == right.keys() and all(Quantity.parse(left[key]) == Quantity.parse(right[key]) for key in left)
+
+
+def merged_tolerations(tolerations: Sequence[Tree]) -> list[Tree]:
+    """The tolerations without those that another one covers; of equal ones the first."""
+    kept: list[Tree] = []
+    for index, one_ in enumerate(tolerations):
+        later = (other for other in tolerations[index + 1 :] if other != one_)
+        if not any(_covers(other, one_) for other in (*kept, *later)):
+            kept.append(one_)
+    return kept
+
+
+def _covers(wide: Tree, narrow: Tree) -> bool:
+    """Whether whatever one toleration tolerates, the other does for as long."""
+    if wide == narrow:
+        return True
+    exists = wide.get("operator") == "Exists"
+    if (wide.get("key") or "") != (narrow.get("key") or "") and not (exists and not wide.get("key")):
+        return False
+    if wide.get("effect") and wide["effect"] != narrow.get("effect"):
+        return False
+    seconds = wide.get("tolerationSeconds") if wide.get("effect") == "NoExecute" else None
+    if seconds is not None and (narrow.get("tolerationSeconds") is None or narrow["tolerationSeconds"] > seconds):
+        return False
+    equals = all((one_.get("operator") or "Equal") == "Equal" for one_ in (wide, narrow))
+    return exists or (equals and (wide.get("value") or "") == (narrow.get("value") or ""))
