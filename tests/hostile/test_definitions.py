@@ -69,11 +69,32 @@ def members(**properties: Tree) -> Tree:
 
 async def served(admin: HttpAsker, schema: Tree) -> None:
     await created(admin, DEFINITIONS, definition(schema))
+    await eventually(lambda: is_served(admin))
 
-    async def is_served() -> bool:
-        return (await admin.text(THINGS))[0] == 200
 
-    await eventually(is_served)
+async def is_served(admin: HttpAsker) -> bool:
+    return (await admin.text(THINGS))[0] == 200
+
+
+@pytest.mark.parametrize("path", ["..absent", ".spec.large[?(@..absent)]", ".spec"])
+async def test_columns_look_at_and_show_only_so_much_of_an_object(admin: HttpAsker, path: str) -> None:
+    columns = [{"name": "size", "type": "integer", "jsonPath": ".spec.size"}]
+    columns += [{"name": f"c{number}", "type": "string", "jsonPath": path} for number in range(100)]
+    schema = rooted(members(size=NUMBER, large={"type": "array", "items": NUMBER}))
+    tree = definition(schema)
+    tree["spec"]["versions"][0]["additionalPrinterColumns"] = columns
+    await created(admin, DEFINITIONS, tree)
+    await eventually(lambda: is_served(admin))
+    for name in ("a", "b"):
+        await created(admin, THINGS, thing(name, size=7, large=[*range(18_000)]))
+    async with short_turns():
+        for where in (THINGS, f"{THINGS}/a", f"{THINGS}?pretty=true"):
+            code, table = await admin("GET", where, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+            assert code == 200
+            for row in table["rows"]:
+                assert row["cells"][1] == 7
+                assert row["cells"][-1] is None
+                assert sum(len(str(cell)) for cell in row["cells"]) < 1_000_000
 
 
 async def test_five_hundred_rules_are_checked_beside_the_loop(admin: HttpAsker) -> None:

@@ -57,6 +57,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 LARGEST_OBJECT = 3 * MIB // 2  # as it is stored; etcd takes no more in one request
 LARGE = 32 * KIB  # of an object, above which it takes turns; YAML and applies are then worked on beside the event loop
 SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
+ROW_VALUES = 5000  # that the columns of a custom object look at: 1.5 ms
 STREAM_MESSAGE = MIB  # of a WebSocket into a pod
 STREAM_FRAME = 256 * KIB  # of SPDY
 STREAM_WAITING = 256 * KIB  # of what a client has sent into a pod, which the pod has not taken
@@ -93,6 +94,7 @@ TABLE = (
     Row("permissions in a role: verbs times groups times resources times names", MOST_PERMISSIONS, "422"),
     Row("conditions in a pod about other pods: affinity and spreading", MOST_NEIGHBOUR_RULES, "422"),
     Row("bytes of defaults that a custom object, or a pod by limit ranges, is filled up with", MOST_DEFAULTS, "413"),
+    Row("values that the columns of a custom object look at and show, for which text counts by its length", ROW_VALUES, "the columns after that are empty"),
     Row("seconds for the conversion webhook of a definition, about all objects of an answer", "conversion_seconds", "500", "60 for a request"),
     Row("bytes of a stored object", LARGEST_OBJECT, "413", "1.5 MiB (etcd)"),
     Row("seconds in which a client takes nothing of what it is sent", "unread_seconds", "closed"),

@@ -1,12 +1,14 @@
 """JSONPath as definitions use it: for columns, fields to select by, and replicas.
 
 Understands members (`.a`, `['a']`, `\\.` in names), elements (`[0]`, `[-1]`, `[0:2]`, `[*]`), comparisons
-(`[?(@.type=="Ready")]`) and `..` for all depths. Left out: what templates do with several results.
+(`[?(@.type=="Ready")]`) and `..` for all depths. Who reads an object by many paths gives them one reach together
+(`Reach`), so that they do not look through all of it again and again. Left out: what templates do with several results.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -19,11 +21,28 @@ _FILTER = re.compile(r"\?\(\s*(@[^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)
 _SIMPLE = re.compile(r"(\.[a-zA-Z_][a-zA-Z0-9_-]*)+")
 _MOST_STEPS = 64
 
-Step = Callable[[Any], Iterator[Any]]
+Step = Callable[[Any, "Reach"], Iterator[Any]]
 
 
 class PathError(ValueError):
     """A path that cannot be read, with the reason."""
+
+
+class TooFar(Exception):
+    """Paths have looked at as many values as they may."""
+
+
+class Reach:
+    """How many values paths may still look at."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def spend(self, values: int = 1) -> None:
+        """Raises TooFar."""
+        self._left -= values
+        if self._left < 0:
+            raise TooFar
 
 
 def is_simple(path: str) -> bool:
@@ -59,17 +78,18 @@ def is_readable(path: str) -> bool:
     return True
 
 
-def find(path: str, value: Any) -> Iterator[Any]:
-    """Everything that a path leads to; nothing where it leads nowhere."""
+def find(path: str, value: Any, reach: Reach | None = None) -> Iterator[Any]:
+    """Everything that a path leads to; nothing where it leads nowhere. Raises TooFar, if a reach is given."""
     found: Iterator[Any] = iter((value,))
+    reach = reach or Reach(sys.maxsize)
     for step in parse(path):
-        found = _each(step, found)
+        found = _each(step, found, reach)
     return found
 
 
-def first(path: str, value: Any) -> Any:
-    """The first thing that a path leads to, or None."""
-    return next(find(path, value), None)
+def first(path: str, value: Any, reach: Reach | None = None) -> Any:
+    """The first thing that a path leads to, or None. Raises TooFar, if a reach is given."""
+    return next(find(path, value, reach), None)
 
 
 def text(value: Any) -> str:
@@ -77,8 +97,10 @@ def text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _each(step: Step, values: Iterator[Any]) -> Iterator[Any]:
-    return (found for value in values for found in step(value))
+def _each(step: Step, values: Iterator[Any], reach: Reach) -> Iterator[Any]:
+    for value in values:
+        reach.spend()
+        yield from step(value, reach)
 
 
 def _steps(text: str) -> Iterator[Step]:
@@ -132,24 +154,25 @@ def _bracket(text: str) -> Step:
 
 
 def _member(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, reach: Reach) -> Iterator[Any]:
         if isinstance(value, dict) and name in value:
             yield value[name]
 
     return step
 
 
-def _wildcard(value: Any) -> Iterator[Any]:
+def _wildcard(value: Any, reach: Reach) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, list):
         yield from value
 
 
-def _everywhere(value: Any) -> Iterator[Any]:
+def _everywhere(value: Any, reach: Reach) -> Iterator[Any]:
+    reach.spend()
     yield value
-    for child in _wildcard(value):
-        yield from _everywhere(child)
+    for child in _wildcard(value, reach):
+        yield from _everywhere(child, reach)
 
 
 def _elements(start: str | None, colon: str | None, stop: str | None, stride: str | None) -> Step:
@@ -159,11 +182,11 @@ def _elements(start: str | None, colon: str | None, stop: str | None, stride: st
     if by < 1:
         raise PathError("the step of a slice must be positive")
 
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, reach: Reach) -> Iterator[Any]:
         if not isinstance(value, list):
             return
         if colon:
-            yield from value[low:high:by]
+            yield from (value[index] for index in range(*slice(low, high, by).indices(len(value))))
         elif low is not None and -len(value) <= low < len(value):
             yield value[low]
 
@@ -184,8 +207,9 @@ def _filter(path: str, operator: str | None, literal: str | None) -> Step:
     parse(path[1:])
     wanted = _literal(literal) if literal is not None else None
 
-    def holds(item: Any) -> bool:
-        found = first(path[1:], item)
+    def holds(item: Any, reach: Reach) -> bool:
+        reach.spend()
+        found = first(path[1:], item, reach)
         if operator is None:
             return found is not None
         if isinstance(found, bool) is not isinstance(wanted, bool):
@@ -195,9 +219,9 @@ def _filter(path: str, operator: str | None, literal: str | None) -> Step:
         except TypeError:
             return False
 
-    def step(value: Any) -> Iterator[Any]:
+    def step(value: Any, reach: Reach) -> Iterator[Any]:
         if isinstance(value, list):
-            yield from filter(holds, value)
+            yield from (item for item in value if holds(item, reach))
 
     return step
 

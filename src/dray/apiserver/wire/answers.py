@@ -39,7 +39,8 @@ class ListAnswer(msgspec.Struct, frozen=True):
     tree: dict[str, Any]
     member: str  # items, or rows
     versions: Sequence[Version]
-    items: Callable[[Sequence[Version]], Sequence[Part]]  # several items, with commas between them
+    items: Callable[[Sequence[Version]], Iterable[Part]]  # several items, with commas between them
+    at_once: int = _SHORT  # items that may be made without a pause
 
     def parts(self) -> Iterator[Part]:
         """The list as JSON."""
@@ -53,7 +54,7 @@ class ListAnswer(msgspec.Struct, frozen=True):
     def short(self, size: int) -> bytes | None:
         """The list as JSON, if it is not longer than that; looking costs next to nothing."""
         versions = self.versions
-        if len(versions) > _SHORT or self.size() > size:
+        if len(versions) > self.at_once or self.size() > size:
             return None
         return b"".join((self._head(), *(self.items(versions) if versions else ()), b"]}"))
 
@@ -123,6 +124,8 @@ class Printer:
         metadata, versions = _list_metadata(answer), answer.versions or ()
         if accepted.shape == "Table":
             tree = tables.head(tables.printer(home(form.resource), form.version), metadata)
+            if form.resource.custom is not None:
+                return ListAnswer(tree, "rows", versions, _one_by_one(self._rows(form, include)), at_once=1)
             return ListAnswer(tree, "rows", versions, self._rows(form, include))
         if accepted.shape:
             return ListAnswer(tables.partial_list(metadata), "items", versions, _partial_items)
@@ -173,6 +176,21 @@ class Printer:
 
 def _partial_items(versions: Sequence[Version]) -> Sequence[Part]:
     return _joined(tables.partial(cast(Wire, version.object)) for version in versions)
+
+
+def _one_by_one(
+    items: Callable[[Sequence[Version]], Sequence[Part]],
+) -> Callable[[Sequence[Version]], Iterator[Part]]:
+    """Items that take long, with a place to pause at before each."""
+
+    def parts(versions: Sequence[Version]) -> Iterator[Part]:
+        for version in versions:
+            if version is not versions[0]:
+                yield b","
+            yield b""
+            yield from items((version,))
+
+    return parts
 
 
 def _joined(trees: Iterable[Any]) -> Sequence[Part]:

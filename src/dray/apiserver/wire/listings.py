@@ -55,10 +55,10 @@ class Listings:
         return Listing(self._yaml(answer), b"application/yaml")
 
     async def _json(self, user: str, answer: ListAnswer, pretty: bool) -> AsyncGenerator[bytes, None]:
-        if pretty and answer.size() < self._piece:
-            yield msgspec.json.format(b"".join(answer.parts()), indent=2) + b"\n"
-            return
         async with aclosing(turns().pieces(user, gathered(answer.parts(), self._piece))) as pieces:
+            if pretty and answer.size() < self._piece:
+                yield msgspec.json.format(b"".join([piece async for piece in pieces]), indent=2) + b"\n"
+                return
             async for piece in pieces:
                 yield piece
 

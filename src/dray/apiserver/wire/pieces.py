@@ -17,7 +17,7 @@ _PAUSE = 8  # parts, after which the work can be interrupted; a part is an event
 
 
 def gathered(parts: Iterable[Part], size: int) -> Iterator[bytes]:
-    """The parts as pieces of about one size; an empty piece between them is a place to pause at."""
+    """The parts as pieces of about one size; an empty piece between them is a place to pause at, as is an empty part."""
     held: list[Part] = []
     length = since = 0
     for part in parts:
@@ -33,7 +33,7 @@ def gathered(parts: Iterable[Part], size: int) -> Iterator[bytes]:
         if length >= size:
             yield b"".join(held)
             held, length, since = [], 0, 0
-        elif since >= _PAUSE:
+        elif since >= _PAUSE or not part:
             since = 0
             yield b""
     yield b"".join(held)

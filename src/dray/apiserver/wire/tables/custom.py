@@ -1,4 +1,8 @@
-"""Rows of custom resources: the columns that their definition asks for, or name and age."""
+"""Rows of custom resources: the columns that their definition asks for, or name and age.
+
+A definition may have thousands of columns, each of which looks through the whole object or shows all of it. What the
+columns of a row look at and show is bounded; those that come after that are empty.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ from dray.api.custom import jsonpath
 from dray.api.custom.kinds import Version
 from dray.api.custom.objects import CustomObject, whole
 from dray.api.types.apiextensions import CustomResourceColumnDefinition
+from dray.apiserver.limits import ROW_VALUES
 from dray.apiserver.wire.tables.printer import NAME, Cell, Column, Printer
 from dray.apiserver.wire.tables.text import duration, seconds
 
+_VALUE_TEXT = 64  # characters that count as one value; so a row has 320 kB at most
 _AGE = CustomResourceColumnDefinition(name="Age", type="date", jsonPath=".metadata.creationTimestamp")
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "boolean": bool,
@@ -32,13 +38,26 @@ def printer(version: Version) -> Printer:
 
 
 def _cells(columns: tuple[CustomResourceColumnDefinition, ...], obj: CustomObject, now: float) -> list[Cell | None]:
-    tree = whole(obj)
-    return [obj.metadata.name, *(_cell(column, tree, now) for column in columns)]
+    tree, reach = whole(obj), jsonpath.Reach(ROW_VALUES)
+    return [obj.metadata.name, *(_bounded_cell(column, tree, now, reach) for column in columns)]
 
 
-def _cell(column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float) -> Cell | None:
+def _bounded_cell(
+    column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float, reach: jsonpath.Reach
+) -> Cell | None:
+    try:
+        cell = _cell(column, tree, now, reach)
+        reach.spend(len(cell) // _VALUE_TEXT if isinstance(cell, str) else 0)
+    except jsonpath.TooFar:
+        return None
+    return cell
+
+
+def _cell(
+    column: CustomResourceColumnDefinition, tree: dict[str, Any], now: float, reach: jsonpath.Reach
+) -> Cell | None:
     """The first thing that a path leads to; nothing where there is none, or one of another type."""
-    value = jsonpath.first(column.jsonPath, tree)
+    value = jsonpath.first(column.jsonPath, tree, reach)
     if column.type == "date" and isinstance(value, str):
         since = seconds(value)
         return duration(now - since) if since else "<invalid>"
