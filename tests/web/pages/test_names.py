@@ -13,6 +13,15 @@ TURNED = "\u202ereversed\u202d \u2067x"
 LONG_NODE = ".".join(["n" * 63, "o" * 63, "d" * 63, "e" * 61])
 LONG_POD = ".".join(["p" * 63, "q" * 63, "r" * 63, "s" * 61])
 DRIVER = "hostile.example.com"
+DRAWN = """
+window.drawn = new Map();
+const { fillText } = CanvasRenderingContext2D.prototype;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  window.drawn.set(text, x);
+  fillText.call(this, text, x, y);
+};
+"""
+"""Notes what is written on canvases, and how far right."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,6 +66,17 @@ def test_long_names_widen_nothing(visit: Visit, size: ViewportSize) -> None:
         expect(page.locator(f".view-{fragment.partition('?')[0]}")).to_be_visible()
         expect(page.get_by_role("complementary", name="Details")).to_contain_text(LONG_NODE)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), fragment
+
+
+def test_the_map_has_the_names_of_drivers_above_their_devices(visit: Visit) -> None:
+    visit.page.add_init_script(DRAWN)
+    page = visit.open("#/map")
+    page.wait_for_function("driver => window.drawn.has(driver)", arg=CLASS)
+    places = dict(page.evaluate("[...window.drawn]"))
+    [other] = [
+        place for text, place in places.items() if text.startswith("ho")
+    ]  # as much of it as one cell has room for
+    assert other > places[CLASS], "each driver has columns of its own"
 
 
 def test_the_map_says_the_whole_name_of_a_device(visit: Visit) -> None:

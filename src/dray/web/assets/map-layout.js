@@ -7,9 +7,9 @@
 
 /** `label` is the most that a node's name may take; the overview has none, and pointing at a cell says it. */
 export const SIZES = {
-  large: { cell: 22, gap: 3, label: 124, pad: 16, line: 30, font: 12, header: 30 },
-  small: { cell: 12, gap: 2, label: 92, pad: 12, line: 17, font: 11, header: 26 },
-  overview: { cell: 7, gap: 1, label: 0, pad: 5, line: 10, font: 0, header: 20 },
+  large: { cell: 22, gap: 3, label: 124, pad: 16, line: 30, font: 12, header: 30, caption: 14 },
+  small: { cell: 12, gap: 2, label: 92, pad: 12, line: 17, font: 11, header: 26, caption: 13 },
+  overview: { cell: 7, gap: 1, label: 0, pad: 5, line: 10, font: 0, header: 20, caption: 12 },
 };
 const AFTER_GROUP = 8;
 /** In the place of a device: nothing is drawn there. */
@@ -41,15 +41,38 @@ export function arrange(store, mask = null) {
   for (const tile of tiles.values()) {
     if (mask && !tile.wanted) continue;
     const title = tile.group;
-    if (!groups.has(title)) groups.set(title, { title, key: `${tile.last ? "1" : "0"}${sortKey(title)}`, tiles: [], most: 0, run: 1 });
-    const group = groups.get(title);
-    group.tiles.push(tile);
-    group.most = Math.max(group.most, tile.cells.length);
-    group.run = Math.max(group.run, longestRun(tile.cells));
+    if (!groups.has(title)) groups.set(title, { title, key: `${tile.last ? "1" : "0"}${sortKey(title)}`, tiles: [], bands: [], most: 0, run: 1 });
+    groups.get(title).tiles.push(tile);
   }
   const ordered = [...groups.values()].sort(inOrder);
-  for (const group of ordered) group.tiles.sort(inOrder);
+  for (const group of ordered) align(group);
   return ordered;
+}
+
+/** Give each driver of a group a band of columns, so that one caption above them tells GPUs from network cards. */
+function align(group) {
+  const counts = new Map();
+  for (const { runs } of group.tiles) for (const [driver, run] of runs) counts.set(driver, Math.max(counts.get(driver) ?? 0, run.length));
+  let start = 0;
+  for (const [driver, count] of [...counts].sort()) {
+    group.bands.push({ driver, start, count });
+    group.most = start + count;
+    group.run = Math.max(group.run, count);
+    start += count + 1;
+  }
+  group.tiles.sort(inOrder);
+  for (const tile of group.tiles) tile.cells = inBands(tile.runs, group.bands);
+}
+
+/** Cells of a tile, from left to right. `SPACE` stands before a band, and where a band has more than this tile. */
+function inBands(runs, bands) {
+  const cells = [];
+  for (const { driver, start } of bands) {
+    if (!runs.has(driver)) continue;
+    while (cells.length < start) cells.push(SPACE);
+    cells.push(...runs.get(driver));
+  }
+  return cells;
 }
 
 function collectTiles(store, mask) {
@@ -67,7 +90,7 @@ function collectTiles(store, mask) {
   }
   for (const tile of tiles.values()) {
     tile.parts = parts;
-    tile.cells = inTurn(store, tile.cells);
+    tile.runs = runsOf(store, tile.cells);
   }
   return tiles;
 }
@@ -84,13 +107,12 @@ function isInTurn(store, cells) {
   return true;
 }
 
-/** Cells by driver and name. `SPACE` keeps drivers apart, so that GPUs and network cards can be told from each other. */
-function inTurn(store, cells) {
-  if (isInTurn(store, cells)) return cells;
-  const all = cells.map((id) => ({ id, driver: store.poolOf(id)?.driver ?? "", key: "" }));
-  for (const one of all) one.key = `${one.driver} ${sortKey(store.deviceName(one.id))}`;
-  all.sort(inOrder);
-  return all.flatMap(({ id, driver }, i) => (i && all[i - 1].driver !== driver ? [SPACE, id] : [id]));
+/** Cells by driver, each driver's in the order of their names. */
+function runsOf(store, cells) {
+  const driverOf = (id) => store.poolOf(id)?.driver ?? "";
+  if (isInTurn(store, cells)) return new Map([[driverOf(cells[0]), cells]]);
+  const all = cells.map((id) => ({ id, key: sortKey(store.deviceName(id)) })).sort(inOrder);
+  return Map.groupBy(all.map(({ id }) => id), driverOf);
 }
 
 function tileOf(store, tiles, poolId) {
@@ -104,7 +126,7 @@ function tileOf(store, tiles, poolId) {
 function newTile(pool, node) {
   const name = node?.name ?? pool?.name ?? "unknown pool";
   const place = node ? [node.zone, node.rack].filter(Boolean).join(" · ") || "Nodes" : pool?.node != null ? "Nodes that are not known" : "Not on one node";
-  return { node, name, key: sortKey(name), group: place, last: !node, cells: [], parts: null, wanted: false };
+  return { node, name, key: sortKey(name), group: place, last: !node, cells: [], runs: null, parts: null, wanted: false };
 }
 
 /** Room for the longest name, as far as there may be; a letter is about 0.6 of its height wide. */
@@ -112,17 +134,6 @@ function labelWidth(groups, { label, font }) {
   let longest = 0;
   for (const { tiles } of groups) for (const { name } of tiles) longest = Math.max(longest, name.length + 2);
   return Math.min(label, Math.ceil(longest * font * 0.6) + 10);
-}
-
-/** The most devices that one driver has side by side. */
-function longestRun(cells) {
-  let run = 0;
-  let longest = 0;
-  for (const id of cells) {
-    run = id === SPACE ? 0 : run + 1;
-    longest = Math.max(longest, run);
-  }
-  return longest;
 }
 
 /** Where the cells of a node need several lines, each driver begins a line. */
@@ -146,19 +157,22 @@ export class Flow {
     this.lines = [];
     this.height = 0;
     this.tiles = 0;
+    this.captions = new Set(groups.flatMap(({ bands }) => bands.map(({ driver }) => driver))).size > 1; // else there is nothing to tell apart
     for (const group of groups) this.#place(group);
   }
 
   #place(group) {
-    const { cell, gap, pad, line, header } = this.size;
+    const { cell, gap, pad, line, header, caption } = this.size;
     const pitch = cell + gap;
     const { label } = this;
     const room = Math.max(1, Math.floor((this.width - label - pad) / pitch));
     const across = group.most <= room ? group.most : Math.min(room, group.run);
     const tile = label + across * pitch + pad;
     const columns = Math.max(1, Math.floor(this.width / tile));
-    this.lines.push({ y: this.height, height: header, group, tiles: null });
-    this.height += header;
+    const captions = this.captions && group.most <= room ? group.bands : []; // lines that are broken have no columns
+    const above = header + (captions.length ? caption : 0);
+    this.lines.push({ y: this.height, height: above, group, tile, captions, columns: Math.min(columns, group.tiles.length), tiles: null });
+    this.height += above;
     for (let first = 0; first < group.tiles.length; first += columns) {
       const tiles = group.tiles.slice(first, first + columns).map((one) => wrapped(one, across));
       const rows = Math.max(...tiles.map((one) => Math.ceil(one.cells.length / across)));

@@ -13,6 +13,7 @@ import { inkOf, Sheet } from "./marks.js";
 /** Room for the ring around a cell at the left edge. */
 export const EDGE = 4;
 const THINNEST = 3; // pixels that a part of a cell needs to be seen
+const CAPTION = "10px system-ui, sans-serif";
 const DIM = 0.16;
 const EMPTY = 0; // the looks of a shared device: as far as it is used, and the rest
 const FULL = 1;
@@ -61,8 +62,10 @@ export class Painter {
     this.context.putImageData(this.image, 0, 0);
     this.context.setTransform(this.density, 0, 0, this.density, EDGE * this.density, 0);
     for (const line of lines) {
-      if (!line.tiles) this.#paintHeader(line, width);
-      else if (scene.flow.size.label) this.#paintNames(line);
+      if (line.tiles && scene.flow.size.label) this.#paintNames(line);
+      if (line.tiles) continue;
+      this.#paintHeader(line, width);
+      this.#paintCaptions(line);
     }
     this.#paintRings();
   }
@@ -77,7 +80,7 @@ export class Painter {
   #paintHeader(line, width) {
     const c = this.context;
     const theme = this.scene.dark ? 1 : 0;
-    const y = line.y - this.top + line.height / 2 + 2;
+    const y = line.y - this.top + this.scene.flow.size.header / 2 + 2;
     c.textBaseline = "middle";
     c.textAlign = "left";
     c.font = "600 12px system-ui, sans-serif";
@@ -88,6 +91,27 @@ export class Painter {
     c.font = "12px system-ui, sans-serif";
     c.fillStyle = FAINT[theme];
     c.fillText(String(line.group.tiles.length), after, y);
+  }
+
+  /** The names of drivers, small, above their cells. */
+  #paintCaptions(line) {
+    const { flow, dark } = this.scene;
+    const { cell, gap, pad, caption } = flow.size;
+    const c = this.context;
+    c.font = CAPTION;
+    c.fillStyle = FAINT[dark ? 1 : 0];
+    for (const { driver, start, count } of line.captions) {
+      const text = this.#caption(driver, count * (cell + gap) + pad - 4);
+      const y = line.y - this.top + line.height - caption / 2;
+      for (let column = 0; column < line.columns; column++) c.fillText(text, column * line.tile + flow.label + start * (cell + gap), y);
+    }
+  }
+
+  /** A driver's name; where there is no room for it, what it begins with, which says most. */
+  #caption(driver, width) {
+    const key = `driver ${width} ${driver}`;
+    if (!this.labels.has(key)) this.labels.set(key, this.context.measureText(driver).width <= width ? driver : cut(this.context, driver.split(".")[0], width));
+    return this.labels.get(key);
   }
 
   #paintCells(line) {
