@@ -249,6 +249,18 @@ def test_the_reason_told_is_that_of_the_node_where_the_pod_came_farthest() -> No
     assert nearest.lacking.alternatives[0].lost_at.code is StepCode.FREE
 
 
+@pytest.mark.parametrize(("model", "told"), [("h100", "node-1"), ("b200", "node-0")])
+def test_the_reason_told_is_that_of_the_node_whose_unusable_pool_has_such_devices(model: str, told: str) -> None:
+    scene = Scene(2, devices=0)
+    for number, devices in ((0, 1), (1, 4)):
+        for tree in slice_trees(number, devices, "uid"):
+            tree["spec"]["pool"]["resourceSliceCount"] += number  # of the second pool, a slice is missing
+            scene.index.upsert_slice(msgspec.convert(tree, ResourceSlice))
+    nearest = scene.refusal(pod("p"), claim("big", one(_model(model)))).why.nearest
+    assert nearest is not None
+    assert nearest.node == told
+
+
 def test_nodes_share_the_filter_timeout_or_have_one_each() -> None:
     scene = Scene(nodes=3, devices=1)
     wanted = msgspec.convert(claim_tree("c", request()), ResourceClaim)

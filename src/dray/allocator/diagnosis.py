@@ -6,6 +6,7 @@ for within a fixed number of steps and left out where that is not enough. Left o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from itertools import chain, combinations, islice
 
@@ -16,7 +17,7 @@ from dray.allocator.deriving import Value
 from dray.allocator.feasibility import DeadlinePassed, DeviceDemand, Option, Standing
 from dray.allocator.foresight import Foresight, beginning
 from dray.allocator.identity import GATE_OF, RESULTS_LIMIT
-from dray.allocator.layout import View
+from dray.allocator.layout import LayoutPart, PoolShape, View
 from dray.allocator.packing import COUNTERS_ONLY, NOTHING_SPENT, Takes, Usage
 from dray.allocator.plan import Alternative
 from dray.allocator.problem import Choice, Problem
@@ -35,9 +36,11 @@ from dray.api.reasons.devices import (
     StepCode,
 )
 from dray.api.types.resource import Device
+from dray.cel import Interrupted
 
 LACKING_TOLD = 8  # amounts that a step names; there may be thousands
 DEVICES_ASKED = 512  # devices that are asked what they lack
+WITHHELD_SECONDS = 0.01  # what selectors may take on devices of a pool that cannot be used: nobody has judged them yet
 PATIENCE = 5000  # questions to the oracle before the search for a smallest conflict ends
 
 
@@ -72,7 +75,7 @@ class _Diagnosis:
             ),
             conflict=self._conflict(),
             pools=tuple(
-                PoolReasons(str(name), shape.state, shape.gate)
+                PoolReasons(str(name), shape.state, shape.gate, self._suffices(shape, requests))
                 for name, shape in pools
                 if shape.state is not PoolState.USABLE
             ),
@@ -91,6 +94,21 @@ class _Diagnosis:
             for alternative, choice in zip(request.alternatives, choices, strict=True)
         )
         return RequestReasons(self.claims[request.claim], request.name, alternatives)
+
+    def _suffices(self, shape: PoolShape, requests: Sequence[RequestReasons]) -> bool:
+        """Whether the devices of a pool that cannot be used would serve the first request that lacks some."""
+        number = next((number for number, request in enumerate(requests) if not request.enough), None)
+        if number is None:
+            return False
+        ends = time.monotonic() + WITHHELD_SECONDS
+        ways = zip(self.problem.plan.requests[number].alternatives, requests[number].alternatives, strict=True)
+        try:
+            return any(
+                reasons.available + _matching(shape.withheld, way.selectors, ends) >= max(reasons.needed, 1)
+                for way, reasons in ways
+            )
+        except Interrupted:
+            return False
 
     def _steps(self, alternative: Alternative, choice: Choice) -> list[DeviceStep]:
         layout = self.problem.layout
@@ -273,6 +291,11 @@ class _Diagnosis:
         requests = [self.problem.plan.requests[number] for number in numbers]
         names = tuple((self.claims[request.claim], request.name) for request in requests)
         return RequestConflict(names, needed, devices.bit_count())
+
+
+def _matching(parts: Iterable[LayoutPart], selectors: tuple[str, ...], deadline: float) -> int:
+    """How many devices pass the selectors; raises `Interrupted` at the deadline."""
+    return sum((part.content.match(selectors, deadline).devices & part.visible).bit_count() for part in parts)
 
 
 def _beyond(id_: str, device: Device, asked: Requests) -> list[LackingAmount]:

@@ -39,13 +39,14 @@ class Derived(NamedTuple):
 
 
 class PoolShape(NamedTuple):
-    """A pool without its name. Only a usable one has parts."""
+    """A pool without its name. Only a usable one has parts; of another, `withheld` are those that it would have."""
 
     state: PoolState
     parts: tuple[LayoutPart, ...] = ()
     counters: tuple[tuple[str, str, int], ...] = ()  # counter set, counter, value
     binding: bool = False  # whether devices need conditions to come true before a pod is bound
     gate: str = ""  # without which it cannot be used
+    withheld: tuple[LayoutPart, ...] = ()
 
 
 class Layout:

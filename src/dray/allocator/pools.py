@@ -68,12 +68,13 @@ def gather(
         return None
     every = [one for one in slices if one.spec.pool.generation == pool.generation]
     problem = problem_of(reaching, every, counters=features.partitionable_devices)
-    if problem is not None:
-        return Pool(name, PoolShape(problem.state))
-    if not features.compatibility_groups and any(_is_grouped(slice_) for slice_ in every):
-        return Pool(name, PoolShape(PoolState.INCOMPLETE, gate=GATE_OF["compatibility_groups"]))
     offering = tuple(slice_ for slice_ in reaching if not slice_.spec.sharedCounters)
     parts = tuple(LayoutPart(content_of(slice_), _visible(slice_, node)) for slice_ in offering)
+    if problem is not None:
+        return Pool(name, PoolShape(problem.state, withheld=parts))
+    if not features.compatibility_groups and any(_is_grouped(slice_) for slice_ in every):
+        gate = GATE_OF["compatibility_groups"]
+        return Pool(name, PoolShape(PoolState.INCOMPLETE, gate=gate, withheld=parts))
     counters = _counters(reaching)
     shape = PoolShape(
         PoolState.USABLE, parts, counters, features.binding_conditions and any(part.content.binding for part in parts)

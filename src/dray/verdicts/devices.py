@@ -247,9 +247,14 @@ class DeviceRule:
 
 
 def progress(reasons: Reasons) -> tuple[int, int]:
-    """How close a node came: the step at which the first lacking request lost its devices, and what was left."""
+    """How close a node came: the step at which the first lacking request lost its devices, and what was left.
+
+    A node that only waits for a pool to become usable came closer than any other that lacks devices.
+    """
     blamed = reasons.lacking
     if blamed is None:
+        return 1001, 0
+    if any(pool.suffices for pool in reasons.pools):
         return 1000, 0
     return max((a.steps.index(a.lost_at), a.lost_at.devices) for a in blamed.alternatives)
 

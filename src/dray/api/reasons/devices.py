@@ -137,11 +137,15 @@ class PoolState(StrEnum):
 
 
 class PoolReasons(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A pool, written driver/pool, whose devices could not be used at all; where a gate is off, with the gate."""
+    """A pool, written driver/pool, whose devices could not be used at all; where a gate is off, with the gate.
+
+    `suffices` says that they would serve the request that lacks devices.
+    """
 
     pool: str
     state: PoolState
     gate: str = ""
+    suffices: bool = False
 
 
 class Reasons(msgspec.Struct, frozen=True):
