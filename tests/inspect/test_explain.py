@@ -484,6 +484,34 @@ SITUATIONS = (
         ),
     ),
     Situation(
+        "two claims that each find enough are refused together",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1"),
+            claim("a", wants(0, allocationMode="All", adminAccess=True)),
+            claim("b", wants(0, allocationMode="All")),
+            pod(claims=("a", "b")),
+        ),
+        "NoCombination",
+        (
+            "each request finds enough devices on n1",
+            "no choice of devices serves all of them at once: r of claim a, r of claim b",
+        ),
+    ),
+    Situation(
+        "lists that overlap",
+        (
+            node("n1"),
+            class_(),
+            gpus("n1", [device(f"gpu-{i}", attributes={"tags": {"strings": ["a", f"b{i}"]}}) for i in range(2)]),
+            claim("c", wants(2), constraints=[{"distinctAttribute": f"{DRIVER}/tags"}]),
+            pod(),
+        ),
+        "NoCombination",
+        ("request r of claim c cannot be served within its constraints",),
+    ),
+    Situation(
         "more devices than a claim may have",
         (node("n1"), class_(), gpus("n1", 40), claim("c", wants(33)), pod()),
         "TooManyDevices",

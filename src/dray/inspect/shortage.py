@@ -31,6 +31,7 @@ from dray.api.reasons.devices import (
     StepCode,
 )
 from dray.api.reasons.nodes import NodeVerdict
+from dray.api.reasons.wording import request_of
 from dray.api.types.resource import DeviceTaint, DeviceTaintRule, ResourceClaim
 from dray.cel import Interrupted
 from dray.inspect.amounts import Amounts
@@ -87,7 +88,7 @@ class ClaimShortage:
             return self._constraint(closest.constraints[0], closest.node)
         if closest.conflict is not None:
             return _conflict(closest.conflict)
-        return Cause(CauseCode.UNKNOWN)
+        return _no_combination(closest)
 
     def _late(self, verdicts: Sequence[NodeVerdict]) -> Cause | None:
         """Nodes of which nobody knows in time whether they have devices."""
@@ -354,15 +355,22 @@ def _name(key: str) -> str:
 
 
 def _conflict(conflict: RequestConflict) -> Cause:
-    """Requests that cannot be served together; `claim` is one of several claims that could be left to another pod."""
-    claims = {claim for claim, _ in conflict.requests}
-    return Cause(
-        CauseCode.CONFLICT,
-        names=tuple(f"{request} of claim {_name(claim)}" for claim, request in conflict.requests),
-        claim=_name(conflict.requests[-1][0]) if len(claims) > 1 else "",
-        found=conflict.devices,
-        of=conflict.needed,
-    )
+    """Some requests that cannot be served together."""
+    cause = _together(CauseCode.CONFLICT, conflict.requests)
+    return replace(cause, found=conflict.devices, of=conflict.needed)
+
+
+def _no_combination(closest: Reasons) -> Cause:
+    """All requests, where counting devices names none of them: how lists differ, or in which order requests take devices."""
+    requests = [(request.claim, request.request) for request in closest.requests]
+    return replace(_together(CauseCode.NO_COMBINATION, requests), node=closest.node)
+
+
+def _together(code: CauseCode, requests: Sequence[tuple[str, str]]) -> Cause:
+    """What requests cannot have together; `claim` is one of several claims that could be left to another pod."""
+    several = len({claim for claim, _ in requests}) > 1
+    names = tuple(request_of(_name(claim), request) for claim, request in requests)
+    return Cause(code, names=names, claim=_name(requests[-1][0]) if several else "")
 
 
 def _too_few(census: Census, reasons: AlternativeReasons, node: str, lost: DeviceStep) -> Cause:

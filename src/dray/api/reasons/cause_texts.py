@@ -249,6 +249,9 @@ CAUSE_TEXTS: Mapping[StrEnum, str] = {
     ),
     CauseCode.CONSTRAINT_ALL: "it asks for all matching devices, and they do not satisfy its constraint: {input}",
     CauseCode.CONFLICT: "requests {names} cannot be served together on one node: {how}",
+    CauseCode.NO_COMBINATION: (
+        "each request finds enough devices on {node}, but no choice of devices serves all of them at once: {names}"
+    ),
     CauseCode.ALTERNATIVES_SHORT: (
         "none of the {of} alternatives of request {request} of claim {claim} can be served: {alternatives}"
     ),

@@ -93,7 +93,7 @@ def cause_detail(found: Cause) -> str:
 def _template(found: Cause) -> StrEnum:
     """Some causes read better in other words when a number or a name is missing."""
     match found.code:
-        case CauseCode.CONFLICT if len(found.names) == 1:
+        case CauseCode.CONFLICT | CauseCode.NO_COMBINATION if len(found.names) == 1:
             return CausePhrase.WITHIN_CONSTRAINTS
         case CauseCode.ALL_TAKEN if found.every:
             return CausePhrase.EVERY_TAKEN

@@ -71,6 +71,7 @@ class CauseCode(StrEnum):
     CONSTRAINT_ATTRIBUTE = "ConstraintAttribute"
     CONSTRAINT_ALL = "ConstraintOfAll"
     CONFLICT = "Conflict"
+    NO_COMBINATION = "NoCombination"
     ALTERNATIVES_SHORT = "AlternativesShort"
     TOO_MANY_DEVICES = "TooManyDevices"
     INPUT_WRONG = "Wrong"

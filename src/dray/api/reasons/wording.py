@@ -395,13 +395,17 @@ def _constraint(found: ConstraintReasons) -> str:
 
 def _conflict(conflict: RequestConflict) -> str:
     phrase = Phrase.CONFLICT_SHORT if conflict.devices < conflict.needed else Phrase.CONFLICT_TOGETHER
-    requests = (say(Phrase.CONFLICT_REQUEST, claim=claim, request=request) for claim, request in conflict.requests)
     return say(
         Phrase.CONFLICT_ALONE if len(conflict.requests) == 1 else phrase,
-        requests=", ".join(requests),
+        requests=", ".join(request_of(claim, request) for claim, request in conflict.requests),
         devices=devices(conflict.needed),
         best=conflict.devices,
     )
+
+
+def request_of(claim: str, request: str) -> str:
+    """`r of claim c`: a request among several."""
+    return say(Phrase.CONFLICT_REQUEST, claim=claim, request=request)
 
 
 # Nodes and claims.

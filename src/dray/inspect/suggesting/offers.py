@@ -67,6 +67,7 @@ OFFERS: Mapping[CauseCode, Sequence[Offer]] = {
     CauseCode.CONSTRAINT_ATTRIBUTE: (requests.constraint,),
     CauseCode.CONSTRAINT_ALL: (requests.constraint,),
     CauseCode.CONFLICT: (requests.other_pod, devices.end_pods),
+    CauseCode.NO_COMBINATION: (requests.other_pod, devices.end_pods),
     CauseCode.TOO_MANY_DEVICES: (requests.too_many,),
     CauseCode.NODE_RULES: (nodes.node_rules,),
     CauseCode.SCHEDULING_GATED: (nodes.gated,),
