@@ -55,7 +55,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LARGEST_OBJECT = 3 * MIB // 2  # as it is stored; etcd takes no more in one request
-LARGE = 32 * KIB  # of an object, above which it takes turns; YAML and applies are then worked on beside the event loop
+LARGE = 32 * KIB  # of an object, above which it takes turns; YAML and changes are then worked on beside the event loop
 SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
 ROW_VALUES = 5000  # that the columns of a custom object look at: 1.5 ms
 STREAM_MESSAGE = MIB  # of a WebSocket into a pod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from copy import deepcopy
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from dray.api.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
 from dray.api.resources import BY_NAME
 from dray.apiserver.request import JSON_PATCH, STRATEGIC_PATCH
+from dray.apiserver.write import managers
 from dray.store import Cache
 from tests.apiserver.asking import CLAIMS, CLASSES, PODS, SLICES, Asker, claim, pod
 
@@ -63,6 +65,24 @@ async def test_a_second_object_of_a_name_is_refused(ask: Asker) -> None:
 async def test_metadata_that_contradicts_the_request_is_refused(ask: Asker, metadata: Any, text: str) -> None:
     with pytest.raises(BadRequest, match=text):
         await ask.create(CLAIMS, claim("a", **metadata))
+
+
+@pytest.mark.parametrize(("size", "is_beside"), [(100, False), (100_000, True)])
+async def test_what_an_update_changes_of_a_large_object_is_found_out_beside_the_loop(
+    ask: Asker, monkeypatch: pytest.MonkeyPatch, size: int, is_beside: bool
+) -> None:
+    created = await ask.create(CLAIMS, claim("a", annotations={"text": "x" * size}))
+    loops, seen, track = threading.current_thread(), list[threading.Thread](), managers.track
+
+    def tracked(*arguments: Any) -> None:
+        seen.append(threading.current_thread())
+        track(*arguments)
+
+    monkeypatch.setattr(managers, "track", tracked)
+    version = created.metadata.resourceVersion
+    updated = (await ask("update", CLAIMS, "a", claim("a", labels={"n": "1"}, resourceVersion=version))).object
+    assert updated.metadata.labels == {"n": "1"}  # type: ignore[attr-defined]  # a claim
+    assert [thread is not loops for thread in seen] == [is_beside]
 
 
 async def test_an_update_needs_the_version_that_it_is_based_on(ask: Asker) -> None:

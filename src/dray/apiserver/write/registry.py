@@ -289,16 +289,16 @@ class Registry:
 
         if request.resource.converts:
             return await self._conversions.settled(apply)
-        large = len(original) + len(current.value or b"" if current is not None else b"") > LARGE
-        return await beside(apply) if large else apply()
+        return await beside(apply) if len(original) > LARGE or _is_large(current) else apply()
 
     async def _changed(
         self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
     ) -> Wire:
-        if not request.resource.converts:
-            return self._finish.changed(request, tree, current, entries, warnings)
-        original = encode(tree)
         changed = self._finish.changed
+        if not request.resource.converts:
+            arguments = (request, tree, current, entries, warnings)
+            return await beside(changed, *arguments) if _is_large(current) else changed(*arguments)
+        original = encode(tree)
         return await self._conversions.settled(
             lambda: changed(request, msgspec.json.decode(original), current, entries, warnings)
         )
@@ -320,6 +320,11 @@ class Registry:
         if request.options.patch_type == MERGE_PATCH:
             return merge_patch(tree, patch)
         return strategic_merge(resource.message(form.version), tree, patch)
+
+
+def _is_large(current: Version | None) -> bool:
+    """Whether finding out what a write changes of a state takes long."""
+    return current is not None and len(current.value or b"") > LARGE
 
 
 def _asked(request: Request, operation: Operation, name: str, tree: Tree | None = None) -> AdmissionRequest:
