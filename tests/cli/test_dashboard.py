@@ -75,6 +75,11 @@ async def test_a_demonstration_moves_by_itself() -> None:
     with Dray("dashboard", "--demo") as command:
         async with _looking(command) as window, window.page() as page:
             assert page.hello["mode"] == "demo"
+            await page.wait(lambda: [row["placed"] for row in page.tables.get("groups", {}).values()] == [3])
+            [group] = page.tables["groups"].values()
+            assert len(group["claims"]) == 1, "its pods share one claim"
+            shared = page.hello["states"]["device"].index("shared")
+            await page.wait(lambda: any(row["state"] == shared for row in page.tables["devices"].values()))
             await page.wait(lambda: any(row["claims"] for row in page.tables["devices"].values()))
             await page.wait(lambda: any(sample["allocations"] for sample in page.samples))
             await page.wait(

@@ -1,5 +1,7 @@
 """A workload that moves: pods with claims come, run for a while and go, some wait, and now and then a device is tainted.
 
+Beside it, a group of pods that shares one claim and pods that share CPUs stay.
+
 For talks and pictures. The same seed gives the same sequence. Left out: the cluster itself.
 """
 
@@ -13,10 +15,12 @@ from contextlib import suppress
 from dray.api.errors import AlreadyExists, ApiError, NotFound
 from dray.api.types.core import Namespace, Node, Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaimTemplate
+from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree
 from dray.client import Client
 
 PROFILE, NODES = "dgx-h100*12,mig-a100*4,cpu*4", 20
+GATES = "GenericWorkload=true,WorkloadPodGroupResourceClaimTemplate=true"
 _ZONE, _RACK = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
 _GPU, _MIG = "gpu.nvidia.com", "mig.nvidia.com"
 _TEAMS = ("research", "serving", "batch")
@@ -27,6 +31,8 @@ _KINDS = {  # claim template → class, count, selector; and how often pods ask 
     "slice": (_MIG, 1, 'device.attributes["gpu.nvidia.com"].profile == "1g.5gb"', 6),
     "two-nodes": (_GPU, 16, "", 1),
 }
+_GROUP, _MEMBERS = "evaluation", 3
+_CORES, _SHARES = "cores", 5
 _PODS = 60  # at a time
 _STEP_SECONDS = 0.4
 _TAINT_EVERY = 60  # steps
@@ -41,6 +47,7 @@ async def keep_busy(client: Client, seed: int = 7) -> None:
         await _create(client, Namespace, {"metadata": {"name": team}})
         for name, (class_, count, selector, _) in _KINDS.items():
             await _create(client, ResourceClaimTemplate, _template(team, name, class_, count, selector))
+    await _share(client, *_TEAMS[:2])
     alive: list[tuple[str, str]] = []
     for number in itertools.count():
         with suppress(ApiError):
@@ -64,18 +71,28 @@ async def _fill(client: Client) -> None:
         await client.patch(Node, node.metadata.name, {"metadata": {"labels": labels}})
 
 
+async def _share(client: Client, grouped: str, sharing: str) -> None:
+    """One team has a group whose pods share one claim, another one pods that have shares of the same CPUs."""
+    entry = {"name": "devices", "resourceClaimTemplateName": "slice"}
+    spec = {"schedulingPolicy": {"gang": {"minCount": _MEMBERS}}, "resourceClaims": [entry]}
+    await _create(client, PodGroup, {"metadata": {"name": _GROUP, "namespace": grouped}, "spec": spec})
+    for number in range(_MEMBERS):
+        member = _pod(grouped, f"{_GROUP}-{number}", "slice")
+        member["spec"]["schedulingGroup"] = {"podGroupName": _GROUP}
+        await _create(client, Pod, member)
+    template = _template(sharing, _CORES, "dra.cpu", 1, "")
+    request = template["spec"]["spec"]["devices"]["requests"][0]
+    request["exactly"]["capacity"] = {"requests": {"dra.cpu/cpu": "6"}}
+    await _create(client, ResourceClaimTemplate, template)
+    for number in range(_SHARES):
+        await _create(client, Pod, _pod(sharing, f"{_CORES}-{number}", _CORES))
+
+
 async def _come(client: Client, chance: random.Random, number: int) -> tuple[str, str]:
     team = chance.choice(_TEAMS)
     kind = chance.choices([*_KINDS], [weight for *_, weight in _KINDS.values()])[0]
     name = f"{kind}-{number}"
-    pod: Tree = {
-        "metadata": {"name": name, "namespace": team, "labels": {"app": kind}},
-        "spec": {
-            "containers": [{"name": "work", "image": "work", "resources": {"claims": [{"name": "devices"}]}}],
-            "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": kind}],
-        },
-    }
-    await client.create(Pod, pod)
+    await client.create(Pod, _pod(team, name, kind))
     return team, name
 
 
@@ -95,6 +112,16 @@ async def _taint(client: Client, chance: random.Random) -> None:
         DeviceTaintRule,
         {"metadata": {"name": "maintenance"}, "spec": {"deviceSelector": selector, "taint": taint}},
     )
+
+
+def _pod(team: str, name: str, kind: str) -> Tree:
+    return {
+        "metadata": {"name": name, "namespace": team, "labels": {"app": kind}},
+        "spec": {
+            "containers": [{"name": "work", "image": "work", "resources": {"claims": [{"name": "devices"}]}}],
+            "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": kind}],
+        },
+    }
 
 
 def _template(team: str, name: str, class_: str, count: int, selector: str) -> Tree:

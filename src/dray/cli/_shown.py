@@ -13,10 +13,10 @@ from typing import Any
 
 from dray.api.gates import FeatureGates
 from dray.cli._access import ClientAccess
-from dray.cli._demo import PROFILE, keep_busy
+from dray.cli._demo import GATES, PROFILE, keep_busy
 from dray.web.access import Identity
 
-_DEMO = ("--store", "memory", "--port", "0", "--profile", PROFILE)
+_DEMO = ("--store", "memory", "--port", "0", "--profile", PROFILE, "--feature-gates", GATES)
 
 
 @dataclass(frozen=True)
