@@ -8,6 +8,8 @@ from dray.api import strategy
 from dray.api.resources import DRA
 from tests.api.asking import Asking
 
+_ACTIONS = ("Restart", "RestartAllContainers")
+
 
 @pytest.mark.parametrize(
     ("driver", "expected"),
@@ -31,3 +33,13 @@ def test_handlers_of_runtime_classes_have_no_effect() -> None:
     classes = Asking("node.k8s.io", "RuntimeClass")
     found = strategy.warnings(classes.resource, classes.made({"handler": "runsc"}))
     assert found == ['handler: "runsc" is stored, but no part of dray acts on it']
+
+
+def test_restarting_all_containers_has_no_effect() -> None:
+    pods = Asking("", "Pod")
+    rules = [{"action": action, "exitCodes": {"operator": "In", "values": [1]}} for action in _ACTIONS]
+    container = {"name": "c", "image": "i", "restartPolicy": "Never", "restartPolicyRules": rules}
+    tree = {"spec": {"containers": [container]}}
+    assert pods.create(tree) == []
+    text = 'spec.containers[0].restartPolicyRules[1].action: "RestartAllContainers" is stored, but no part of dray acts on it'
+    assert strategy.warnings(pods.resource, pods.made(tree)) == [text]

@@ -8,7 +8,7 @@ from typing import Any
 from dray.api.names import is_owned_finalizer
 from dray.api.quoting import quote
 from dray.api.resources import DRA, Resource
-from dray.api.types import node
+from dray.api.types import core, node
 from dray.api.types import resource as types
 from dray.api.wire import Wire
 
@@ -26,6 +26,16 @@ def _runtime_class(class_: node.RuntimeClass) -> Iterator[str]:
     yield f"handler: {quote(class_.handler)} {_UNUSED}"
 
 
+def _pod(pod: core.Pod) -> Iterator[str]:
+    """Nodes restart one container at a time."""
+    for field, containers in (("initContainers", pod.spec.initContainers), ("containers", pod.spec.containers)):
+        for at, container in enumerate(containers):
+            for number, rule in enumerate(container.restartPolicyRules):
+                if rule.action == "RestartAllContainers":
+                    path = f"spec.{field}[{at}].restartPolicyRules[{number}].action"
+                    yield f"{path}: {quote(rule.action)} {_UNUSED}"
+
+
 def _finalizers(object_: Any, old: Any) -> list[str]:
     """Finalizers of custom objects may be called anything, and two of a name would be taken for one."""
     before = old.metadata.finalizers if old is not None else ()
@@ -41,6 +51,7 @@ def _finalizers(object_: Any, old: Any) -> list[str]:
 _WARNINGS: Mapping[tuple[str, str], Callable[[Any], Iterator[str]]] = {
     (DRA, "ResourceSlice"): _slice,
     ("node.k8s.io", "RuntimeClass"): _runtime_class,
+    ("", "Pod"): _pod,
 }
 
 
