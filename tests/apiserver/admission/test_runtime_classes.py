@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from dray.api.errors import Forbidden
 from dray.apiserver.admission.runtime_classes import RuntimeClassAdmission, merged_tolerations
+from dray.apiserver.turns import turns
 from tests.apiserver.admission.writing import create, update
 from tests.apiserver.reading import Objects, pod
 
@@ -106,7 +108,18 @@ VALUE = {"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"
         ([GPU, FOR_A_MINUTE], [GPU, FOR_A_MINUTE]),
     ],
 )
-def test_tolerations_that_another_one_covers_are_left_out(
+async def test_tolerations_that_another_one_covers_are_left_out(
     tolerations: list[dict[str, Any]], kept: list[dict[str, Any]]
 ) -> None:
-    assert merged_tolerations(tolerations) == kept
+    assert await turns().run("u", merged_tolerations(tolerations)) == kept
+
+
+async def test_others_have_their_turns_while_many_tolerations_are_merged() -> None:
+    own = [{"key": f"k{number}", "operator": "Exists"} for number in range(800)]
+    merging = asyncio.create_task(made(runtime_class(scheduling={"tolerations": [GPU]}), tolerations=own))
+    others = 0
+    while not merging.done():
+        await asyncio.sleep(0)
+        others += 1
+    assert (await merging)["tolerations"] == [*own, GPU]
+    assert others > 5

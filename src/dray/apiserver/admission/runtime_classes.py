@@ -5,7 +5,7 @@ Left out: the class's handler. Containers run in the runtime of their node's age
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from dray.api.types.node import RuntimeClass
 from dray.api.wire import Tree
 from dray.apiserver.admission import Admission, AdmissionRequest
 from dray.apiserver.read.reader import Reader, one
+from dray.apiserver.turns import turns
 
 _OTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 _ALONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -32,18 +33,22 @@ class RuntimeClassAdmission(Admission):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    def admit(self, request: AdmissionRequest) -> None:
+    def admit(self, request: AdmissionRequest) -> Awaitable[None] | None:
         spec = request.tree.get("spec") if request.tree is not None and not request.subresource else None
         found = self._class(request, spec.get("runtimeClassName")) if isinstance(spec, dict) else None
         if spec is None or found is None:
-            return
+            return None
         if found.overhead is not None and not spec.get("overhead"):
             spec["overhead"] = dict(found.overhead.podFixed)
         if found.scheduling is not None:
             _select(request, spec, found.scheduling.nodeSelector)
             own = spec.get("tolerations") or []
             if added := msgspec.to_builtins(found.scheduling.tolerations):
-                spec["tolerations"] = merged_tolerations([*own, *added])
+                return self._tolerate(request, spec, [*own, *added])
+        return None
+
+    async def _tolerate(self, request: AdmissionRequest, spec: dict[str, Any], tolerations: Sequence[Tree]) -> None:
+        spec["tolerations"] = await turns().run(request.user.name, merged_tolerations(tolerations))
 
     def validate(self, request: AdmissionRequest) -> None:
         pod = request.object
@@ -79,13 +84,17 @@ def _equal(left: Mapping[str, str], right: Mapping[str, str]) -> bool:
     return left.keys() == right.keys() and all(Quantity.parse(left[key]) == Quantity.parse(right[key]) for key in left)
 
 
-def merged_tolerations(tolerations: Sequence[Tree]) -> list[Tree]:
-    """The tolerations without those that another one covers; of equal ones the first."""
+def merged_tolerations(tolerations: Sequence[Tree]) -> Generator[None, None, list[Tree]]:
+    """The tolerations without those that another one covers; of equal ones the first.
+
+    Each is compared with all others, so this is work that can pause after each.
+    """
     kept: list[Tree] = []
     for index, one_ in enumerate(tolerations):
         later = (other for other in tolerations[index + 1 :] if other != one_)
         if not any(_covers(other, one_) for other in (*kept, *later)):
             kept.append(one_)
+        yield
     return kept
 
 
