@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -90,12 +90,11 @@ class ApiServer:
             "deletecollection": deletion.delete_collection,
         }
 
-    async def handle(self, request: Request) -> Answer:
+    def handle(self, request: Request) -> Coroutine[Any, Any, Answer]:
         """Do what is asked, or raise an ApiError."""
         self.authorize(request)
-        if request.resource.converts:
-            return await self._handle_converted(request)
-        return await self._do(request)
+        custom = request.resource.custom
+        return self._do(request) if custom is None or not custom.converts else self._handle_converted(request)
 
     async def _handle_converted(self, request: Request) -> Answer:
         """Do what is asked about a resource whose versions a webhook converts: in the asker's version, end to end."""

@@ -99,7 +99,7 @@ def make_request(
         user=user,
         verb=verb,
         resource=resource,
-        namespace=namespace,
+        namespace=namespace if resource.namespaced else "",
         name=name,
         subresource=subresource,
         body=body,

@@ -115,14 +115,14 @@ class InProcess:
         resource = resource_of(type_)
         namespace = namespace_in(resource, obj, namespace)
         name = name if subresource else ""
-        return cast(T, _object(resource, await self._call("create", resource, namespace, name, subresource, body=obj)))
+        return cast(T, _object(resource, await self._call("create", resource, namespace, name, subresource, obj)))
 
     async def update(
         self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         resource = resource_of(type_)
         namespace, name = namespace_in(resource, tree, namespace), name_in(resource, tree, name)
-        return cast(T, _object(resource, await self._call("update", resource, namespace, name, subresource, body=tree)))
+        return cast(T, _object(resource, await self._call("update", resource, namespace, name, subresource, tree)))
 
     async def patch(
         self,
@@ -139,14 +139,14 @@ class InProcess:
         resource = resource_of(type_)
         required_name(resource, name)
         options = {"patch_type": kind.value, "field_manager": manager, "force": force}
-        answer = await self._call("patch", resource, namespace, name, subresource, body=patch, options=options)
+        answer = await self._call("patch", resource, namespace, name, subresource, patch, options)
         return cast(T, _object(resource, answer))
 
     async def patch_status(self, obj: T, status: Any) -> T:
         resource, meta = resource_of(type(obj)), obj.metadata
         written = replace(cast(Any, obj), status=status)
         return cast(
-            T, _object(resource, await self._call("patch", resource, meta.namespace, meta.name, "status", body=written))
+            T, _object(resource, await self._call("patch", resource, meta.namespace, meta.name, "status", written))
         )
 
     async def delete(
@@ -206,25 +206,13 @@ class InProcess:
             "allow_bookmarks": bookmarks,
             "timeout_seconds": timeout,
         }
-        request = self._build("watch", resource_of(type_), namespace, "", "", None, options)
+        resource = resource_of(type_)
+        request = self._request(self._user, "watch", resource, namespace, "", "", None, options, self._user_agent)
         async with aclosing(
             cast("AsyncGenerator[Sequence[BackendChange], None]", self._server.watch(request))
         ) as batches:
             async for batch in batches:
                 yield [_event(type_, change) for change in batch]
-
-    def _build(
-        self,
-        verb: str,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        subresource: str,
-        body: Any,
-        options: dict[str, Any] | None,
-    ) -> Any:
-        namespace = namespace if resource.namespaced else ""
-        return self._request(self._user, verb, resource, namespace, name, subresource, body, options, self._user_agent)
 
     def _call(
         self,
@@ -233,16 +221,19 @@ class InProcess:
         namespace: str,
         name: str = "",
         subresource: str = "",
-        *,
         body: Any = None,
         options: dict[str, Any] | None = None,
     ) -> Awaitable[BackendAnswer]:
-        return self._server.handle(self._build(verb, resource, namespace, name, subresource, body, options))
+        request = self._request(
+            self._user, verb, resource, namespace, name, subresource, body, options, self._user_agent
+        )
+        return self._server.handle(request)
 
 
 def _object(resource: Resource, answer: BackendAnswer) -> Any:
-    if answer.version is not None:
-        return answer.object
+    version = answer.version
+    if version is not None:
+        return version.object
     return _codec(resource).typed(answer.tree or {})
 
 

@@ -1,6 +1,6 @@
 """Garbage collection: objects whose owners are gone are deleted, owners wait for dependents or let them go.
 
-Informers of all resources give the facts, with an index of dependents by owner; `ownership` decides. An owner that the
+Informers of all resources give the facts, `Dependents` finds what names an owner, `ownership` decides. An owner that the
 copies do not have is looked up at the server before anything is deleted on its account, and every write names the state
 that it was decided on, so that a decision from old facts fails and is made again. Custom resources are followed while
 they are defined. Left out: kinds that this server does not have; their dependents are left alone.
@@ -40,7 +40,6 @@ from dray.controllers.ownership import (
 log = logging.getLogger(__name__)
 
 WORKERS = 20  # as Kubernetes: most of the time they wait for the server
-BY_OWNER = "owner uid"
 
 
 class Dependent(NamedTuple):
@@ -50,6 +49,37 @@ class Dependent(NamedTuple):
     namespace: str
     name: str
     uid: str
+
+
+class Dependents:
+    """Which objects name which owner: one table for all kinds, since every object that goes is looked up in it."""
+
+    def __init__(self) -> None:
+        self._by_owner: dict[str, dict[Dependent, None]] = {}  # by uid of the owner
+
+    def changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:
+        """Note what an object names as its owners now."""
+        before = old.metadata.ownerReferences if old is not None else ()
+        after = new.metadata.ownerReferences if new is not None else ()
+        if before == after:  # of most objects: none
+            return
+        if old is not None:
+            for ref in before:
+                self._remove(ref.uid, _dependent(resource, old.metadata))
+        if new is not None:
+            for ref in after:
+                self._by_owner.setdefault(ref.uid, {})[_dependent(resource, new.metadata)] = None
+
+    def _remove(self, owner: str, dependent: Dependent) -> None:
+        found = self._by_owner.get(owner)
+        if found is not None:
+            found.pop(dependent, None)
+            if not found:
+                del self._by_owner[owner]
+
+    def of(self, uid: str) -> list[Dependent]:
+        """What names this owner; an object that owns itself does not count."""
+        return [dependent for dependent in self._by_owner.get(uid, ()) if dependent.uid != uid]
 
 
 def collected() -> tuple[Resource, ...]:
@@ -65,11 +95,10 @@ class GarbageCollector:
         self._controller: Controller[Dependent] = Controller(
             "garbage_collector", self._reconcile, workers=WORKERS, clock=context.clock
         )
+        self._dependents = Dependents()
         self._informers: dict[Resource, Informer[Any]] = {}
         for resource in collected():
-            informer: Informer[Any] = context.informers.informer(type_of(resource))
-            informer.add_index(BY_OWNER, _owner_uids)
-            self._informers[resource] = informer
+            self._informers[resource] = context.informers.informer(type_of(resource))
         for resource, informer in self._informers.items():
             informer.add_handler(partial(self._changed, resource))
         self._clock = context.clock
@@ -87,10 +116,10 @@ class GarbageCollector:
         """Follow the objects of custom resources that are served, and no others."""
         if old is not None and (task := self._following.pop(old, None)) is not None:
             task.cancel()
-            self._informers.pop(old, None)
+            for obj in self._informers.pop(old).list():
+                self._dependents.changed(old, obj, None)
         if new is not None:
             informer: Informer[Any] = Informer(self._client, type_of(new), clock=self._clock)
-            informer.add_index(BY_OWNER, _owner_uids)
             informer.add_handler(partial(self._changed, new))
             self._informers[new] = informer
             self._following[new] = asyncio.create_task(informer.run(), name=f"informer {new.qualified}")
@@ -110,9 +139,10 @@ class GarbageCollector:
     def _changed(self, resource: Resource, deltas: Deltas[Any]) -> None:
         for delta in deltas:
             old, new = delta
+            self._dependents.changed(resource, old, new)
             if new is None:
-                for dependent in self._dependents(delta.object.metadata.uid):
-                    self._look(self._resource(dependent), dependent.metadata)
+                for dependent in self._dependents.of(delta.object.metadata.uid):
+                    self._controller.queue.add(dependent)
             elif _asks_for_us(new.metadata) or self._suspicious(old, new):
                 self._look(resource, new.metadata)
             if old is not None and old.metadata.ownerReferences:
@@ -135,13 +165,15 @@ class GarbageCollector:
                 self._look(self._resource(owner), owner.metadata)
 
     def _look(self, resource: Resource, meta: ObjectMeta) -> None:
-        self._controller.queue.add(Dependent(resource, meta.namespace, meta.name, meta.uid))
+        self._controller.queue.add(_dependent(resource, meta))
 
     # Facts
 
-    def _dependents(self, uid: str) -> list[Object]:
-        """Everything that names this owner; an object that owns itself does not count."""
-        return [d for i in self._informers.values() for d in i.by_index(BY_OWNER, uid) if d.metadata.uid != uid]
+    def _found(self, dependent: Dependent) -> Object | None:
+        """The object itself, as the copies know it."""
+        informer = self._informers.get(dependent.resource)
+        found: Object | None = informer.get(dependent.namespace, dependent.name) if informer is not None else None
+        return found if found is not None and found.metadata.uid == dependent.uid else None
 
     def _cached(self, meta: ObjectMeta, ref: OwnerReference) -> Object | None:
         """The owner as the copies know it."""
@@ -174,11 +206,10 @@ class GarbageCollector:
     # Acting
 
     async def _reconcile(self, item: Dependent) -> None:
-        informer = self._informers.get(item.resource)
-        obj = informer.get(item.namespace, item.name) if informer is not None else None
-        if obj is None or obj.metadata.uid != item.uid:
+        obj = self._found(item)
+        if obj is None:
             return
-        meta, dependents = obj.metadata, self._dependents(item.uid)
+        meta, dependents = obj.metadata, [*filter(None, map(self._found, self._dependents.of(item.uid)))]
         if meta.deletionTimestamp is not None:
             decision = decide_deleting(meta, dependents)
         else:
@@ -241,8 +272,8 @@ class GarbageCollector:
         return resource
 
 
-def _owner_uids(obj: Object) -> list[str]:
-    return [ref.uid for ref in obj.metadata.ownerReferences]
+def _dependent(resource: Resource, meta: ObjectMeta) -> Dependent:
+    return Dependent(resource, meta.namespace, meta.name, meta.uid)
 
 
 def _asks_for_us(meta: ObjectMeta) -> bool:
