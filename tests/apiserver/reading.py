@@ -13,6 +13,17 @@ from dray.apiserver.security.authorization.rbac import Grant, Table
 from tests import objects
 
 
+class Changes:
+    """When some resources were last changed."""
+
+    def __init__(self, revisions: dict[str, int], resources: tuple[Resource, ...]) -> None:
+        self._revisions, self._resources = revisions, resources
+
+    @property
+    def revision(self) -> int:
+        return sum(self._revisions.get(resource.plural, 0) for resource in self._resources)
+
+
 class Objects:
     """Typed objects by resource, namespace and name, with counters that tell of changes."""
 
@@ -46,8 +57,8 @@ class Objects:
             if plural == resource.plural and namespace in ("", where)
         ]
 
-    def revision(self, *resources: Resource) -> int:
-        return sum(self._revisions.get(resource.plural, 0) for resource in resources)
+    def last_change(self, *resources: Resource) -> Changes:
+        return Changes(self._revisions, resources)
 
     def _bump(self, resource: Resource) -> int:
         self._revisions[resource.plural] = self._revisions.get(resource.plural, 0) + 1

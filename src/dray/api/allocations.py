@@ -59,6 +59,8 @@ class Taken(msgspec.Struct, frozen=True, gc=False):
 
     def beyond(self, other: Taken) -> Taken:
         """What the other does not have: each once, in order."""
+        if not other and len(self.devices) + len(self.shares) == 1:  # a new allocation of one device
+            return self
         devices = tuple(sorted(set(self.devices).difference(other.devices))) if self.devices else ()
         return Taken(devices, tuple(sorted(set(self.shares).difference(other.shares))) if self.shares else ())
 

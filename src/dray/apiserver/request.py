@@ -128,12 +128,13 @@ class Answer(msgspec.Struct, kw_only=True):
     def object(self) -> Wire:
         """The typed, shared, immutable object of a single-object answer."""
         assert self.version is not None
-        return self.version.object  # type: ignore[return-value]  # the decoder makes Wire objects only
+        found: Wire = self.version.object
+        return found
 
     @property
     def items(self) -> list[Wire]:
         """The typed, shared, immutable objects of a list."""
-        return [version.object for version in self.versions or ()]  # type: ignore[misc]  # as above
+        return [version.object for version in self.versions or ()]
 
 
 LogSource = Callable[[Request, dict[str, str]], Any]

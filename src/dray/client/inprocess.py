@@ -86,7 +86,8 @@ class InProcess:
     async def get(self, type_: type[T], name: str, namespace: str = "") -> T:
         resource = resource_of(type_)
         required_name(resource, name)
-        return cast(T, _object(resource, await self._call("get", resource, namespace, name)))
+        found: T = _object(resource, await self._call("get", resource, namespace, name))
+        return found
 
     async def list(
         self,
@@ -115,14 +116,16 @@ class InProcess:
         resource = resource_of(type_)
         namespace = namespace_in(resource, obj, namespace)
         name = name if subresource else ""
-        return cast(T, _object(resource, await self._call("create", resource, namespace, name, subresource, obj)))
+        made: T = _object(resource, await self._call("create", resource, namespace, name, subresource, obj))
+        return made
 
     async def update(
         self, type_: type[T], tree: Tree, *, namespace: str = "", name: str = "", subresource: str = ""
     ) -> T:
         resource = resource_of(type_)
         namespace, name = namespace_in(resource, tree, namespace), name_in(resource, tree, name)
-        return cast(T, _object(resource, await self._call("update", resource, namespace, name, subresource, tree)))
+        written: T = _object(resource, await self._call("update", resource, namespace, name, subresource, tree))
+        return written
 
     async def patch(
         self,
@@ -140,14 +143,14 @@ class InProcess:
         required_name(resource, name)
         options = {"patch_type": kind.value, "field_manager": manager, "force": force}
         answer = await self._call("patch", resource, namespace, name, subresource, patch, options)
-        return cast(T, _object(resource, answer))
+        written: T = _object(resource, answer)
+        return written
 
     async def patch_status(self, obj: T, status: Any) -> T:
         resource, meta = resource_of(type(obj)), obj.metadata
-        written = replace(cast(Any, obj), status=status)
-        return cast(
-            T, _object(resource, await self._call("patch", resource, meta.namespace, meta.name, "status", written))
-        )
+        wanted = replace(obj, status=status)  # type: ignore[type-var]  # every kind with a status is a struct
+        written: T = _object(resource, await self._call("patch", resource, meta.namespace, meta.name, "status", wanted))
+        return written
 
     async def delete(
         self,

@@ -76,7 +76,7 @@ async def change_status(client: Client, obj: T, change: Callable[[T], Any]) -> T
     """
     for _ in range(_ATTEMPTS):
         status = change(obj)
-        if status == cast(Any, obj).status:
+        if status == obj.status:  # type: ignore[attr-defined]  # only what has a status is changed
             return obj
         try:
             return await client.patch_status(obj, status)

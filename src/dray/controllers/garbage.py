@@ -277,7 +277,7 @@ def _dependent(resource: Resource, meta: ObjectMeta) -> Dependent:
 
 
 def _asks_for_us(meta: ObjectMeta) -> bool:
-    return is_deleting(meta, FOREGROUND) or is_deleting(meta, ORPHAN)
+    return meta.deletionTimestamp is not None and (FOREGROUND in meta.finalizers or ORPHAN in meta.finalizers)
 
 
 def _standing(owner: Object) -> OwnerStanding:

@@ -11,7 +11,7 @@ or watchers; the cache above it does. Contracts that hold for every backend:
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -52,7 +52,7 @@ class Version(Struct, gc=False, eq=False):
     _object: object = None
 
     @property
-    def object(self) -> object:
+    def object(self) -> Any:
         """The decoded value: made at the first use, then shared by all readers. None for a deletion."""
         if self.make is not None and self.value is not None:
             self._object = self.make(self.key, self.value, self.revision)

@@ -73,13 +73,14 @@ async def test_a_written_object_is_shared_instead_of_decoded(cache: Cache) -> No
 
 async def test_guards_learn_that_something_has_changed(ask: Asker) -> None:
     storage = ask.server.storage
-    before, of_both = storage.revision(CLAIMS), storage.revision(CLAIMS, CLASSES)
+    claims, both = storage.last_change(CLAIMS), storage.last_change(CLAIMS, CLASSES)
+    before, of_both = claims.revision, both.revision
     await ask.create(CLASSES, {"metadata": {"name": "c"}, "spec": {}})
-    assert storage.revision(CLAIMS) == before
-    assert storage.revision(CLAIMS, CLASSES) > of_both
+    assert claims.revision == before
+    assert both.revision > of_both
     await ask.create(CLAIMS, claim("a"))
-    created = storage.revision(CLAIMS)
+    created = claims.revision
     assert created > before
     await ask("delete", CLAIMS, "a")
-    assert storage.revision(CLAIMS) > created
+    assert claims.revision > created
     assert list(storage.list(CLAIMS)) == []

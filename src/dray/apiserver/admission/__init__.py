@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -21,7 +20,7 @@ import msgspec
 from dray.api.errors import Forbidden
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.wire import Wire
-from dray.apiserver.read.reader import Reader, many
+from dray.apiserver.read.reader import LastChange, Reader, many
 from dray.apiserver.security.authorization import refusal
 from dray.apiserver.security.user import User
 from dray.apiserver.turns import LONG, pause
@@ -143,6 +142,15 @@ def _does(plugin: Plugin, what: str) -> bool:
     return getattr(type(plugin), what, None) is not getattr(Admission, what)
 
 
+class _Never:
+    """The last change of a configuration that there is none of."""
+
+    revision = 0
+
+
+_NEVER = _Never()
+
+
 class Chain:
     """The plugins in their order.
 
@@ -155,11 +163,11 @@ class Chain:
         self.plugins = tuple(plugins)
         self._reader = reader
         configuration = [BY_TYPE[type_] for plugin in plugins for type_ in _configured_by(plugin)]
-        self._revision: Callable[[], int] = partial(reader.revision, *configuration) if reader is not None else int
+        self._configured = reader.last_change(*configuration) if reader is not None else _NEVER
         self._seen = -1  # the revision of the configuration that these are for:
         self._admit: Steps = {}
         self._validate: Steps = {}
-        self._reads: dict[tuple[type[Wire], Operation], tuple[Resource, ...] | None] = {}
+        self._reads: dict[tuple[type[Wire], Operation], tuple[LastChange, ...] | None] = {}
 
     async def admit(self, request: AdmissionRequest) -> None:
         if LONG.get():
@@ -170,7 +178,7 @@ class Chain:
 
     def _steps(self, what: str, known: Steps, request: AdmissionRequest) -> list[Step]:
         """What the plugins do about one kind of object and operation, in their order."""
-        if self._revision() != self._seen:
+        if self._configured.revision != self._seen:
             self._start_over()
         key = (request.resource.type, request.operation)
         steps = known.get(key)
@@ -180,7 +188,7 @@ class Chain:
 
     def _start_over(self) -> None:
         """Forget what was found for another configuration."""
-        self._seen = self._revision()
+        self._seen = self._configured.revision
         self._admit.clear()
         self._validate.clear()
         self._reads.clear()
@@ -194,18 +202,21 @@ class Chain:
         kinds, reader = _configured_by(plugin), self._reader
         return bool(kinds) and reader is not None and not any(True for kind in kinds for _ in many(reader, kind))
 
-    def reads(self, type_: type[Wire], operation: Operation) -> tuple[Resource, ...] | None:
+    def reads(self, type_: type[Wire], operation: Operation) -> tuple[LastChange, ...] | None:
         """What else decides, beside a tree, what admission makes of it; None where a plugin does not tell."""
-        if self._revision() != self._seen:
+        if self._configured.revision != self._seen:
             self._start_over()
         key = (type_, operation)
         if key not in self._reads:
-            plugins = self._at_work("admit", *key)
-            told: list[tuple[type[Wire], ...] | None] = [getattr(plugin, "reads", None) for plugin in plugins]
-            known = [reads for reads in told if reads is not None]
-            all_known = len(known) == len(told)
-            self._reads[key] = tuple(BY_TYPE[read] for reads in known for read in reads) if all_known else None
+            self._reads[key] = self._read_by(self._at_work("admit", *key))
         return self._reads[key]
+
+    def _read_by(self, plugins: list[Plugin]) -> tuple[LastChange, ...] | None:
+        told: list[tuple[type[Wire], ...] | None] = [getattr(plugin, "reads", None) for plugin in plugins]
+        known = [type_ for types in told if types is not None for type_ in types]
+        if None in told or (known and self._reader is None):
+            return None
+        return tuple(self._reader.last_change(BY_TYPE[type_]) for type_ in known) if self._reader is not None else ()
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Raises whatever the first plugin that refuses raises; nothing is held then."""

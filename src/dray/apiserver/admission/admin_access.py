@@ -6,7 +6,7 @@ allocation grant it. Left out: dropping the field while the feature is off, whic
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 from dray.api.errors import Invalid, forbidden
 from dray.api.types.core import Namespace
@@ -27,9 +27,7 @@ class AdminAccess(Admission):
         self._reader = reader
 
     def validate(self, request: AdmissionRequest) -> None:
-        if request.object is None or not request.concerns(ResourceClaim, ResourceClaimTemplate):
-            return
-        field = _asked(request)
+        field = _asked(request) if request.object is not None else ""
         if not field:
             return
         namespace = one(self._reader, Namespace, "", request.namespace)
@@ -40,13 +38,13 @@ class AdminAccess(Admission):
 
 def _asked(request: AdmissionRequest) -> str:
     """The field that asks for what was not granted before, or ""."""
+    written: Any = request.object
     if request.operation == "CREATE":
-        if request.concerns(ResourceClaimTemplate):
-            return _request_field(cast(ResourceClaimTemplate, request.object).spec.spec.devices.requests or ())
-        return _request_field(cast(ResourceClaim, request.object).spec.devices.requests or ())
+        spec = written.spec.spec if isinstance(written, ResourceClaimTemplate) else written.spec
+        return _request_field(spec.devices.requests or ())
     if request.subresource == "status" and request.operation == "UPDATE":
-        granted = _result_field(cast(ResourceClaim, request.old))
-        return "" if granted else _result_field(cast(ResourceClaim, request.object))
+        granted: Any = request.old
+        return "" if _result_field(granted) else _result_field(written)
     return ""
 
 

@@ -37,6 +37,7 @@ class LimitRanger(Admission):
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._last_change = reader.last_change(_RANGES)
         self._seen = -1
         self._items: dict[str, tuple[LimitRangeItem, ...]] = {}
 
@@ -61,7 +62,7 @@ class LimitRanger(Admission):
             raise request.forbidden(found[0] if len(found) == 1 else f"[{', '.join(found)}]")
 
     def _in(self, namespace: str) -> tuple[LimitRangeItem, ...]:
-        seen = self._reader.revision(_RANGES)
+        seen = self._last_change.revision
         if seen != self._seen:
             self._seen = seen
             self._items.clear()

@@ -57,6 +57,7 @@ class MutatingPolicies(Admission):
         find_kind: FindKind | None = None,
     ) -> None:
         self._reader = reader
+        self._last_changes = reader.last_change(_BINDINGS), reader.last_change(_POLICIES)
         self._authorizer = authorizer
         self._gates = gates
         self._attempts = attempts or Attempts()
@@ -98,7 +99,8 @@ class MutatingPolicies(Admission):
         return await self._acting.act(bound, request, tree)
 
     def _about(self, request: AdmissionRequest) -> tuple[BoundPolicy, ...]:
-        revisions = self._reader.revision(_BINDINGS), self._reader.revision(_POLICIES)
+        bindings, policies = self._last_changes
+        revisions = bindings.revision, policies.revision
         if revisions != self._seen:
             self._seen = revisions
             self._bound = self._compiled()

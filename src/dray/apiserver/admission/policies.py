@@ -39,6 +39,7 @@ class ValidatingPolicies(Admission):
         find_kind: FindKind | None = None,
     ) -> None:
         self._reader = reader
+        self._bindings, self._policies = reader.last_change(_BINDINGS), reader.last_change(_POLICIES)
         self._authorizer = authorizer
         self._seen = (-1, -1)
         self._enforcement: Enforcement | None = None
@@ -46,10 +47,10 @@ class ValidatingPolicies(Admission):
         self._find_kind = find_kind
 
     def validate(self, request: AdmissionRequest) -> Waiting:
-        bindings = self._reader.revision(_BINDINGS)
+        bindings = self._bindings.revision
         if self._enforcement is None and bindings == self._seen[0]:  # most clusters: nothing is bound
             return None
-        seen = bindings, self._reader.revision(_POLICIES)
+        seen = bindings, self._policies.revision
         if seen != self._seen:
             self._seen = seen
             self._enforcement = self._enforced()

@@ -27,6 +27,7 @@ class Priority(Admission):
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._last_change = reader.last_change(_CLASSES)
         self._default: tuple[int, PriorityClass | None] = (-1, None)
 
     def admit(self, request: AdmissionRequest) -> None:
@@ -72,7 +73,7 @@ class Priority(Admission):
 
     def _default_class(self) -> PriorityClass | None:
         """The class marked as default with the lowest value; looked for again only when a class has changed."""
-        seen = self._reader.revision(_CLASSES)
+        seen = self._last_change.revision
         if self._default[0] != seen:
             marked = [found for found in many(self._reader, PriorityClass) if found.globalDefault]
             self._default = (seen, min(marked, key=lambda found: found.value, default=None))

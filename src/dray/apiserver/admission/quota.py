@@ -36,6 +36,7 @@ class Quota(Admission):
 
     def __init__(self, reader: Reader, *, serves_extended: bool = True) -> None:
         self._reader = reader
+        self._last_change = reader.last_change(_QUOTAS)
         self._extended = ExtendedNames(self._name_of, self._pod_of) if serves_extended else None
         self._seen = -1
         self._quotas: dict[str, tuple[ResourceQuota, ...]] = {}
@@ -75,7 +76,7 @@ class Quota(Admission):
         return one(self._reader, Pod, namespace, name)
 
     def _in(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        seen = self._reader.revision(_QUOTAS)
+        seen = self._last_change.revision
         if seen != self._seen:
             self._seen = seen
             self._quotas.clear()

@@ -34,7 +34,7 @@ class ServiceAccountAdmission(Admission):
         self._reader = reader
 
     def admit(self, request: AdmissionRequest) -> None:
-        if request.operation != "CREATE" or not request.concerns(Pod) or request.subresource or request.tree is None:
+        if request.subresource or request.tree is None:
             return
         spec, metadata = request.tree.get("spec"), request.tree.get("metadata") or {}
         if not isinstance(spec, dict):

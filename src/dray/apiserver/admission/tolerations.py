@@ -20,7 +20,7 @@ class DefaultTolerationSeconds(Admission):
     reads = ()
 
     def admit(self, request: AdmissionRequest) -> None:
-        if request.operation == "DELETE" or not request.concerns(Pod) or request.subresource or request.tree is None:
+        if request.subresource or request.tree is None:
             return
         spec = request.tree.get("spec")
         if not isinstance(spec, dict):

@@ -93,6 +93,7 @@ class Webhooks:
         self._reader = reader
         self._authorizer = authorizer
         self._client = WebhookClient(reader)
+        self._last_change = reader.last_change(BY_TYPE[configuration])
         self._seen = -1
         self._hooks: tuple[Hook, ...] = ()
 
@@ -120,7 +121,7 @@ class Webhooks:
         await self.attempts.aclose()
 
     def configured(self) -> bool:
-        seen = self._reader.revision(BY_TYPE[self._configuration])
+        seen = self._last_change.revision
         if seen != self._seen:
             self._seen = seen
             found: list[ValidatingWebhookConfiguration | MutatingWebhookConfiguration] = [

@@ -15,6 +15,14 @@ from dray.api.wire import Wire
 W = TypeVar("W", bound=Wire)
 
 
+class LastChange(Protocol):
+    """When some resources were last changed."""
+
+    @property
+    def revision(self) -> int:
+        """Changes whenever an object of one of them was created, updated or deleted, and never goes back."""
+
+
 class Reader(Protocol):
     """The server's cache, as its own guards see it."""
 
@@ -24,13 +32,14 @@ class Reader(Protocol):
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Wire]:
         """The typed objects of one namespace, or, without one, all of them."""
 
-    def revision(self, *resources: Resource) -> int:
-        """Changes whenever an object of one of them was created, updated or deleted, and never goes back."""
+    def last_change(self, *resources: Resource) -> LastChange:
+        """When one of these resources was last changed; asked once and kept, since every request looks at some."""
 
 
 def one(reader: Reader, type_: type[W], namespace: str, name: str) -> W | None:
     """Read one object by its type."""
-    return cast("W | None", reader.get(BY_TYPE[type_], namespace, name))
+    found: W | None = reader.get(BY_TYPE[type_], namespace, name)  # type: ignore[assignment]  # it is of that type
+    return found
 
 
 def many(reader: Reader, type_: type[W], namespace: str = "") -> Iterable[W]:

@@ -52,36 +52,24 @@ class Storage:
         self.cache = cache
         self._forms: dict[tuple[str, str, str], Form] = {}
         self._shared = Kept()  # encoded other versions
-        self._counters: dict[tuple[Resource, ...], int] = {}
+        self._last_changes: dict[tuple[Resource, ...], LastChange] = {}
 
     # What the guards read
 
     def get(self, resource: Resource, namespace: str, name: str) -> Wire | None:
         version = self.cache.get(resource.key(namespace, name))
-        return cast(Wire, version.object) if version is not None else None
+        found: Wire | None = version.object if version is not None else None
+        return found
 
     def list(self, resource: Resource, namespace: str = "") -> Iterable[Wire]:
         prefix = f"{resource.prefix}{namespace}/" if namespace else resource.prefix
-        return (cast(Wire, version.object) for version in self.cache.list(prefix).versions)
+        return (version.object for version in self.cache.list(prefix).versions)
 
-    def revision(self, *resources: Resource) -> int:
-        """The revision of the last change of any of these resources since somebody first asked about them together."""
-        revision = self._counters.get(resources)
-        if revision is None:
-            revision = self._counters[resources] = self.cache.revision
-            self._count(resources)
-        return revision
-
-    def _count(self, resources: tuple[Resource, ...]) -> None:
-        def note(events: Sequence[Event]) -> None:
-            self._counters[resources] = events[-1].revision
-
-        def lost(reason: Exception) -> None:
-            # The cache has started again: everything may have changed, and the next question subscribes again.
-            self._counters.pop(resources, None)
-
-        for resource in resources:
-            self.cache.subscribe(resource.prefix, self.cache.revision, note, lost)
+    def last_change(self, *resources: Resource) -> LastChange:
+        found = self._last_changes.get(resources)
+        if found is None:
+            found = self._last_changes[resources] = LastChange(self.cache, resources)
+        return found
 
     # What is sent
 
@@ -135,6 +123,30 @@ class Storage:
         return tree if as_stored else conversion.from_stored(form.resource, form.version, tree)
 
 
+class LastChange:
+    """The revision of the last change of any of some resources since somebody first asked about them together."""
+
+    def __init__(self, cache: Cache, resources: Sequence[Resource]) -> None:
+        self._cache = cache
+        self._prefixes = [resource.prefix for resource in resources]
+        self._revision = -1  # nobody has asked yet, or the cache has started again since
+
+    @property
+    def revision(self) -> int:
+        if self._revision < 0:
+            self._revision = self._cache.revision
+            for prefix in self._prefixes:
+                self._cache.subscribe(prefix, self._revision, self._note, self._lose)
+        return self._revision
+
+    def _note(self, events: Sequence[Event]) -> None:
+        self._revision = events[-1].revision
+
+    def _lose(self, reason: Exception) -> None:
+        """The cache has started again: everything may have changed, and the next question subscribes again."""
+        self._revision = -1
+
+
 def state_key(form: Form, version: Version) -> StateKey:
     """What the bytes of a state in a form are kept by. A dry run may have the revision of another state of its key."""
     return version.key, form.message, hash(version.value)
@@ -169,8 +181,9 @@ def at_revision(obj: Wire, revision: int) -> Wire:
 
 def last_state(version: Version, revision: int) -> Wire:
     """A deleted object: its last state, with the resourceVersion of the deletion."""
-    obj = cast(Any, version.object)
-    return cast(Wire, replace(obj, metadata=replace(obj.metadata, resourceVersion=str(revision))))
+    obj = version.object
+    deleted: Wire = replace(obj, metadata=replace(obj.metadata, resourceVersion=str(revision)))
+    return deleted
 
 
 def written(key: str, obj: Wire, value: bytes = b"", *, expected: int | None, ttl: float | None = None) -> Op:

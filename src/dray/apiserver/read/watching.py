@@ -51,7 +51,8 @@ class WatchedChange(msgspec.Struct, frozen=True, gc=False):
             return None
         if self.type == "DELETED":
             return last_state(version, self.revision)
-        return version.object  # type: ignore[return-value]  # the decoder makes Wire objects only
+        found: Wire = version.object
+        return found
 
 
 class Start(msgspec.Struct, frozen=True):

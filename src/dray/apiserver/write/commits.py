@@ -6,8 +6,6 @@ somebody else, admission decides again and the commit is tried again; a conflict
 
 from __future__ import annotations
 
-from typing import cast
-
 from dray.api.decode import to_object
 from dray.api.errors import conflict
 from dray.api.types.resource import ResourceClaim
@@ -69,7 +67,8 @@ class Commits:
 
     async def _holds_of(self, admission: AdmissionRequest, obj: Wire | None) -> list[Op]:
         """Keys of devices that the write of a claim takes or gives back; `obj` is None when the claim goes."""
-        old, new = cast(ResourceClaim | None, admission.old), cast(ResourceClaim | None, obj)
+        old: ResourceClaim | None = admission.old  # type: ignore[assignment]  # this is about claims alone
+        new: ResourceClaim | None = obj  # type: ignore[assignment]
         try:
             return self._holds.ops(old, new)
         except Overcommitted:

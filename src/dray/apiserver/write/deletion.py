@@ -19,6 +19,7 @@ from dray.api.resources import Resource
 from dray.api.times import parse_timestamp, timestamp
 from dray.api.types import core
 from dray.api.types.apiextensions import CustomResourceDefinition
+from dray.api.types.meta import ObjectMeta
 from dray.api.wire import Wire
 from dray.apiserver.admission import AdmissionRequest, Chain
 from dray.apiserver.read.listing import list_objects, name_of
@@ -52,7 +53,7 @@ _NOT_RETURNED = "csistoragecapacities.storage.k8s.io"
 
 def gone_when_written(resource: Resource, obj: Wire) -> bool:
     """Whether an object in this state is deleted by being written: it is marked, and nothing holds it any more."""
-    metadata = cast(Any, obj).metadata
+    metadata: ObjectMeta = obj.metadata  # type: ignore[attr-defined]  # every kind has metadata
     if metadata.deletionTimestamp is None or metadata.finalizers:
         return False
     if isinstance(obj, core.Namespace):
@@ -88,7 +89,7 @@ class Deletion:
         found = await list_objects(self._storage.cache, request)
         deleted = []
         for version in found.versions or ():
-            metadata = cast(Any, version.object).metadata
+            metadata = version.object.metadata
             one = replace(request, verb="delete", namespace=metadata.namespace, name=name_of(version))
             try:
                 answer = await self.delete(one)
@@ -100,7 +101,7 @@ class Deletion:
         return Answer(versions=deleted, revision=self._storage.cache.revision)
 
     async def _delete(self, request: Request, current: Version, is_admitted: bool) -> Answer:
-        resource, old = request.resource, cast(Any, current.object)
+        resource, old = request.resource, current.object
         admission = AdmissionRequest(
             request.user,
             "DELETE",
@@ -130,7 +131,7 @@ def _gone(resource: Resource, version: Version, warnings: list[str]) -> Answer:
     returned = resource.qualified in _RETURNED or resource.group in _RETURNED_GROUPS
     if returned and resource.qualified != _NOT_RETURNED:
         return Answer(version=version, warnings=warnings)
-    metadata = cast(Any, version.object).metadata
+    metadata = version.object.metadata
     details = {"name": metadata.name, "group": resource.group, "kind": resource.plural, "uid": metadata.uid}
     tree = {
         "kind": "Status",
@@ -155,7 +156,7 @@ def _check(options: Options) -> None:
 
 def _check_preconditions(request: Request, current: Version) -> None:
     options, resource = request.options, request.resource
-    uid = cast(Any, current.object).metadata.uid
+    uid = current.object.metadata.uid
     if options.precondition_uid and options.precondition_uid != uid:
         why = (
             f"the UID in the precondition ({options.precondition_uid}) does not match the UID in record ({uid}). "

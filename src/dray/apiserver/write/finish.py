@@ -63,7 +63,7 @@ class Finish:
             if request.verb == "patch" and request.options.patch_type != APPLY_PATCH:
                 raise _refused_patch(body, complaints)
             raise decode.strict_error(resource, version, complaints)
-        old = cast(Wire, current.object) if current is not None else None
+        old = current.object if current is not None else None
         tree = conversion.to_stored(resource, version, body, old, partial(self._workload, request.namespace))
         defaults.apply_defaults(resource, tree, self._gates)
         return tree, complaints if request.options.field_validation == "Warn" else []
@@ -81,7 +81,7 @@ class Finish:
         self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
     ) -> Wire:
         """An object that takes the place of another, of a tree that admission has seen; `entries` are its managers."""
-        old = cast(Wire, current.object)
+        old = current.object
         dropped = strategy.prepare_update(request.resource, tree, old, request.subresource, self._gates)
         warnings += _told(request, dropped)
         if entries is not None:
@@ -110,11 +110,12 @@ class Finish:
             status = decode.part(_part(request.resource, "status"), type(status), msgspec.to_builtins(status))
             if status is None:
                 return None
-        return cast(Wire, replace(old, status=status, metadata=replace(old.metadata, resourceVersion="")))
+        changed: Wire = replace(old, status=status, metadata=replace(old.metadata, resourceVersion=""))
+        return changed
 
     def with_metadata(self, request: Request, current: Version) -> Wire | None:
         """The object with what a patch says of its metadata, if it says nothing else."""
-        patch, old, resource = request.body, cast(Any, current.object), request.resource
+        patch, old, resource = request.body, current.object, request.resource
         if request.subresource or not isinstance(patch, dict) or not patch.keys() <= {"metadata"}:
             return None
         said = patch.get("metadata") or {}

@@ -11,12 +11,11 @@ devices that no driver publishes for a node of the cluster: those are only names
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 import msgspec
 from msgspec.structs import replace
 
-from dray.api.allocations import NOTHING, DeviceId, Share, Taken, taken_by_claim
+from dray.api.allocations import NOTHING, DeviceId, Share, Taken, taken_by, taken_by_claim
 from dray.api.quantity import ZERO, Quantity
 from dray.api.resources import BY_TYPE
 from dray.api.types.resource import ResourceClaim
@@ -74,9 +73,13 @@ class DeviceHolds:
 
     def ops(self, old: ResourceClaim | None, new: ResourceClaim | None) -> list[Op]:
         """The keys to write when a claim goes from one state to another. Raises Overcommitted."""
-        before, after = taken_by_claim(old), taken_by_claim(new)
         claim = new or old
-        if before == after or claim is None:
+        had = old.status.allocation if old is not None else None
+        has = new.status.allocation if new is not None else None
+        if had is has or claim is None:  # most often: there is none yet
+            return []
+        before, after = taken_by(had), taken_by(has)
+        if before == after:
             return []
         tally = _Tally(self._cache, self._pools, claim.metadata.uid)
         tally.give_back(before, after)
@@ -87,7 +90,7 @@ class DeviceHolds:
         """What makes the keys agree with the claims again, after some of either were lost."""
         wanted: dict[str, bytes] = {}
         for version in self._cache.list(CLAIMS.prefix).versions:
-            claim = cast(ResourceClaim, version.object)
+            claim: ResourceClaim = version.object
             tally = _Tally(self._cache, self._pools, claim.metadata.uid, wanted)
             tally.note(taken_by_claim(claim))
             wanted |= {op.key: op.value for op in tally.ops() if op.value is not None}

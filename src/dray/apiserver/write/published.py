@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import cast
 
 from dray.api.allocations import DeviceId
 from dray.api.pools import newest
@@ -97,7 +96,7 @@ class PublishedPools:
     def _follow(self) -> None:
         self._pools.clear()
         for version in self._cache.list(_SLICES.prefix).versions:
-            self._put(cast(ResourceSlice, version.object), gone=False)
+            self._put(version.object, gone=False)
         self._cache.subscribe(_SLICES.prefix, self._cache.revision, self._note, self._start_over)
 
     def _start_over(self, reason: Exception) -> None:
@@ -108,9 +107,9 @@ class PublishedPools:
     def _note(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.previous is not None and event.previous.value is not None:
-                self._put(cast(ResourceSlice, event.previous.object), gone=True)
+                self._put(event.previous.object, gone=True)
             if event.version.value is not None:
-                self._put(cast(ResourceSlice, event.version.object), gone=False)
+                self._put(event.version.object, gone=False)
 
     def _put(self, slice_: ResourceSlice, *, gone: bool) -> None:
         key = (slice_.spec.driver, slice_.spec.pool.name)

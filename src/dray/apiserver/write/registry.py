@@ -83,7 +83,7 @@ class Registry:
             text = "create not allowed while custom resource definition is terminating"
             raise MethodNotAllowed(text, group=request.resource.group, kind=request.resource.plural)
         reads = self._admission.reads(request.resource.type, "CREATE")
-        question = None if reads is None else question_of(request, tuple(map(self._storage.revision, reads)))
+        question = None if reads is None else question_of(request, reads)
         for _ in range(_ATTEMPTS):
             obj = self._memo.recall(question) or (self._finish.as_it_is(request) if reads == () else None)
             if obj is None:
@@ -198,7 +198,7 @@ class Registry:
 
     async def _patch_typed(self, request: Request, current: Version, body: Any) -> Answer:
         """Write the status of an object as one of the cluster's own parts read it and wants it to be."""
-        old, meant = cast(Any, current.object), body.metadata
+        old, meant = current.object, body.metadata
         if (meant.uid, meant.resourceVersion) != (old.metadata.uid, str(current.revision)):
             raise conflict(request.resource, request.name, MODIFIED)
         if (obj := self._finish.with_status(request, old, body.status)) is not None:
@@ -236,9 +236,9 @@ class Registry:
         expected = metadata.pop("resourceVersion", "")
         if expected and expected != str(current.revision):
             raise conflict(request.resource, request.name, MODIFIED)
-        identity.keep(metadata, cast(Any, current.object).metadata)
+        identity.keep(metadata, current.object.metadata)
         admission = _asked(request, "UPDATE", request.name, tree=tree)
-        admission.old = cast(Wire, current.object)
+        admission.old = current.object
         admission.warnings += warnings
         await self._admission.admit(admission)
         obj = await self._changed(request, tree, current, entries, admission.warnings)
@@ -246,7 +246,7 @@ class Registry:
 
     async def _store_change(self, request: Request, admission: AdmissionRequest, current: Version, obj: Wire) -> Answer:
         """Store what takes the place of the current state; raises the store's Conflict when somebody was faster."""
-        resource, subresource, old = request.resource, request.subresource, cast(Wire, current.object)
+        resource, subresource, old = request.resource, request.subresource, current.object
         context = self._validators.context(request)
         validate = partial(validation.validate_update, resource, obj, old, subresource, context)
         errors = self._validators.validated(validate)

@@ -116,7 +116,7 @@ class Subresources:
         raise _cannot_bind(name, "too many others write to it at the same time")
 
     async def _bind(self, request: Request, current: Version, binding: core.Binding) -> Answer:
-        pod = cast(core.Pod, current.object)
+        pod: core.Pod = current.object
         _check_binding(pod, binding)
         admission = _posted(request, _placed(binding, pod.metadata.namespace, pod.metadata.name))
         await self._admit(admission)

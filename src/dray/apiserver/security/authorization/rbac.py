@@ -106,6 +106,7 @@ class Rbac:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._last_change = reader.last_change(*RESOURCES)
         self._seen = -1
         self._tables: dict[tuple[str, tuple[str, ...], str], Table] = {}
         self._bindings: dict[str, Bindings] = {}
@@ -125,7 +126,7 @@ class Rbac:
 
     def tables(self, user: User, namespace: str) -> tuple[Table, ...]:
         """What the user is granted: in the whole cluster, and in the namespace if one is named."""
-        seen = self._reader.revision(*RESOURCES)
+        seen = self._last_change.revision
         if seen != self._seen or len(self._tables) > MANY_USERS:
             self._seen = seen
             self._tables.clear()
