@@ -112,12 +112,15 @@ def has_claims(pod: Pod) -> bool:
 
 def is_controlled_by(claim: ResourceClaim, uid: str) -> bool:
     """Whether a generated claim was made for this very pod or group, and not for an earlier one of the same name."""
-    return any(ref.controller and ref.uid == uid for ref in claim.metadata.ownerReferences)
+    return uid in [ref.uid for ref in claim.metadata.ownerReferences if ref.controller]
 
 
 def made_for(claim: ResourceClaim, kind: Literal["Pod", "PodGroup"]) -> OwnerReference | None:
     """The pod, or the group, that a claim was generated for."""
-    return next((ref for ref in claim.metadata.ownerReferences if ref.controller and ref.kind == kind), None)
+    for ref in claim.metadata.ownerReferences:
+        if ref.controller and ref.kind == kind:
+            return ref
+    return None
 
 
 def is_made_for_group(claim: ResourceClaim, name: str) -> bool:
@@ -145,7 +148,7 @@ def is_group(reference: ResourceClaimConsumerReference) -> bool:
 
 
 def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
-    return any(reference.uid == uid for reference in claim.status.reservedFor)
+    return uid in [reference.uid for reference in claim.status.reservedFor]
 
 
 def is_open(claim: ResourceClaim, sharing: Sharing) -> bool:

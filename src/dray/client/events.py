@@ -76,7 +76,7 @@ class EventRecorder:
         self, client: Client, component: str, *, host: str = "", clock: Clock | None = None, limit: int = _QUEUE_LIMIT
     ) -> None:
         self._client = client
-        self._written = EVENTS_WRITTEN.labels(component)
+        self._written = EVENTS_WRITTEN.of(component)
         self._source = core.EventSource(component, host)
         self._clock = clock or SystemClock()
         self._limit = limit
@@ -128,7 +128,7 @@ class EventRecorder:
 
     def _begin(self, identity: _Identity, reference: core.ObjectReference, now: float) -> _Series | None:
         if len(self._pending) + len(self._put_off) >= self._limit:
-            EVENTS_DROPPED.labels(self._source.component).inc()
+            EVENTS_DROPPED.of(self._source.component).add()
             return None
         name = f"{identity.name}.{time.time_ns():x}"
         series = self._series[identity] = _Series(name, reference, now, now)
@@ -146,10 +146,10 @@ class EventRecorder:
             if not known:
                 await self._create(identity, series, namespace)
             series.written, series.failed = count, 0
-            self._written.inc()
+            self._written.add()
         except ApiError as error:
             if not (isinstance(error, _LATER) and self._retry(identity, series)):
-                EVENTS_DROPPED.labels(self._source.component).inc()
+                EVENTS_DROPPED.of(self._source.component).add()
             log.debug("event %s about %s %s was not written: %s", identity.reason, identity.kind, identity.name, error)
 
     def _retry(self, identity: _Identity, series: _Series) -> bool:

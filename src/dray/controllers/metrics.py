@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from prometheus_client import Counter, Gauge
-
 from dray.api import podclaims
 from dray.api.claim_lifecycle import has_devices
 from dray.api.extended_resources import is_special
@@ -13,17 +9,21 @@ from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.client import Deltas
+from dray.client.metrics import CountFamily
 
-CLAIM_CREATES = Counter("resourceclaim_controller_create", "Attempts to create a claim from a template")
-CLAIM_CREATE_FAILURES = Counter("resourceclaim_controller_create_failures", "Attempts that failed")
-CLAIMS = Gauge("resourceclaim_controller_resource_claims", "Claims in the cluster")
-ALLOCATED_CLAIMS = Gauge("resourceclaim_controller_allocated_resource_claims", "Claims that are allocated")
-CLAIMS_BY_KIND = Gauge(
+CLAIM_CREATES = CountFamily("resourceclaim_controller_create", "Attempts to create a claim from a template").of()
+CLAIM_CREATE_FAILURES = CountFamily("resourceclaim_controller_create_failures", "Attempts that failed").of()
+CLAIMS = CountFamily("resourceclaim_controller_resource_claims", "Claims in the cluster", goes_down=True).of()
+ALLOCATED_CLAIMS = CountFamily(
+    "resourceclaim_controller_allocated_resource_claims", "Claims that are allocated", goes_down=True
+).of()
+CLAIMS_BY_KIND = CountFamily(
     "dynamic_resource_allocation_resource_claims",
     "Claims in the cluster, by whether they are allocated, whether they ask for admin access, and what they come from",
     ["allocated", "admin_access", "source"],
+    goes_down=True,
 )
-CREATES_BY_KIND = Counter(
+CREATES_BY_KIND = CountFamily(
     "dynamic_resource_allocation_resourceclaim_creates",
     "Attempts to create a claim from a template, by result and by kind of the owner",
     ["status", "admin_access", "owner_api_group", "owner_api_kind"],
@@ -44,19 +44,20 @@ def claims_changed(deltas: Deltas[ResourceClaim]) -> None:
             kind = _kind_of(new, now)
             more[kind] = more.get(kind, 0) + 1
     if more:
-        CLAIMS.inc(sum(more.values()))
-        ALLOCATED_CLAIMS.inc(sum(number for kind, number in more.items() if kind[0]))
+        CLAIMS.add(sum(more.values()))
+        ALLOCATED_CLAIMS.add(sum(number for kind, number in more.items() if kind[0]))
         for kind, number in more.items():
-            _claims(*kind).inc(number)
+            allocated, admin_access, source = kind
+            CLAIMS_BY_KIND.of(_text(allocated), _text(admin_access), source).add(number)
 
 
 def claim_created(owner: Pod | PodGroup, claim: ResourceClaim, *, succeeded: bool) -> None:
     """Count an attempt to create a claim from a template."""
-    CLAIM_CREATES.inc()
+    CLAIM_CREATES.add()
     if not succeeded:
-        CLAIM_CREATE_FAILURES.inc()
+        CLAIM_CREATE_FAILURES.add()
     status, group = "success" if succeeded else "failure", owner.apiVersion.rpartition("/")[0]
-    _creates(status, _has_admin_access(claim), group, owner.kind).inc()
+    CREATES_BY_KIND.of(status, _text(_has_admin_access(claim)), group, owner.kind).add()
 
 
 Kind = tuple[bool, bool, str]  # whether a claim is allocated, whether it asks for admin access, and what it comes from
@@ -72,19 +73,11 @@ def _kind_of(claim: ResourceClaim, allocated: bool) -> Kind:
 
 def _has_admin_access(claim: ResourceClaim) -> bool:
     """Alternatives cannot ask for it."""
-    return any(r.exactly is not None and bool(r.exactly.adminAccess) for r in claim.spec.devices.requests or ())
-
-
-@cache
-def _claims(allocated: bool, admin_access: bool, source: str) -> Gauge:
-    """The series of a kind; looking it up costs more than counting."""
-    return CLAIMS_BY_KIND.labels(_text(allocated), _text(admin_access), source)
-
-
-@cache
-def _creates(status: str, admin_access: bool, group: str, kind: str) -> Counter:
-    return CREATES_BY_KIND.labels(status, _text(admin_access), group, kind)
+    for request in claim.spec.devices.requests or ():
+        if request.exactly is not None and request.exactly.adminAccess:
+            return True
+    return False
 
 
 def _text(value: bool) -> str:
-    return str(value).lower()
+    return "true" if value else "false"

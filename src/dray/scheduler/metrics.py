@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from prometheus_client import REGISTRY, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from dray.api.reasons.nodes import SchedulingRule
-from dray.client.metrics import DurationFamily
+from dray.client.metrics import CountFamily, DurationFamily
 from dray.scheduler.queue import QueuePlace, SchedulingQueue, Waiting
 
 GATES = "SchedulingGates"  # the plugin that Kubernetes names for pods with gates of their own
@@ -21,7 +20,7 @@ MOST_ALTERNATIVES = 8
 
 _FAST = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
 
-ATTEMPTS = Counter("scheduler_schedule_attempts", "Attempts to place a pod, by result", ["result", "profile"])
+ATTEMPTS = CountFamily("scheduler_schedule_attempts", "Attempts to place a pod, by result", ["result", "profile"])
 POINT_SECONDS = DurationFamily(
     "scheduler_framework_extension_point_duration_seconds",
     "Time spent at each step of an attempt",
@@ -93,12 +92,6 @@ def _refusers(waiting: Waiting) -> Iterable[str]:
     return waiting.refused_by
 
 
-@cache
-def _attempts(result: str, profile: str) -> Counter:
-    """The series of a result; looking it up costs more than counting."""
-    return ATTEMPTS.labels(result, profile)
-
-
 class Figures:
     """What one scheduler counts."""
 
@@ -106,7 +99,7 @@ class Figures:
         _QUEUE.queue = queue
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
-        _attempts(result, profile).inc()
+        ATTEMPTS.of(result, profile).add()
         ATTEMPT_SECONDS.of(result, profile).add(seconds)
 
     def passed(self, point: str, profile: str, seconds: float) -> None:

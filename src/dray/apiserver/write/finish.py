@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, cast
 
 import msgspec
@@ -23,7 +24,7 @@ from dray.api.errors import Invalid, invalid
 from dray.api.gates import FeatureGates
 from dray.api.resources import BY_TYPE, Resource
 from dray.api.types.core import Pod
-from dray.api.types.meta import ObjectMeta
+from dray.api.types.meta import ManagedFieldsEntry, ObjectMeta
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import Workload
 from dray.api.wire import Tree, Wire
@@ -39,7 +40,9 @@ _NO_KIND = Resource("", "", "", Wire)
 _WORKLOADS = BY_TYPE[Workload]
 _CONDITIONS = frozenset({"uid", "resourceVersion", "name", "namespace"})  # say what is meant, change nothing
 _LIGHT = _CONDITIONS | {"finalizers", "labels", "annotations", "ownerReferences"}
-_NOT_SAID = ("resourceVersion", "managedFields", "generation", "deletionTimestamp", "selfLink")  # by a creator
+_not_said = attrgetter(
+    "resourceVersion", "managedFields", "generation", "deletionTimestamp", "selfLink"
+)  # by a creator
 _STEERED_BY_ANNOTATIONS = frozenset({"Deployment"})  # where metadata changes the generation
 # Kinds whose status has no amounts and only times that are made here: a typed one is in its canonical form.
 _CANONICAL = frozenset({BY_TYPE[Pod], BY_TYPE[ResourceClaim]})
@@ -98,7 +101,7 @@ class Finish:
         if not isinstance(body, Wire) or not _is_plain(request.resource) or not _is_ordinary(request, body):
             return None
         meta: ObjectMeta = body.metadata  # type: ignore[attr-defined]  # every kind has metadata
-        if not meta.name or meta.namespace != request.namespace or any(getattr(meta, name) for name in _NOT_SAID):
+        if not meta.name or meta.namespace != request.namespace or any(_not_said(meta)):
             return None
         return replace(body, metadata=replace(meta, uid=new_uid(), creationTimestamp=now()))
 
@@ -157,10 +160,14 @@ def _is_ordinary(request: Request, old: Any) -> bool:
     return (
         not request.tracked
         and not request.options.field_manager
-        and not any(entry.operation == "Apply" for entry in old.metadata.managedFields)
+        and not (old.metadata.managedFields and _is_applied(old.metadata.managedFields))
         and request.version in ("", request.resource.stored)
         and conversion.home(request.resource) is request.resource
     )
+
+
+def _is_applied(entries: Sequence[ManagedFieldsEntry]) -> bool:
+    return any(entry.operation == "Apply" for entry in entries)
 
 
 def _is_meant(request: Request, metadata: Tree, old: Any, current: Version) -> bool:

@@ -130,6 +130,7 @@ class Registry:
         admission.warnings += warnings
         await self._admission.admit(admission)
         obj = self._finish.new(request, tree, admission.warnings)
+        admission.warnings += strategy.unused(request.resource) + strategy.warnings(request.resource, obj)
         context = self._validators.context(request)
         return await self._store(admission, obj, partial(validation.validate_create, request.resource, obj, context))
 
@@ -141,7 +142,6 @@ class Registry:
             errors = await checks.waited_for(validate)
         if errors:
             raise Invalid(resource, admission.name, errors)
-        admission.warnings += strategy.unused(resource) + strategy.warnings(resource, obj)
         admission.object = obj
         if resource.converts:  # before admission holds anything, since it may take long
             obj = await self._conversions.stored(resource, cast(CustomObject, obj))
@@ -254,7 +254,8 @@ class Registry:
             errors = await self._validators.waited_for(validate)
         if errors:
             raise Invalid(resource, request.name, errors)
-        admission.warnings += strategy.warnings(resource, obj, old)
+        if not subresource:
+            admission.warnings += strategy.warnings(resource, obj, old)
         admission.object, admission.old = obj, old
         if subresource == "scale":  # plugins that judge it see no more than its writer does
             admission.object = scale_of(resource, request.version, obj)
