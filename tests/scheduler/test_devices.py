@@ -112,4 +112,6 @@ def test_a_device_that_two_claims_hold_is_free_when_both_let_go() -> None:
 def test_a_pod_without_claims_costs_nothing(devices: Devices) -> None:
     found = devices.claims_of(pod("p"))
     assert isinstance(found, PodClaims)
-    assert (found.uses, found.pending, found.allocated) == ([], [], [])
+    assert not found.uses
+    assert not found.pending
+    assert not found.allocated

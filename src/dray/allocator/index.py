@@ -41,6 +41,7 @@ SHARE_SECONDS = 0.02  # for one node at least, where many share the time: less i
 LOG_KEPT = 8192  # changes waiting for plans that nobody asks about
 
 _encode = msgspec.msgpack.Encoder().encode
+_NOTHING_LEFT_OVER = LeftOver((), False)
 
 Question = tuple[bytes, ...]  # what claims ask for; the same for claims with equal specs
 
@@ -256,7 +257,10 @@ class Index:
     @property
     def asks_more_of_nodes(self) -> bool:
         """Whether a node must have more than devices: room for what they take, or what it takes to leave calls out."""
-        return self.takes_from_nodes or self.skips_operations
+        features, inventory = self.features, self._inventory
+        return (features.node_allocatable_resources and bool(inventory.taking_from_nodes)) or (
+            features.optional_node_operations and bool(inventory.skipping_operations)
+        )
 
     def device(self, id_: DeviceId, node: str = "") -> Device | None:
         """A device as it is published, for a node where one is given; None where it is not."""
@@ -459,6 +463,8 @@ class Index:
 
     def left_over(self) -> LeftOver:
         """What kept questions since the last call from being answered, by an index that defers."""
+        if not self._left_over and not self._is_hurried:  # as nearly always, and asked twice for each pod
+            return _NOTHING_LEFT_OVER
         found = LeftOver(tuple(self._left_over), self._is_hurried)
         self._left_over, self._is_hurried = {}, False
         return found

@@ -7,8 +7,8 @@ whether there are devices for a claim that is not allocated (`dray.allocator`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -215,10 +215,10 @@ class PodClaims:
 
     pod: Pod
     group: PodGroup | None = None
-    uses: list[ClaimUse] = field(default_factory=list)
-    pending: list[ResourceClaim] = field(default_factory=list)  # to be allocated, in the order of the pod's entries
-    allocated: list[ResourceClaim] = field(default_factory=list)
-    lost: list[ResourceClaim] = field(default_factory=list)  # those of them whose devices will not become ready
+    uses: Sequence[ClaimUse] = ()
+    pending: Sequence[ResourceClaim] = ()  # to be allocated, in the order of the pod's entries
+    allocated: Sequence[ResourceClaim] = ()
+    lost: Sequence[ResourceClaim] = ()  # those of them whose devices will not become ready
     left_over: ResourceClaim | None = None  # made for extended resources by an attempt that failed
 
     def through(self, use: ClaimUse) -> PodGroup | None:
@@ -235,12 +235,21 @@ def claims_of(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) ->
     problem = _first(SEQUENCES[Purpose.WAIT], accesses) or _first(SEQUENCES[Purpose.PLACE], accesses)
     if problem is not None:
         return problem
-    found = PodClaims(pod, group)
+    uses: list[ClaimUse] = []
+    pending: list[ResourceClaim] = []
+    allocated: list[ResourceClaim] = []
     for access in accesses:
-        assert access.claim is not None  # else there was a problem
-        _add(found, ClaimUse(access.claim, access.use.by_group and known.sharing.groups))
-    found.lost = [claim for claim in found.allocated if known.is_lost(pod, claim)]
-    return found
+        claim = access.claim
+        assert claim is not None  # else there was a problem
+        by_group = access.use.by_group and known.sharing.groups
+        listed = pending if claim.status.allocation is None else allocated
+        if uses and _is_named(uses, claim, by_group):
+            continue
+        if claim not in listed:
+            listed.append(claim)
+        uses.append(ClaimUse(claim, by_group))
+    lost = [claim for claim in allocated if known.is_lost(pod, claim)] if allocated else ()
+    return PodClaims(pod, group, uses, pending, allocated, lost)
 
 
 def missing_for(pod: Pod, group: PodGroup | None, find: Find, known: Knowledge) -> ClaimProblem | None:
@@ -267,14 +276,9 @@ def _first(checks: tuple[Check, ...], accesses: list[ClaimAccess]) -> ClaimProbl
     return None
 
 
-def _add(found: PodClaims, use: ClaimUse) -> None:
-    """Two entries may name one claim."""
-    claim = use.claim
-    if not any(known.claim is claim and known.by_group == use.by_group for known in found.uses):
-        found.uses.append(use)
-    listed = found.pending if claim.status.allocation is None else found.allocated
-    if not any(claim is known for known in listed):
-        listed.append(claim)
+def _is_named(uses: list[ClaimUse], claim: ResourceClaim, by_group: bool) -> bool:
+    """Whether an earlier entry names the same claim in the same way."""
+    return any(known.claim is claim and known.by_group == by_group for known in uses)
 
 
 def classes_of(claim: ResourceClaim) -> Iterator[tuple[str, str]]:

@@ -68,8 +68,14 @@ class ExtendedResources:
         return self._by_name.get(resource)
 
     def served(self, resources: Iterable[str]) -> dict[str, str]:
-        """Those of some resources that devices serve, with their classes."""
-        return {name: class_ for name in resources if "/" in name and (class_ := self.class_of(name)) is not None}
+        """Those of some extended resources that devices serve, with their classes."""
+        return {name: class_ for name in resources if (class_ := self.class_of(name)) is not None}
+
+
+def may_be_asked(pod: Pod) -> bool:
+    """Whether a pod asks for any extended resource, served or not."""
+    containers = (*pod.spec.initContainers, *pod.spec.containers)
+    return "/" in "".join([name for one in containers for name in (*one.resources.limits, *one.resources.requests)])
 
 
 class Needs(NamedTuple):

@@ -39,8 +39,11 @@ class Consumers:
 
     def group_of(self, pod: Pod) -> PodGroup | None:
         """The group that a pod belongs to, if it exists."""
+        spec = pod.spec
+        if self._groups is None or (spec.workloadRef is None and spec.schedulingGroup is None):  # as most
+            return None
         name = group_name(pod)
-        return self._groups.get(pod.metadata.namespace, name) if name and self._groups is not None else None
+        return self._groups.get(pod.metadata.namespace, name) if name else None
 
     def uses(self, pod: Pod) -> list[Use]:
         """The claims of a pod, as its entries resolve right now."""

@@ -13,7 +13,14 @@ from typing import NamedTuple, TypeVar
 from dray.api import podclaims
 from dray.api.binding_conditions import BindingState, DeviceBinding, device_binding
 from dray.api.claim_access import Knowledge, PodClaims, claims_of, classes_of
-from dray.api.extended_resources import IMPLICIT_PREFIX, ExtendedResources, is_special, needs_of, special_claim
+from dray.api.extended_resources import (
+    IMPLICIT_PREFIX,
+    ExtendedResources,
+    is_special,
+    may_be_asked,
+    needs_of,
+    special_claim,
+)
 from dray.api.podclaims import Sharing
 from dray.api.reasons import wording
 from dray.api.reasons.causes import Cause, CauseCode
@@ -73,7 +80,7 @@ class PodCase:
             return CauseFinding(Cause(CauseCode.SCHEDULING_GATED, names=gates))
         claims = claims_of(self.pod, self.group, self._claim, self.known)
         if isinstance(claims, PodClaims):
-            special = filter(is_special, self.snapshot.all(ResourceClaim))
+            special = filter(is_special, self.snapshot.all(ResourceClaim) if may_be_asked(self.pod) else ())
             own = (claim for claim in special if podclaims.is_controlled_by(claim, self.pod.metadata.uid))
             claims.left_over = next(own, None)
             return self._placement(claims)
@@ -208,7 +215,7 @@ class PodCase:
 
     def _special(self) -> list[ResourceClaim]:
         """The claim for extended resources, where all that devices can serve are served by them."""
-        served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).amounts)
+        served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).extended)
         return [special_claim(self.pod, needs_of(self.pod, served))] if served else []
 
     def _cause(self, claims: PodClaims, verdicts: Sequence[NodeVerdict], devices: ClaimShortage) -> Cause:

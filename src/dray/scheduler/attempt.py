@@ -34,7 +34,7 @@ from dray.scheduler.scores import (
     best,
 )
 from dray.verdicts.demand import Candidate
-from dray.verdicts.devices import DeviceVerdict, Search
+from dray.verdicts.devices import NOTHING_ASKED, DeviceVerdict, Search
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable, Sample
@@ -51,7 +51,7 @@ class Attempt:
     claims: PodClaims
     profile: Profile
     seconds: float = 0.0  # that went into earlier parts of it
-    devices: DeviceVerdict = field(default_factory=DeviceVerdict)
+    devices: DeviceVerdict = NOTHING_ASKED
     failed_on: frozenset[str] = frozenset()  # nodes where devices of the pod did not become ready, to be tried last
     among: int | None = None  # the nodes that come into question; None: all
     lacking: dict[NodeReason, int] = field(default_factory=dict)  # nodes that have devices, but not what those take
@@ -85,7 +85,10 @@ class Promise(msgspec.Struct, frozen=True):
     @property
     def special(self) -> ResourceClaim | None:
         """The claim for extended resources, which is to be made."""
-        return next((claim for claim in self.pending if claim.metadata.name == IN_MEMORY), None)
+        for claim in self.pending:
+            if claim.metadata.name == IN_MEMORY:
+                return claim
+        return None
 
     def with_special(self, made: ResourceClaim) -> Promise:
         """The same, when that claim is made."""
@@ -153,13 +156,14 @@ class Placement:
             return Unfinished(left_over)
         for reason, nodes in attempt.lacking.items():
             judgement.refuse(reason, nodes & judgement.nodes)
-        ends = self._devices.deadline(attempt)
+        ends: float | None = None
         while judgement.nodes:
             info = self._choose(attempt, self._untried(attempt, judgement.nodes))
             answer = self._promise(attempt, info)
             if isinstance(answer, Promise):
                 return answer
             judgement.refuse(answer, 1 << info.position)
+            ends = ends or self._devices.deadline(attempt)
             if answer.code in (NodeCode.DEVICES_INSUFFICIENT, NodeCode.LACKS_FEATURE):
                 attempt.lacking[answer] = attempt.lacking.get(answer, 0) | 1 << info.position
                 if ends is not None and self._devices.now() > ends and not self._devices.is_last_part(attempt):
@@ -258,4 +262,5 @@ def _likeness(search: Search) -> Hashable:
 
 def _has_alternatives(attempt: Attempt) -> bool:
     """Whether the pod has a choice of devices, so that one node may be better for it than another."""
-    return any(r.firstAvailable for c in attempt.claims.pending for r in c.spec.devices.requests or ())
+    pending = attempt.claims.pending
+    return bool(pending) and any(r.firstAvailable for c in pending for r in c.spec.devices.requests or ())

@@ -19,6 +19,7 @@ from dray.api.allocations import taken_by
 from dray.api.binding_conditions import is_lost
 from dray.api.claim_access import Find, Knowledge, PodClaims, claims_of, missing_for
 from dray.api.claim_lifecycle import ClaimState, state_of
+from dray.api.extended_resources import may_be_asked
 from dray.api.gates import FeatureGates
 from dray.api.podclaims import Sharing
 from dray.api.reasons.claims import ClaimProblem
@@ -82,7 +83,7 @@ class Devices:
         """The pod's claims, or what keeps it from being placed on any node."""
         if not self._is_enabled:
             return PodClaims(pod)
-        left_over = self._special_of(pod) if self._serves_extended else None
+        left_over = self._special_of(pod) if self._serves_extended and may_be_asked(pod) else None
         if not pod.spec.resourceClaims:
             return PodClaims(pod, left_over=left_over)
         found = claims_of(pod, self._group_of(pod), self._find(pod), self._known)

@@ -186,6 +186,8 @@ class SchedulingQueue:
 
     def refused_by(self, plugins: Set[str] | None = None) -> list[Waiting]:
         """The unschedulable pods that one of the plugins refused."""
+        if not self._refused:
+            return []
         groups = [group.values() for by, group in self._refused.items() if plugins is None or by & plugins]
         return [*itertools.chain(*groups)]
 

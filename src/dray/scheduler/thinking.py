@@ -52,7 +52,8 @@ class Thinker:
 
     def forget(self, uid: str) -> None:
         """The pod's attempt is over."""
-        self._give_up(self._waited_for.pop(uid, frozenset()))
+        if works := self._waited_for.pop(uid, None):
+            self._give_up(works)
 
     async def close(self) -> None:
         await self._tasks.cancel()

@@ -42,6 +42,7 @@ class PodDemand(msgspec.Struct, frozen=True):
     scored_cpu: int
     scored_memory: int
     ports: frozenset[Port]
+    extended: tuple[str, ...]  # those of the amounts that a device plugin, or devices, would give
 
     @property
     def signature(self) -> tuple[tuple[str, int], ...]:
@@ -116,6 +117,7 @@ def demand_of(pod: Pod) -> PodDemand:
         together.get(CPU) or DEFAULT_CPU * count,
         together.get("memory") or DEFAULT_MEMORY * count,
         frozenset(_ports(spec.containers)),
+        tuple(name for name in together if "/" in name),
     )
 
 

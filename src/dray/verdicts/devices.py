@@ -43,7 +43,7 @@ class Search:
     fits: Fits
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class DeviceVerdict:
     """What the rule says of some nodes, with what the scheduler needs to go on."""
 
@@ -55,16 +55,25 @@ class DeviceVerdict:
     @property
     def undecided(self) -> int:
         """The nodes for which there was not enough time."""
-        return sum(search.asked & search.fits.undecided for search in self.searches)
+        nodes = 0
+        for search in self.searches:
+            nodes |= search.asked & search.fits.undecided
+        return nodes
 
     def search_at(self, position: int) -> Search | None:
         """The search that a node came into question for."""
-        return next((search for search in self.searches if search.asked >> position & 1), None)
+        for search in self.searches:
+            if search.asked >> position & 1:
+                return search
+        return None
 
     def pending_at(self, position: int) -> Sequence[ResourceClaim]:
         """The claims that need devices on a node."""
         search = self.search_at(position)
         return search.pending if search is not None else ()
+
+
+NOTHING_ASKED = DeviceVerdict()  # of a pod without claims; shared, so nobody adds to it
 
 
 class DeviceRule:

@@ -74,17 +74,14 @@ class ChangeLog:
     def __init__(self) -> None:
         self._entries: list[int] = []
         self._start = 0
-
-    @property
-    def end(self) -> int:
-        return self._start + len(self._entries)
+        self.end = 0  # the number of changes so far; a plain attribute, since every pod compares it several times
 
     def add(self, position: int, limit: int) -> None:
         self._entries.append(position)
-        if len(self._entries) > 2 * limit:
-            dropped = len(self._entries) - limit
-            del self._entries[:dropped]
-            self._start += dropped
+        self.end += 1
+        if self.end - self._start > 2 * limit:
+            self._start = self.end - limit
+            del self._entries[:-limit]
 
     def since(self, seen: int) -> set[int] | None:
         """The positions that changed after `seen`; None when that is too long ago to tell."""
@@ -180,6 +177,7 @@ class NodeTable:
         ] = {}  # extended resource → bit set of the nodes that have some, by a device plugin
         self.object_changes = ChangeLog()
         self.usage_changes = ChangeLog()
+        self._log_limit = 1024  # changes that are kept at least
         self.refusers: dict[str, tuple[PlacedPod, NodeInfo]] = {}  # placed pods with required anti-affinity
         self._by_name: dict[str, NodeInfo] = {}
         self._placed: dict[str, tuple[PlacedPod, NodeInfo]] = {}
@@ -206,11 +204,12 @@ class NodeTable:
         self._offer(info, amounts(node.status.allocatable or node.status.capacity))
         self.infos.extend([None] * (position + 1 - len(self.infos)))
         self.infos[position] = info
+        self._log_limit = max(1024, 4 * len(self.infos))
         self.load.grow(len(self.infos))
         self.load.resize(info)
         self.everyone |= 1 << position
         self.tainted = self.tainted & ~(1 << position) | bool(node.spec.taints) << position
-        self.object_changes.add(position, self._log_limit())
+        self.object_changes.add(position, self._log_limit)
         return info
 
     def remove(self, name: str) -> None:
@@ -221,7 +220,7 @@ class NodeTable:
         self.everyone &= ~(1 << info.position)
         self.tainted &= ~(1 << info.position)
         self._offer(info, {})
-        self.object_changes.add(info.position, self._log_limit())
+        self.object_changes.add(info.position, self._log_limit)
         info.node, info.position = None, NOWHERE
         self._retire(info)
 
@@ -290,15 +289,12 @@ class NodeTable:
     def _used(self, info: NodeInfo) -> None:
         if info.position != NOWHERE:
             self.load.weigh(info)
-            self.usage_changes.add(info.position, self._log_limit())
+            self.usage_changes.add(info.position, self._log_limit)
 
     def _retire(self, info: NodeInfo) -> None:
         """Forget a node that is gone with its last pod."""
         if info.node is None and not info.pods:
             del self._by_name[info.name]
-
-    def _log_limit(self) -> int:
-        return max(1024, 4 * len(self.infos))
 
 
 _DIGITS = bytes.maketrans(b"01", b"\0\1")

@@ -17,7 +17,7 @@ from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, Scheduling
 from dray.api.types.core import TopologySpreadConstraint
 from dray.api.types.resource import AllocationResult, ResourceClaim
 from dray.verdicts.demand import Candidate
-from dray.verdicts.devices import DeviceRule, DeviceVerdict
+from dray.verdicts.devices import NOTHING_ASKED, DeviceRule, DeviceVerdict
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.node_rules import (
     NODE_AFFINITY,
@@ -45,7 +45,7 @@ class Judgement:
         self.claims = claims
         self.nodes = nodes
         self.refused: dict[NodeReason, int] = {}
-        self.devices = DeviceVerdict()
+        self.devices: DeviceVerdict = NOTHING_ASKED
 
     @property
     def rules(self) -> frozenset[SchedulingRule]:
@@ -92,15 +92,16 @@ class Rules:
         """
         everyone = self._table.everyone if among is None else self._table.everyone & among
         judgement = Judgement(pod, claims, everyone)
-        pod.serve(self._devices.extended.served(pod.demand.amounts) if _DEVICES not in disabled else {})
+        is_served = bool(pod.demand.extended) and _DEVICES not in disabled
+        pod.serve(self._devices.extended.served(pod.demand.extended) if is_served else {})
         for rule in NODE_RULES:
             if rule.name not in disabled:
                 nodes = everyone if thorough else judgement.nodes
                 if refused := nodes & ~self._accepting(rule, pod):
                     self._refuse(rule, pod, judgement, refused)
-        if _AFFINITY not in disabled:
+        if _AFFINITY not in disabled and (pod.spec.affinity is not None or self._table.refusers):
             _refuse_once(judgement, self._neighbours.affinity(pod), everyone if thorough else judgement.nodes)
-        if _SPREAD not in disabled:
+        if _SPREAD not in disabled and pod.spec.topologySpreadConstraints:
             nodes = everyone if thorough else judgement.nodes
             spreading = self._neighbours.spreading(pod, nodes, partial(self._spread_over, pod))
             _refuse_once(judgement, spreading, nodes)

@@ -87,7 +87,7 @@ class Subject:
             claim = self.claim(use.claim) if use.claim else None
             if claim is not None and claim.status.allocation is None:
                 yield claim
-        served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).amounts)
+        served = ExtendedResources(self.snapshot.classes.values()).served(demand_of(self.pod).extended)
         if served:
             yield special_claim(self.pod, needs_of(self.pod, served))
 
