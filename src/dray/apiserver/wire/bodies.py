@@ -97,7 +97,7 @@ def read_body(
     content_type: str, data: bytes, resource: Resource, version: str, reading: Reading = ORDINARY
 ) -> tuple[Any, list[str]]:
     """The tree of an object, and complaints about fields that it says twice."""
-    media = media_type(content_type) or JSON
+    media = content_type if content_type == JSON else media_type(content_type) or JSON
     values = reading.limits.values
     if media == PROTOBUF:
         tree = _read_protobuf(data, resource, version, values)

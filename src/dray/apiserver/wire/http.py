@@ -122,6 +122,7 @@ class Call:
         self._receive = receive
         self._send = send
         self._headers: Headers = scope["headers"]
+        self._first = dict(reversed(self._headers))  # the first header of each name
         self._accepted = PLAIN
         self._user = ADMIN
         self._query: Query = {}
@@ -218,10 +219,8 @@ class Call:
         return authenticator.authenticate(self._headers, self._scope.get("client_certificate"))
 
     def _header(self, name: bytes) -> str:
-        for key, value in self._headers:
-            if key == name:
-                return value.decode("latin-1")
-        return ""
+        value = self._first.get(name)
+        return value.decode("latin-1") if value else ""
 
     async def _read(self, request: Request) -> None:
         """Put body and what it says about the options into the request. Nobody's body is read who may not send it."""

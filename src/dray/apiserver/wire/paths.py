@@ -94,13 +94,13 @@ class Routes:
     def _plurals(self, group: str, version: str) -> Mapping[str, Resource]:
         """What is served in a version of a group; what the table has goes before custom resources."""
         plurals = self._table.get((group, version))
-        if self._custom is None:
-            more, groups = None, self.groups
-        else:
-            more, groups = self._custom.plurals(group, version), self.groups | self._custom.groups
-        if plurals is None and more is None:
-            raise UnknownResource if group in groups else UnknownGroup
-        return {**(more or {}), **plurals} if plurals and more else plurals or more or {}
+        more = self._custom.plurals(group, version) if self._custom is not None else None
+        if more is None and plurals is not None:  # as nearly always
+            return plurals
+        if more is None:
+            is_known = group in self.groups or (self._custom is not None and group in self._custom.groups)
+            raise UnknownResource if is_known else UnknownGroup
+        return {**more, **(plurals or {})}
 
 
 def _resolve(method: str, plurals: Mapping[str, Resource], version: str, parts: list[str], watching: bool) -> Target:
