@@ -17,6 +17,12 @@ def test_members_come_in_order_and_make_up_the_set(bits: int) -> None:
     assert not bits or lowest(bits) == found[0]
 
 
+@given(st.sets(st.integers(min_value=0, max_value=5000), max_size=40), st.integers(min_value=0, max_value=2000))
+def test_the_positions_of_a_wide_set_come_in_order(few: set[int], many: int) -> None:
+    places = few | set(range(700, 700 + many))
+    assert list(positions(sum(1 << place for place in places))) == sorted(places)
+
+
 @given(sets, st.integers(min_value=0, max_value=90))
 def test_the_first_members_are_the_lowest(bits: int, count: int) -> None:
     assert list(members(first(bits, count))) == list(members(bits))[:count]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 import msgspec
 
 from dray.allocator.allocation import INTERRUPTED, Decision, Searching, claim_name, conclude, decide, expiry
-from dray.allocator.bits import lowest, position, positions
+from dray.allocator.bits import positions
 from dray.allocator.content import Content
 from dray.allocator.faults import Fault
 from dray.allocator.identity import Features
@@ -106,12 +106,23 @@ class Fits:
 class _Group:
     """Nodes to which the same devices matter, and what was decided for them."""
 
-    __slots__ = ("key", "nodes", "score")
+    __slots__ = ("key", "nodes", "score", "size", "verdict")
 
     def __init__(self, key: tuple[object, ...]) -> None:
         self.key = key
         self.nodes = 0
+        self.size = 0
         self.score = 0
+        self.verdict: tuple[bool, bool] | None = None  # fits, fails; None while that does not hold for all of them
+
+    def join(self, number: int) -> None:
+        self.nodes |= 1 << number
+        self.size += 1
+        self.verdict = None
+
+    def leave(self, number: int) -> None:
+        self.nodes &= ~(1 << number)
+        self.size -= 1
 
 
 class _Entry:
@@ -177,9 +188,15 @@ class _Entry:
     def _leave_group(self, number: int) -> None:
         group = self.groups.pop(number, None)
         if group is not None:
-            group.nodes &= ~(1 << number)
-            if not group.nodes:
+            group.leave(number)
+            if not group.size:
                 del self.by_key[group.key]
+
+    def note(self, group: _Group, fits: bool, fails: bool) -> None:
+        """Note what was decided for the nodes of a group."""
+        group.verdict = fits, fails
+        self.fitting = self.fitting | group.nodes if fits else self.fitting & ~group.nodes
+        self.failing = self.failing | group.nodes if fails else self.failing & ~group.nodes
 
     def score(self, number: int) -> int:
         """The preference of a node that was settled."""
@@ -352,27 +369,52 @@ class Index:
         entry.failing &= everyone
         waiting = entry.stale & asked
         while waiting:
-            bit = lowest(waiting)
-            sight = self._inventory.sight(position(bit))
-            share = _share(deadline, waiting)
-            settled, is_settled = bit, True
-            try:
-                if parts and self._apart(parts, sight, share):
-                    entry.apart |= bit
-                else:
-                    group = self._group(entry, sight, share)
-                    settled = group.nodes
-                    is_settled = self._settle(entry, group, sight, share)
-            except Interrupted as interrupted:
-                self._leave_over(interrupted)
-                is_settled = False
-            entry.stale = entry.stale & ~settled if is_settled else entry.stale | settled
-            if entry.apart:
-                entry.failing &= ~entry.apart
-            waiting &= ~settled
-            if waiting and self.defers and deadline is not None and time.monotonic() > deadline:
+            seen, unsettled = self._settle_some(entry, parts, waiting, deadline)
+            entry.stale = entry.stale & ~seen | unsettled
+            waiting &= ~seen
+            if waiting and self._is_over(deadline):
                 self._is_hurried = True
-                return
+                break
+        if entry.apart:
+            entry.failing &= ~entry.apart
+
+    def _settle_some(
+        self, entry: _Entry, parts: Sequence[_Entry], waiting: int, deadline: float | None
+    ) -> tuple[int, int]:
+        """Look at nodes by number, up to one that is settled together with others, or until the time is over.
+
+        Answers which were looked at, and those of them that are not settled. To change a set of thousands of nodes is
+        to copy it, so that is not done for every node.
+        """
+        unsettled, left = 0, waiting.bit_count()
+        for number in positions(waiting):
+            nodes, is_settled = self._settle_node(entry, parts, number, _share(deadline, left))
+            left -= 1
+            if not is_settled:
+                unsettled |= nodes or 1 << number
+            if nodes or self._is_over(deadline):
+                return nodes | waiting & ((2 << number) - 1), unsettled
+        return waiting, unsettled
+
+    def _is_over(self, deadline: float | None) -> bool:
+        """Whether an index that defers is to leave the rest for later."""
+        return self.defers and deadline is not None and time.monotonic() > deadline
+
+    def _settle_node(
+        self, entry: _Entry, parts: Sequence[_Entry], number: int, deadline: float | None
+    ) -> tuple[int, bool]:
+        """Decide for a node: the set of nodes of its group where there are others in it, and whether there was time."""
+        sight, nodes = self._inventory.sight(number), 0
+        try:
+            if parts and self._apart(parts, sight, deadline):
+                entry.apart |= 1 << number
+                return 0, True
+            group = self._group(entry, sight, deadline)
+            nodes = group.nodes if group.size > 1 else 0
+            return nodes, self._settle(entry, group, sight, deadline)
+        except Interrupted as interrupted:
+            self._leave_over(interrupted)
+            return nodes, False
 
     def _apart(self, parts: Sequence[_Entry], sight: Sight, deadline: float | None) -> bool:
         """Whether no two claims can want the same devices of a node, nor any of them run into an error there."""
@@ -390,15 +432,10 @@ class Index:
         decision = self._problem(entry, sight.view.layout, deadline)
         if isinstance(decision, Problem):
             decision = self._decision(entry, decision, sight.usage(), deadline)
-        entry.fitting &= ~group.nodes
-        entry.failing &= ~group.nodes
-        group.score = 0
-        match decision:
-            case Solution():
-                entry.fitting |= group.nodes
-                group.score = _score(entry.plan, decision)
-            case Fault():
-                entry.failing |= group.nodes
+        group.score = _score(entry.plan, decision) if isinstance(decision, Solution) else 0
+        verdict = isinstance(decision, Solution), isinstance(decision, Fault)
+        if verdict != group.verdict:
+            entry.note(group, *verdict)
         return not isinstance(decision, Stuck)
 
     def _group(self, entry: _Entry, sight: Sight, deadline: float | None) -> _Group:
@@ -410,7 +447,7 @@ class Index:
             group = entry.by_key.get(key)
             if group is None:
                 group = entry.by_key[key] = _Group(key)
-            group.nodes |= 1 << sight.number
+            group.join(sight.number)
             entry.groups[sight.number] = group
         return group
 
@@ -483,11 +520,11 @@ class Index:
 
 
 def _share(deadline: float | None, waiting: int) -> float | None:
-    """Until when one of the waiting nodes may be thought about, so that none takes the time of all."""
+    """Until when one of so many nodes that wait may be thought about, so that none takes the time of all."""
     if deadline is None:
         return None
     now = time.monotonic()
-    return min(deadline, now + max(SHARE_SECONDS, (deadline - now) / waiting.bit_count()))
+    return min(deadline, now + max(SHARE_SECONDS, (deadline - now) / waiting))
 
 
 def _score(asked: Plan, solution: Solution) -> int:
