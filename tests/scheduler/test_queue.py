@@ -62,8 +62,9 @@ class Helped:
         for name, priority in priorities.items():
             self.queue.add(pod(name, priority=priority))
         for waiting in sorted(iter(self.queue.pop, None), key=lambda w: w.pod.metadata.name):
-            self.queue.refuse(waiting, ["DynamicResources"])
-        self.queue.activate_in_turn(self.queue.refused_by(), lambda: self.left > 0)
+            self.queue.refuse(waiting, ["DynamicResources"], "alike")
+        for pods in self.queue.alike():
+            self.queue.activate_in_turn(pods, lambda: self.left > 0)
 
     def tried(self, *, takes: int = 1) -> list[str]:
         """Try what can be tried; each takes some of what is left."""
@@ -72,7 +73,7 @@ class Helped:
             names.append(waiting.pod.metadata.name)
             self.left -= takes
             if not takes:
-                self.queue.refuse(waiting, ["NodePorts"])
+                self.queue.refuse(waiting, ["DynamicResources"], "alike")
             self.queue.judged(waiting)
         return names
 
@@ -93,6 +94,18 @@ def test_those_who_can_do_nothing_with_it_let_the_next_in_line_try() -> None:
     helped = Helped(1, a=0, b=0, c=0)
     assert helped.tried(takes=0) == ["a", "b", "c"]
     assert helped.queue.counts()["unschedulable"] == 3
+
+
+def test_who_is_refused_again_does_not_keep_the_others_of_the_line_waiting() -> None:
+    helped = Helped(1, a=0, b=5, c=0, d=5)
+    assert helped.tried(takes=0) == ["b", "d", "a", "c"]
+
+
+def test_a_line_knows_pods_by_what_they_are_when_they_go() -> None:
+    helped = Helped(1, a=0, b=0, c=0)
+    helped.queue.add(pod("c", priority=7))  # its place among the others is where it was refused
+    helped.queue.remove("uid-c")
+    assert helped.tried(takes=0) == ["a", "b"]
 
 
 @pytest.mark.parametrize("event", ["gone", "gated"])

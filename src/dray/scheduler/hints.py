@@ -111,7 +111,7 @@ def wake_helped(queue: SchedulingQueue, devices: Devices) -> bool:
     """
     ends = time.monotonic() + LOOK_SECONDS
     for pods in queue.alike():
-        first = next(iter(pods), None)  # none where a group before took them along
+        first = pods.first()  # none where a group before took them along
         if first is not None and (attempt := first.attempt) is not None:
             queue.activate_in_turn(pods, partial(devices.is_news, attempt))
         if devices.index.defers and time.monotonic() > ends:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Set
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -56,30 +58,54 @@ class Waiting:
     def backoff(self) -> float:
         return float(min(MAX_BACKOFF, INITIAL_BACKOFF * 2 ** max(0, self.attempts - 1)))
 
-    def rank(self) -> tuple[int, int]:
-        """By priority; of equals, who was there first."""
-        return -(self.pod.spec.priority or 0), self.ticket
+
+class AlikePods:
+    """Unschedulable pods that the same devices help: by priority, and of equals who was refused first.
+
+    Thousands may wait, so that none of them is looked at before it is the first.
+    """
+
+    def __init__(self) -> None:
+        self._by_priority: dict[int, OrderedDict[str, Waiting]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_priority)
+
+    def add(self, waiting: Waiting) -> None:
+        self._by_priority.setdefault(waiting.pod.spec.priority or 0, OrderedDict())[waiting.key] = waiting
+
+    def remove(self, uid: str) -> None:
+        for priority, pods in self._by_priority.items():  # few, and that of a pod may have changed
+            if pods.pop(uid, None) is not None:
+                if not pods:
+                    del self._by_priority[priority]
+                return
+
+    def first(self, before: float = math.inf) -> Waiting | None:
+        """The first of those that were refused before a ticket was drawn."""
+        for priority in sorted(self._by_priority, reverse=True):
+            oldest = next(iter(self._by_priority[priority].values()))
+            if oldest.ticket < before:
+                return oldest
+        return None
 
 
 class QueueLine:
     """Unschedulable pods that the same event helps, each tried only if those before it left some of the help over.
 
     The next one goes when the one before has its verdict, or is gone. Of a thousand pods that wait for one device, one is
-    tried when it becomes free.
+    tried when it becomes free. Who is refused after the event, with a later ticket, is not in the line.
     """
 
-    def __init__(self, pods: Iterable[Waiting], is_left: Callable[[], bool]) -> None:
-        self._pods = [(*waiting.rank(), waiting) for waiting in pods]
-        heapq.heapify(self._pods)
+    def __init__(self, pods: AlikePods, ticket: int, is_left: Callable[[], bool]) -> None:
+        self._pods = pods
+        self._ticket = ticket
         self._is_left = is_left
 
     def next(self) -> Waiting | None:
         """The next one that still waits, if it has something to hope for."""
-        while self._pods:
-            _, ticket, waiting = heapq.heappop(self._pods)
-            if waiting.ticket == ticket:  # nothing else has happened to it
-                return waiting if self._is_left() else None
-        return None
+        following = self._pods.first(self._ticket)
+        return following if following is not None and self._is_left() else None
 
 
 @dataclass
@@ -94,7 +120,7 @@ class SchedulingQueue:
     _backoff: list[tuple[float, int, Waiting]] = field(default_factory=list)
     # The unschedulable ones by the plugins that refused them, each group in the order of its refusals.
     _refused: dict[frozenset[str], dict[str, Waiting]] = field(default_factory=dict)
-    _alike: dict[Hashable, dict[str, Waiting]] = field(default_factory=dict)  # those of them that devices help
+    _alike: dict[Hashable, AlikePods] = field(default_factory=dict)  # those of them that devices help
     _gated: dict[str, Waiting] = field(default_factory=dict)
     _tickets: Iterator[int] = field(default_factory=itertools.count)
 
@@ -191,19 +217,19 @@ class SchedulingQueue:
         groups = [group.values() for by, group in self._refused.items() if plugins is None or by & plugins]
         return [*itertools.chain(*groups)]
 
-    def alike(self) -> list[Collection[Waiting]]:
+    def alike(self) -> list[AlikePods]:
         """The unschedulable pods that devices help, those together that the same devices help."""
-        return [group.values() for group in self._alike.values()]
+        return [*self._alike.values()]
 
     def activate(self, helped: Iterable[Waiting]) -> None:
         """Something happened that may help these unschedulable pods: try them again, at once."""
         for waiting in sorted(helped, key=lambda w: w.ticket):
             self._enter(waiting, QueuePlace.ACTIVE)
 
-    def activate_in_turn(self, helped: Iterable[Waiting], is_left: Callable[[], bool]) -> None:
+    def activate_in_turn(self, helped: AlikePods, is_left: Callable[[], bool]) -> None:
         """As `activate`, where what helps one may be gone for the others: `is_left` is asked before each."""
         if is_left():
-            self._call_next(QueueLine(helped, is_left))
+            self._call_next(QueueLine(helped, next(self._tickets), is_left))
 
     def judged(self, waiting: Waiting) -> None:
         """A popped pod has its verdict, whichever: those who come after it may go."""
@@ -263,7 +289,7 @@ class SchedulingQueue:
 
     def _leave_alike(self, waiting: Waiting) -> None:
         group = self._alike[waiting.alike]
-        del group[waiting.key]
+        group.remove(waiting.key)
         if not group:
             del self._alike[waiting.alike]
 
@@ -282,7 +308,7 @@ class SchedulingQueue:
         elif place is QueuePlace.UNSCHEDULABLE:
             self._refused.setdefault(waiting.refused_by, {})[waiting.key] = waiting
             if waiting.alike is not None:
-                self._alike.setdefault(waiting.alike, {})[waiting.key] = waiting
+                self._alike.setdefault(waiting.alike, AlikePods()).add(waiting)
         else:
             self._gated[waiting.key] = waiting
 
