@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dray.scheduler.scores import FewTaints, LeastAllocated, best
@@ -20,6 +20,7 @@ def table_of(size: int) -> NodeTable:
 
 
 @given(st.sets(st.integers(0, 39)), st.integers(0, 39), st.integers(1, 50))
+@example({*range(0, 40, 9)}, 3, 4)  # the first members are farther apart than most
 def test_a_sample_begins_at_a_position_and_wraps_around(chosen: set[int], start: int, limit: int) -> None:
     table = table_of(40)
     ordered = sorted(p for p in chosen if p >= start) + sorted(p for p in chosen if p < start)

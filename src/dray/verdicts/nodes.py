@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, compress, count, islice
+from itertools import compress, count, islice
 from math import inf
 
 from dray.api.types.core import Node, Pod
@@ -276,9 +276,10 @@ class NodeTable:
 
     def sample(self, positions: int, start: int, limit: int) -> Sample:
         """Up to `limit` nodes of a bit set, the first one at `start` or after it, wrapping around at the end."""
-        before = positions & ((1 << start) - 1)
-        from_start = compress(count(start), _selectors(positions >> start))
-        return Sample(self, list(islice(chain(from_start, compress(count(), _selectors(before))), limit)))
+        found = _some(positions >> start, start, limit)
+        if len(found) < limit:
+            found += _some(positions & ((1 << start) - 1), 0, limit - len(found))
+        return Sample(self, found)
 
     def _info(self, name: str) -> NodeInfo:
         info = self._by_name.get(name)
@@ -295,6 +296,17 @@ class NodeTable:
         """Forget a node that is gone with its last pod."""
         if info.node is None and not info.pods:
             del self._by_name[info.name]
+
+
+def _some(positions: int, first: int, limit: int) -> list[int]:
+    """Up to `limit` members of a bit set that begins at the position `first`, lowest first.
+
+    Of thousands of nodes that fit, a piece of the set has that many, and the rest need not be spelled out.
+    """
+    piece = positions & ((1 << 4 * limit) - 1)
+    if piece.bit_count() < limit:
+        piece = positions
+    return list(islice(compress(count(first), _selectors(piece)), limit))
 
 
 _DIGITS = bytes.maketrans(b"01", b"\0\1")
