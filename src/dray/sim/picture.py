@@ -120,7 +120,7 @@ class Picture:
     def _show_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if old is not None and taken_by_claim(old) == taken_by_claim(new):
             return
-        if old is not None:
+        if old is not None and not _goes_on(old, new):
             self.devices.claim_changed(old, gone=True)
         if new is not None:
             self.devices.claim_changed(new, gone=False)
@@ -131,3 +131,8 @@ class Picture:
     def _namespace_labels(self, name: str) -> dict[str, str]:
         namespace = self.get(Namespace, name)
         return dict(namespace.metadata.labels) if namespace is not None else {}
+
+
+def _goes_on(old: ResourceClaim, new: ResourceClaim | None) -> bool:
+    """Whether a claim has devices as before, or gets them: then what was promised to it is not given back in between."""
+    return new is not None and new.metadata.uid == old.metadata.uid and new.status.allocation is not None
