@@ -207,8 +207,9 @@ class Meter:
     def sample(self) -> None:
         """Note the largest claim that fits now, for every class."""
         for class_ in self._cluster.all(DeviceClass):
-            name = class_.metadata.name
-            self._largest.setdefault(name, []).append((self._cluster.now, float(largest_claim(self._cluster, name))))
+            points = self._largest.setdefault(class_.metadata.name, [])
+            last = int(points[-1][1]) if points else 0
+            points.append((self._cluster.now, float(largest_claim(self._cluster, class_.metadata.name, last))))
 
     # -- what it comes to
 
@@ -279,11 +280,16 @@ def main_reason(why: Unschedulable) -> str:
     return most[0].code if most is not None else "no-nodes"
 
 
-def largest_claim(cluster: Cluster, class_name: str) -> int:
-    """The largest number of devices of a class that a claim can still have on some node."""
-    fits, too_many = 0, 1
-    while _fits(cluster, class_name, too_many):
-        fits, too_many = too_many, 2 * too_many
+def largest_claim(cluster: Cluster, class_name: str, guess: int = 0) -> int:
+    """The largest number of devices of a class that a claim can still have on some node.
+
+    Each number that is tried costs a look at every node that has changed, so the search begins at a `guess`.
+    """
+    fits, too_many, step = guess, guess + 1, 1
+    while fits and not _fits(cluster, class_name, fits):
+        fits, too_many, step = max(fits - step, 0), fits, 2 * step
+    while too_many > guess and _fits(cluster, class_name, too_many):
+        fits, too_many, step = too_many, too_many + step, 2 * step
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
         if _fits(cluster, class_name, middle):
