@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import compress, count, islice
 from math import inf
 
+from dray.allocator.bits import positions
 from dray.api.types.core import Node, Pod
 from dray.verdicts.demand import Amounts, PodDemand, Port, amounts
 from dray.verdicts.node_resources import demand_on_node
@@ -270,15 +271,15 @@ class NodeTable:
     def placed(self) -> Iterable[tuple[PlacedPod, NodeInfo]]:
         return self._placed.values()
 
-    def named(self, positions: int) -> Iterator[NodeInfo]:
+    def named(self, nodes: int) -> Iterator[NodeInfo]:
         """The nodes of a bit set, by position."""
-        return filter(None, compress(self.infos, _selectors(positions)))
+        return filter(None, compress(self.infos, _selectors(nodes)))
 
-    def sample(self, positions: int, start: int, limit: int) -> Sample:
+    def sample(self, nodes: int, start: int, limit: int) -> Sample:
         """Up to `limit` nodes of a bit set, the first one at `start` or after it, wrapping around at the end."""
-        found = _some(positions >> start, start, limit)
+        found = _some(nodes >> start, start, limit)
         if len(found) < limit:
-            found += _some(positions & ((1 << start) - 1), 0, limit - len(found))
+            found += _some(nodes & ((1 << start) - 1), 0, limit - len(found))
         return Sample(self, found)
 
     def _info(self, name: str) -> NodeInfo:
@@ -298,20 +299,20 @@ class NodeTable:
             del self._by_name[info.name]
 
 
-def _some(positions: int, first: int, limit: int) -> list[int]:
+def _some(nodes: int, first: int, limit: int) -> list[int]:
     """Up to `limit` members of a bit set that begins at the position `first`, lowest first.
 
-    Of thousands of nodes that fit, a piece of the set has that many, and the rest need not be spelled out.
+    Where many nodes fit, the first few positions have that many members, and are spelled out; else members are sought.
     """
-    piece = positions & ((1 << 4 * limit) - 1)
+    piece = nodes & ((1 << 4 * limit) - 1)
     if piece.bit_count() < limit:
-        piece = positions
+        return [first + at for at in islice(positions(nodes), limit)]
     return list(islice(compress(count(first), _selectors(piece)), limit))
 
 
 _DIGITS = bytes.maketrans(b"01", b"\0\1")
 
 
-def _selectors(positions: int) -> bytes:
+def _selectors(nodes: int) -> bytes:
     """A bit set as a byte for each position, lowest first: what `compress` walks over without Python's help."""
-    return f"{positions:b}"[::-1].encode().translate(_DIGITS)
+    return f"{nodes:b}"[::-1].encode().translate(_DIGITS)
