@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.allocator.bits import above, first, lowest, members, position, positions, split
+from dray.allocator.bits import above, first, lowest, members, position, positions, split, without
 
 sets = st.integers(min_value=0, max_value=2**80)
 
@@ -26,6 +26,11 @@ def test_the_positions_of_a_wide_set_come_in_order(few: set[int], many: int) -> 
 @given(sets, st.integers(min_value=0, max_value=90))
 def test_the_first_members_are_the_lowest(bits: int, count: int) -> None:
     assert list(members(first(bits, count))) == list(members(bits))[:count]
+
+
+@given(sets, sets)
+def test_a_set_without_another_has_the_other_members(bits: int, others: int) -> None:
+    assert set(positions(without(bits, others))) == set(positions(bits)) - set(positions(others))
 
 
 def test_what_lies_above_excludes_the_member_itself() -> None:

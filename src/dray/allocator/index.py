@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 import msgspec
 
 from dray.allocator.allocation import INTERRUPTED, Decision, Searching, claim_name, conclude, decide, expiry
-from dray.allocator.bits import positions
+from dray.allocator.bits import positions, without
 from dray.allocator.content import Content
 from dray.allocator.faults import Fault
 from dray.allocator.identity import Features
@@ -195,8 +195,8 @@ class _Entry:
     def note(self, group: _Group, fits: bool, fails: bool) -> None:
         """Note what was decided for the nodes of a group."""
         group.verdict = fits, fails
-        self.fitting = self.fitting | group.nodes if fits else self.fitting & ~group.nodes
-        self.failing = self.failing | group.nodes if fails else self.failing & ~group.nodes
+        self.fitting = self.fitting | group.nodes if fits else without(self.fitting, group.nodes)
+        self.failing = self.failing | group.nodes if fails else without(self.failing, group.nodes)
 
     def score(self, number: int) -> int:
         """The preference of a node that was settled."""
@@ -370,8 +370,8 @@ class Index:
         waiting = entry.stale & asked
         while waiting:
             seen, unsettled = self._settle_some(entry, parts, waiting, deadline)
-            entry.stale = entry.stale & ~seen | unsettled
-            waiting &= ~seen
+            entry.stale = without(entry.stale, seen) | unsettled
+            waiting = without(waiting, seen)
             if waiting and self._is_over(deadline):
                 self._is_hurried = True
                 break

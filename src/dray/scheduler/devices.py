@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dray.allocator import Allocated, Failed, GaveUp, Index, Unallocatable
+from dray.allocator.bits import without
 from dray.api import podclaims
 from dray.api.allocations import taken_by
 from dray.api.binding_conditions import is_lost
@@ -180,7 +181,7 @@ class Devices:
 
     def _has_news(self, search: Search) -> bool:
         then, now = search.fits, self.index.fits(search.pending, self.now() + THINKING, search.asked)
-        more = now.nodes & ~then.nodes | now.undecided & ~then.undecided | now.failing ^ then.failing
+        more = without(now.nodes, then.nodes) | without(now.undecided, then.undecided) | now.failing ^ then.failing
         return bool(more & search.asked)
 
     # -- what claims say

@@ -14,6 +14,7 @@ from itertools import islice
 from operator import is_not
 
 from dray.allocator import Failed, Fits, Index, Unallocatable
+from dray.allocator.bits import without
 from dray.api import podclaims
 from dray.api.allocations import node_of
 from dray.api.claim_access import PodClaims, is_within_reach
@@ -196,7 +197,7 @@ class DeviceRule:
         verdict.searches.append(Search(pending, asked, fits))
         if late := asked & fits.undecided:
             verdict.refused.append((NodeReason(NodeCode.DEVICES_TIMED_OUT), late))
-        if short := asked & ~fits.nodes & ~fits.undecided & ~fits.failing:
+        if short := without(asked, fits.nodes | fits.undecided | fits.failing):
             verdict.refused.append((NodeReason(NodeCode.CANNOT_ALLOCATE), short))
         for reason, bad in self._wrong(pending, asked & fits.failing & ~fits.undecided):
             verdict.refused.append((reason, bad))

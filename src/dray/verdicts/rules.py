@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence, Set
 from functools import partial
 
 from dray.allocator import Allocated, Failed, GaveUp, Unallocatable
+from dray.allocator.bits import without
 from dray.api.claim_access import PodClaims
 from dray.api.reasons.devices import Reasons, TimedOut
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict, SchedulingRule
@@ -54,7 +55,7 @@ class Judgement:
 
     def refuse(self, reason: NodeReason, nodes: int) -> None:
         self.refused[reason] = self.refused.get(reason, 0) | nodes
-        self.nodes &= ~nodes
+        self.nodes = without(self.nodes, nodes)
 
     def by_node(self, table: NodeTable) -> dict[str, list[NodeReason]]:
         """The reasons for each node, in the order in which the rules are asked."""
@@ -97,7 +98,7 @@ class Rules:
         for rule in NODE_RULES:
             if rule.name not in disabled:
                 nodes = everyone if thorough else judgement.nodes
-                if refused := nodes & ~self._accepting(rule, pod):
+                if refused := without(nodes, self._accepting(rule, pod)):
                     self._refuse(rule, pod, judgement, refused)
         if _AFFINITY not in disabled and (pod.spec.affinity is not None or self._table.refusers):
             _refuse_once(judgement, self._neighbours.affinity(pod), everyone if thorough else judgement.nodes)
