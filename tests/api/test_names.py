@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import pytest
 
@@ -60,3 +61,14 @@ def test_a_prefix_may_end_with_a_dash() -> None:
 @pytest.mark.parametrize(("number", "fine"), [(0, False), (1, True), (65535, True), (65536, False)])
 def test_ports(number: int, fine: bool) -> None:
     assert (names.port_number(number) == []) is fine
+
+
+def test_texts_that_are_far_too_long_are_not_kept() -> None:
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(200):
+            assert names.label(f"{number}-" + "a" * 100_000)
+        assert tracemalloc.get_traced_memory()[0] - before < 1_000_000
+    finally:
+        tracemalloc.stop()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, wraps
 
 Complaints = Sequence[str]
 Check = Callable[[str], Complaints]
@@ -132,7 +132,18 @@ def _at_most(text: str, limit: int) -> list[str]:
     return [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
 
 
-_remembered = lru_cache(maxsize=1024)  # of names that most objects repeat
+_REMEMBERED_NAMES = 1024  # that most objects repeat
+
+
+def _remembered(check: Check) -> Check:
+    """A check that remembers its answers about short texts. Long ones are seldom names, and would take room."""
+    known = lru_cache(maxsize=_REMEMBERED_NAMES)(check)
+
+    @wraps(check)
+    def remembered(text: str) -> Complaints:
+        return known(text) if len(text) <= SUBDOMAIN_MAX else check(text)
+
+    return remembered
 
 
 @_remembered
@@ -144,6 +155,10 @@ def label(text: str) -> Complaints:
 def subdomain(text: str) -> Complaints:
     """A DNS subdomain: the name of most objects."""
     return _SUBDOMAIN.check(text, SUBDOMAIN_MAX)
+
+
+subdomain_reference = _remembered(subdomain)
+"""A DNS subdomain where others are referred to: the same few nodes and pools, over and over."""
 
 
 @_remembered

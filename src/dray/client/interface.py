@@ -55,7 +55,7 @@ class Page(NamedTuple, Generic[T]):
     remaining: int | None = None
 
 
-class WatchEvent(NamedTuple, Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One change. `object` of a BOOKMARK carries only `metadata.resourceVersion`; of a DELETED, the last state."""
 
     type: str  # ADDED, MODIFIED, DELETED, BOOKMARK

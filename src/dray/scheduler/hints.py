@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from functools import partial
 
 from dray.api.reasons.nodes import SchedulingRule, Unschedulable
@@ -34,10 +35,15 @@ class Hints:
         self._queue, self._table, self._devices, self._teller = parts.queue, parts.table, parts.devices, parts.teller
         self._looked = 0.0  # when waiting pods were last compared with what nodes can give
         self._look: asyncio.TimerHandle | None = None  # the next such look
+        self._gated: deque[tuple[float, str]] = (
+            deque()
+        )  # when to tell whom that a claim is missing, the first one first
+        self._telling: asyncio.TimerHandle | None = None  # of the first one
 
     def close(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
+        for timer in (self._look, self._telling):
+            if timer is not None:
+                timer.cancel()
 
     def pod_waits(self, old: Pod | None, new: Pod) -> None:
         """A pod that has no node came or changed, or something that it cannot be without did (`old` is `new`)."""
@@ -48,9 +54,19 @@ class Hints:
         is_missing = not gates and self._devices.missing_for(new) is not None
         self._queue.add(new, gated=bool(gates) or is_missing)
         if is_missing and (old is None or old is new):
-            asyncio.get_running_loop().call_later(PATIENCE, self._tell_gated, new.metadata.uid)
+            self._gated.append((time.monotonic() + PATIENCE, new.metadata.uid))
+            if self._telling is None:
+                self._telling = asyncio.get_running_loop().call_later(PATIENCE, self._tell_patient)
         if old is not None and (spec_changed(old, new) or old.metadata.labels != new.metadata.labels):
             self._queue.activate_one(new.metadata.uid)
+
+    def _tell_patient(self) -> None:
+        """Tell those who have waited long enough, and come back for the others: one timer serves thousands of pods."""
+        self._telling, now = None, time.monotonic()
+        while self._gated and self._gated[0][0] <= now:
+            self._tell_gated(self._gated.popleft()[1])
+        if self._gated:
+            self._telling = asyncio.get_running_loop().call_later(self._gated[0][0] - now, self._tell_patient)
 
     def _tell_gated(self, uid: str) -> None:
         """A claim that should have come by now has not: say so."""

@@ -74,7 +74,7 @@ def pool_filter(name: str, path: Path) -> Errors:
     """The name of a pool where others may refer to it; the words of the refusal say which part is wrong."""
     yield from at_most_bytes(name, POOL_MAX, path)
     for index, part in enumerate(name.split("/")):
-        complaints = names.subdomain(part) if part else ["must not be empty"]
+        complaints = names.subdomain_reference(part) if part else ["must not be empty"]
         for text in complaints:
             yield invalid(path, part or name, f"segment {index}: {text}")
 

@@ -11,7 +11,7 @@ the process and 150 → 46 µs over HTTP, a claim 52 → 20 µs. Left out: other
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ _KEPT = 512  # objects that are known at a time; the oldest is forgotten first
 _LONGEST = 64 * 1024  # bytes of a body; longer ones are rare, and not worth their memory
 
 
-class NewObject(NamedTuple):
+class NewObject(msgspec.Struct, frozen=True, gc=False):
     """A new object: what decides what it comes to, and its identity."""
 
     key: tuple[object, ...]
