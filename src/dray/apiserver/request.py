@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dray.api.resources import Resource
+from dray.api.types.core import Pod
+from dray.api.types.resource import ResourceClaim
 from dray.api.wire import Wire
 from dray.store.log import Version
 
@@ -55,6 +57,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 DEFAULT_OPTIONS = Options()
 _STORED = frozenset({"create", "update"})  # the verbs that take a body and make it an object
+COMPARED: frozenset[type[Wire]] = frozenset({Pod, ResourceClaim})
+"""The kinds whose new objects are compared with earlier ones (`write.memo`): they are made from templates."""
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
@@ -78,6 +82,11 @@ class Request(msgspec.Struct, kw_only=True):
     tracked: bool = False  # keep who manages which field even if no manager is named
 
 
+def copied(tree: Any) -> Any:
+    """A tree of the same values that nobody else has."""
+    return _decode(_encode(tree))
+
+
 def make_request(
     user: User,
     verb: str,
@@ -91,10 +100,12 @@ def make_request(
 ) -> Request:
     """A request from plain values, for callers in the process that know the server by its shape only.
 
-    A tree that is to be stored is written and read once: the caller may keep it, and its tuples become lists.
+    A tree that is to be stored is written and read once: the caller may keep it, and its tuples become lists. Of a new
+    object that may be like one before it, only what differs is read, so its tree is copied where it is needed after all.
     """
-    if verb in _STORED and not isinstance(body, Wire):
-        body = _decode(_encode(body))
+    is_compared = verb == "create" and not subresource and resource.type in COMPARED
+    if verb in _STORED and not is_compared and not isinstance(body, Wire):
+        body = copied(body)
     return Request(
         user=user,
         verb=verb,

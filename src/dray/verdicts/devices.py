@@ -199,7 +199,8 @@ class DeviceRule:
             verdict.refused.append((NodeReason(NodeCode.DEVICES_TIMED_OUT), late))
         if short := without(asked, fits.nodes | fits.undecided | fits.failing):
             verdict.refused.append((NodeReason(NodeCode.CANNOT_ALLOCATE), short))
-        for reason, bad in self._wrong(pending, asked & fits.failing & ~fits.undecided):
+        failing = asked & fits.failing & ~fits.undecided
+        for reason, bad in self._wrong(pending, failing) if failing else ():
             verdict.refused.append((reason, bad))
             if reason.problem is not None and not reason.problem.node_only:
                 verdict.wrong = verdict.wrong or reason.problem

@@ -134,12 +134,13 @@ class _Tally:
         """Note what a claim has in addition. Raises Overcommitted."""
         taken = after.beyond(before)
         for device in taken.devices:
-            hold = self._hold(device)
-            if hold.claim == self._uid or not self._pools.is_real(device):
+            key = _key(device)
+            value = self._value(key)
+            if (value is not None and Hold.of(value).claim == self._uid) or not self._pools.is_real(device):
                 continue
-            if hold != Hold():
+            if value is not None:
                 raise Overcommitted(f"device {device} is allocated to another claim")
-            self._put(device, Hold(self._uid, sets=self._draw(device)))
+            self._write(key, Hold(self._uid, sets=self._draw(device)).value())
         for share in taken.shares:
             if self._pools.is_real(share.device):
                 self._take_share(share)
@@ -175,6 +176,8 @@ class _Tally:
     def _draw(self, device: DeviceId) -> tuple[str, ...]:
         """Let a device draw on its counters; answers the counter sets. Raises Overcommitted."""
         consumes = self._pools.device(device).consumesCounters
+        if not consumes:
+            return ()
         for drawn in consumes:
             key = _counters_key(device, drawn.counterSet)
             names = sorted({*self._names(key), device.device})

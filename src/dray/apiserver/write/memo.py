@@ -16,13 +16,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from dray.api.types.core import Pod
 from dray.api.types.meta import OwnerReference
-from dray.api.types.resource import ResourceClaim
 from dray.api.wire import Wire
 from dray.apiserver.read.reader import LastChange
 from dray.apiserver.read.storage import encode
-from dray.apiserver.request import Answer, Request
+from dray.apiserver.request import COMPARED, Answer, Request
 from dray.apiserver.write.identity import generated, new_uid, now
 from dray.apiserver.write.managers import manager_of
 
@@ -75,7 +73,7 @@ class Memo:
 
 def question_of(request: Request, reads: Sequence[LastChange]) -> NewObject | None:
     """What a creation asks; None where nothing is remembered. `reads` is what admission looks at besides."""
-    if request.resource.type is not Pod and request.resource.type is not ResourceClaim:
+    if request.resource.type not in COMPARED:
         return None
     # Who manages which field is told by owner, so owners count for what an object comes to where that is kept.
     manager = manager_of(request) if request.tracked or request.options.field_manager else ""

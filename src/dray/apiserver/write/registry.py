@@ -32,7 +32,16 @@ from dray.apiserver.admission import AdmissionRequest, Chain, Operation
 from dray.apiserver.custom.conversions import Conversions
 from dray.apiserver.limits import LARGE
 from dray.apiserver.read.storage import Storage, encode
-from dray.apiserver.request import APPLY_PATCH, DEFAULT_OPTIONS, JSON_PATCH, MERGE_PATCH, Answer, Request
+from dray.apiserver.request import (
+    APPLY_PATCH,
+    COMPARED,
+    DEFAULT_OPTIONS,
+    JSON_PATCH,
+    MERGE_PATCH,
+    Answer,
+    Request,
+    copied,
+)
 from dray.apiserver.wire.beside import beside
 from dray.apiserver.write import identity, managers
 from dray.apiserver.write.commits import Commits
@@ -93,8 +102,8 @@ class Registry:
             except Conflict:
                 if question is None or question.name:
                     raise already_exists(request.resource, obj.metadata.name) from None
-        if isinstance(request.body, Wire):
-            request.body = msgspec.json.decode(encode(request.body))
+        if isinstance(request.body, Wire) or (request.resource.type in COMPARED and not request.tracked):
+            request.body = copied(request.body)  # it is the caller's yet
         answer = await self._create_tree(request)
         self._memo.learn(question, answer)
         return answer
