@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, cast
 
@@ -29,7 +29,7 @@ _UNSERVED_SECONDS = 30.0
 # A watch that ended sooner than this without a single event counts as a failure, or a broken server would be hammered.
 _SHORT_WATCH_SECONDS = 1.0
 # An index that nobody asks must not hold on to what was deleted, and one that is asked must not take long.
-_NOTED = 1_000
+_NOTED = 2_000
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-wide objects) and name."""
@@ -48,7 +48,6 @@ class Delta(NamedTuple, Generic[T]):
 
 
 Objects = list[T]
-Changes = list[tuple[Key, T | None]]
 Deltas = list[Delta[T]]
 Handler = Callable[[Deltas[T]], None]
 IndexFunction = Callable[[T], Iterable[str]]
@@ -61,29 +60,23 @@ def key_of(obj: Object) -> Key:
 class _Index(Generic[T]):
     """Objects by the values that a function gives them.
 
-    Changes are worked in when somebody asks: most objects change several times before that. `changes` is the informer's
-    list of them, which all of its indexes share.
+    Changes are noted and worked in when somebody asks: most objects change several times before that.
     """
 
-    def __init__(self, function: IndexFunction[T], objects: dict[Key, T], changes: Changes[T]) -> None:
+    def __init__(self, function: IndexFunction[T]) -> None:
         self._function = function
         self._entries: dict[str, dict[Key, T]] = {}
         self._values: dict[Key, tuple[str, ...]] = {}  # of each object that has any
-        self._changes = changes
-        self.seen = len(changes)  # how many of the changes are worked in
-        self._work_in(objects)
+        self.noted: dict[Key, T | None] = {}
 
     def find(self, value: str) -> Iterable[T]:
-        if self.seen != len(self._changes):
-            self.catch_up()
+        if self.noted:
+            self.work_in()
         return self._entries.get(value, {}).values()
 
-    def catch_up(self) -> None:
-        missed, self.seen = dict(self._changes[self.seen :]), len(self._changes)
-        self._work_in(missed)
-
-    def _work_in(self, changed: Mapping[Key, T | None]) -> None:
-        for key, new in changed.items():
+    def work_in(self) -> None:
+        noted, self.noted = self.noted, {}
+        for key, new in noted.items():
             before = self._values.get(key, ())
             after = () if new is None else tuple(self._function(new))
             if before != after:  # most changes leave an index as it is
@@ -93,14 +86,13 @@ class _Index(Generic[T]):
                     self._entries[value][key] = new
 
     def _move(self, key: Key, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-        for value in before:
-            if value not in after and (bucket := self._entries.get(value)) is not None:
-                bucket.pop(key, None)
-                if not bucket:
-                    del self._entries[value]
+        for value in set(before).difference(after):
+            bucket = self._entries[value]
+            del bucket[key]
+            if not bucket:
+                del self._entries[value]
         for value in after:
-            if value not in self._entries:
-                self._entries[value] = {}
+            self._entries.setdefault(value, {})
         if after:
             self._values[key] = after
         else:
@@ -134,7 +126,6 @@ class Informer(Generic[T]):
         self._backoff = Backoff(self._clock)
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
-        self._changes: Changes[T] = []  # those that are not worked into all indexes
         self._handlers: list[Handler[T]] = []
         self._version = ""
         self._synced = asyncio.Event()
@@ -173,7 +164,8 @@ class Informer(Generic[T]):
         """Keep an index; adding the same name again is allowed, and keeps the first function."""
         if name in self._indexes:
             return
-        self._indexes[name] = _Index(function, self._objects, self._changes)
+        index = self._indexes[name] = _Index(function)
+        index.noted.update(self._objects)
 
     def add_handler(self, handler: Handler[T]) -> Callable[[], None]:
         """Call `handler` with every batch of deltas; the answer takes it off again."""
@@ -278,15 +270,13 @@ class Informer(Generic[T]):
             del self._objects[key]
         else:
             self._objects[key] = new
-        if self._indexes:
-            self._changes.append((key, new))
+        for index in self._indexes.values():
+            index.noted[key] = new
 
     def _tell(self, deltas: Deltas[T]) -> None:
-        if len(self._changes) > _NOTED:
-            for index in self._indexes.values():
-                index.catch_up()
-                index.seen = 0
-            self._changes.clear()
+        for index in self._indexes.values():
+            if len(index.noted) > _NOTED:
+                index.work_in()
         if deltas:
             for handler in [*self._handlers]:
                 self._call(handler, deltas)
