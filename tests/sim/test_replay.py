@@ -216,6 +216,15 @@ def test_a_pod_waits_as_long_as_others_hold_what_it_needs() -> None:
     assert (largest[0][1], min(value for _, value in largest), largest[-1][1]) == (2, 0, 2)
 
 
+def test_nodes_that_come_count_from_then_on_though_nothing_else_happens() -> None:
+    new = [object_of(tree, GATES) for tree in machines(1, devices=4, first=2)]
+    events = [Event(10.0, 1 + number, put=msgspec.to_builtins(one)) for number, one in enumerate(new)]
+    figures = Replay(story(*events, comes(100, "late", 1, 5)), is_free=False).run().figures
+    largest = figures.fragmentation[hardware.CLASS]
+    assert {value for at, value in largest if at < 10} == {2}
+    assert {value for at, value in largest if 13 < at < 100} == {4}
+
+
 def test_more_nodes_shorten_the_waiting() -> None:
     timeline = story(*(comes(number, f"p{number:02}", 2, 100) for number in range(10)))
     before = Replay(timeline, is_free=True).run()

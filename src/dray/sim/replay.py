@@ -121,14 +121,18 @@ class Replay:
 
     def _hear(self, step: Step) -> None:
         """Do a step in the recorded order. The scheduler hears of what others do a moment after it was written."""
-        while self._unheard and self._unheard[0].at < step.at - HEARD_AFTER:
-            self._do(self._unheard.popleft())
+        self._hear_all(step.at)
         if isinstance(step, (End, Free)) or (isinstance(step, (Put, Drop)) and _type_of(step) in _HARDWARE):
             self._unheard.append(step)
             if isinstance(step, End) and step.uid in self._pods:
                 self.meter.ended(step.at, self._pods[step.uid])  # for the figures it ends when it ended
         else:
             self._do(step)
+
+    def _hear_all(self, now: float) -> None:
+        """Do what a scheduler has heard of by now."""
+        while self._unheard and self._unheard[0].at < now - HEARD_AFTER:
+            self._do(self._unheard.popleft())
 
     def _decide(self, uid: str) -> None:
         """Place a pod, having heard of as much as it takes to decide as the recorded scheduler did, if that is possible."""
@@ -257,6 +261,7 @@ class Replay:
     def _until(self, at: float) -> None:
         """Let time pass, with a look at fragmentation every now and then."""
         while self._next_sample <= at:
+            self._hear_all(self._next_sample)
             self._sample()
             self._next_sample += self._pause
         self.cluster.run(at)
