@@ -97,7 +97,7 @@ def test_a_cluster_is_planned_for_and_left_as_it_is(
     [
         ("groups: []", "expected at least one group"),
         ("groups: [{name: a, max: 1, profile: cpu, min: 2}]", "min 2 is larger than max 1"),
-        ("groups: [{name: a, max: 1, profile: cpu, cost: 2}]", "unknown field `cost`"),
+        ("groups: [{name: a, max: 1, profile: cpu, cost: 2}]", "groups[0].cost: expected one of name, max"),
     ],
 )
 def test_groups_that_cannot_be_used_are_told_with_their_file(

@@ -17,6 +17,10 @@ from tests.sim.test_cluster import machines
 CPU = {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
 
 
+def pool(**device: Any) -> dict[str, Any]:
+    return {**CPU, "pools": [{"driver": "gpu.example.com", "devices": [device]}]}
+
+
 def written(*groups: dict[str, Any], **settings: Any) -> str:
     return yaml.safe_dump({"groups": [*groups], "settings": settings})
 
@@ -60,14 +64,25 @@ def test_nodes_are_known_by_the_labels_that_the_file_names() -> None:
         ({"template": CPU, "max": -1}, "max: expected a number from 0, got -1"),
         ({"template": CPU, "max": 1, "price": -2}, "price: expected a number from 0, got -2"),
         ({"template": CPU, "max": 1, "available": -1}, "available: expected a number from 0, got -1"),
-        ({"template": CPU, "max": 1, "colour": "red"}, "unknown field `colour`"),
-        ({"template": {**CPU, "gpus": 8}, "max": 1}, "unknown field `gpus`"),
+        ({"template": CPU, "max": 1, "colour": "red"}, "groups[0].colour: expected one of name, max, min, price"),
+        ({"template": {**CPU, "gpus": 8}, "max": 1}, "template.gpus: expected one of capacity, labels, classes, pools"),
         ({"max": 1}, "expected one of profile, node and template, got none of them"),
         ({"max": 1, "template": CPU, "profile": "cpu"}, "got profile and template"),
         ({"max": 1, "profile": "nothing"}, "there is no profile nothing"),
         ({"max": 1, "node": "nowhere"}, "there is no node nowhere to copy"),
-        ({"template": CPU}, "missing required field `max`"),
-        ({"template": CPU, "max": "many"}, "Expected `int`, got `str`"),
+        ({"template": CPU}, "groups[0].max: it is missing"),
+        ({"template": CPU, "max": "many"}, "groups[0].max: expected a whole number, got text"),
+        (
+            {"template": "cpu", "max": 1},
+            "template: expected fields or nothing (capacity, labels, classes, pools), got text",
+        ),
+        ({"template": {"capacity": {"cpu": "lots"}}, "max": 1}, "capacity: cpu: expected a quantity from 0"),
+        ({"template": {"capacity": {"cpu": "-3"}}, "max": 1}, "capacity: cpu: expected a quantity from 0"),
+        ({"template": pool(repeat={"n": -2}, name="d-{n}"), "max": 1}, "repeat: n: expected a number from 1"),
+        ({"template": pool(name="Bad Name"), "max": 1}, 'spec.devices[0].name: Invalid value: "Bad Name"'),
+        ({"template": {**CPU, "classes": [{"name": "c", "selector": "device.d =="}]}, "max": 1}, "expression: Invalid"),
+        ({"template": CPU, "max": 1, "taints": [{"key": "x"}]}, "spec.taints[0].effect: Required value"),
+        ({"template": CPU, "max": 1, "name": "A_b"}, 'metadata.name: Invalid value: "A_b"'),
         ({"template": {**CPU, "pools": [{"driver": "d", "devices": [{"name": "a", "size": 3}]}]}, "max": 1}, "size"),
     ],
 )
@@ -84,7 +99,10 @@ def test_two_groups_of_one_name_no_groups_and_no_yaml_are_told() -> None:
         (written(group, group), "groups[1] (a): name: another group has this name"),
         (written(), "groups: expected at least one group"),
         ("groups: [", "this is no YAML"),
-        (written(group, expander="random"), "Invalid enum value 'random'"),
+        (
+            written(group, expander="random"),
+            "settings.expander: expected one of price, least-waste, priority, got random",
+        ),
         (written(group, backoffSeconds=-1), "settings: backoffSeconds: expected a number from 0, got -1"),
     ):
         with pytest.raises(GroupError) as raised:

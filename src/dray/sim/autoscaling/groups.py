@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any
 
 import msgspec
-import yaml
 
 from dray.api import names
 from dray.api.gates import FeatureGates
 from dray.api.types.core import Node, Taint
 from dray.api.types.resource import DeviceClass
 from dray.api.wire import Wire
-from dray.sim import profiles
-from dray.sim.autoscaling.templates import GROUP_LABEL, Template, TemplateError, from_node, from_profile
+from dray.sim import forms, profiles
+from dray.sim.autoscaling.templates import GROUP_LABEL, Template, TemplateError, faults, from_node, from_profile
+from dray.sim.forms import FormError
 from dray.sim.profiles import Profile, ProfileError
 
 
@@ -140,17 +139,15 @@ def read(content: str, objects: Sequence[Wire] = (), gates: FeatureGates | None 
             made.append(_group(spec, objects, gates or FeatureGates()))
         except (ProfileError, TemplateError) as error:
             raise GroupError(f"{place}: {error}") from error
+        for fault in faults(made[-1].template, gates or FeatureGates()):
+            raise GroupError(f"{place}: {fault}")
     return NodeGroups(tuple(made), written.settings)
 
 
 def _written(content: str) -> GroupsFile:
     try:
-        tree: Any = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise GroupError(f"this is no YAML: {error}") from error
-    try:
-        return msgspec.convert(tree, GroupsFile)
-    except msgspec.ValidationError as error:
+        return forms.read(content, GroupsFile)
+    except FormError as error:
         raise GroupError(str(error)) from error
 
 

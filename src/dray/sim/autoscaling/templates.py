@@ -6,16 +6,19 @@ A template makes objects for any number of nodes, so a group needs no node to be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec.structs import replace
 
 from dray.api.gates import FeatureGates
 from dray.api.manifests import ManifestError, object_of
+from dray.api.resources import BY_TYPE
 from dray.api.types.core import Node, Taint
 from dray.api.types.resource import DeviceClass, ResourceSlice
+from dray.api.validation import Complaint, Context, validate_create
 from dray.api.wire import Tree, Wire
+from dray.cel.checking import Asked, check
 from dray.sim import profiles
 from dray.sim.copies import node_like, slice_like
 from dray.sim.profiles import Profile, ProfileError
@@ -48,6 +51,19 @@ class Template(msgspec.Struct, frozen=True):
         meta = replace(self.node.metadata, labels={**self.node.metadata.labels, **labels})
         spec = replace(self.node.spec, taints=(*self.node.spec.taints, *taints))
         return replace(self, node=replace(self.node, metadata=meta, spec=spec))
+
+
+def faults(template: Template, gates: FeatureGates) -> Iterator[str]:
+    """What an API server would refuse of a node of a template, of its devices and of its classes."""
+    context = Context(gates, _complaint, "v1")
+    for one in (*template.classes, *template.objects(template.node.metadata.name)):
+        resource = BY_TYPE[type(one)]
+        yield from (f"{resource.kind}: {wrong}" for wrong in validate_create(resource, one, context))
+
+
+def _complaint(expression: str) -> Complaint | None:
+    refusal = check(Asked(expression)).refusal
+    return Complaint(refusal.reason, refusal.detail) if refusal is not None else None
 
 
 def from_profile(profile: Profile, name: str, gates: FeatureGates) -> Template:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
+from dray.api.quantity import ZERO, Quantity
 from dray.api.wire import Tree
-from dray.sim import hardware
+from dray.sim import forms, hardware
+from dray.sim.forms import FormError
 
 SUFFIX = ".yaml"
 _WITH_COUNTERS = 64  # devices a slice at most, where they draw on counters
@@ -66,8 +67,10 @@ def read(name: str) -> Profile:
             f"there is no profile {name}; there are {', '.join(known())}, and files that end in {SUFFIX}"
         )
     try:
-        return msgspec.convert(yaml.safe_load(found.read_text()), Profile)
-    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        return forms.read(found.read_text(), Profile)
+    except OSError as error:
+        raise ProfileError(f"profile {name}: {error.strerror}") from error
+    except (UnicodeDecodeError, FormError) as error:
         raise ProfileError(f"profile {name}: {error}") from error
 
 
@@ -98,7 +101,9 @@ def objects_of(text: str, now: str, first: int = 0) -> list[Tree]:
 
 
 def node_trees(profile: Profile, name: str, number: int, now: str) -> Iterator[Tree]:
-    """One node of a profile and its slices."""
+    """One node of a profile and its slices. Raises ProfileError."""
+    for resource, much in profile.capacity.items():
+        _check_quantity(resource, much)
     node = hardware.node_tree(number, now)
     labels = {**node["metadata"]["labels"], **profile.labels, "kubernetes.io/hostname": name}
     addresses = [{"type": "InternalIP", "address": hardware.address(number)}, {"type": "Hostname", "address": name}]
@@ -106,6 +111,15 @@ def node_trees(profile: Profile, name: str, number: int, now: str) -> Iterator[T
     yield {**node, "metadata": {"name": name, "labels": labels}, "status": {**node["status"], **status}}
     for pool in profile.pools:
         yield from _slices(pool, name)
+
+
+def _check_quantity(resource: str, much: str) -> None:
+    try:
+        is_right = Quantity.parse(much) >= ZERO
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise ProfileError(f"capacity: {resource}: expected a quantity from 0, as 16 or 64Gi, got {much!r}")
 
 
 def _slices(pool: ProfilePool, node: str) -> Iterator[Tree]:
@@ -139,9 +153,7 @@ def _repeated(entries: Iterable[Tree]) -> list[Tree]:
     """The entries, each as often as its `repeat` says."""
     made = []
     for entry in entries:
-        values = {
-            word: range(found) if isinstance(found, int) else found for word, found in entry.get("repeat", {}).items()
-        }
+        values = {word: _values(word, found) for word, found in entry.get("repeat", {}).items()}
         rest = {key: value for key, value in entry.items() if key != "repeat"}
         if values:
             rows = itertools.product(*values.values())
@@ -149,6 +161,15 @@ def _repeated(entries: Iterable[Tree]) -> list[Tree]:
         else:
             made.append(rest)
     return made
+
+
+def _values(word: str, found: Any) -> Iterable[Any]:
+    """What a word of `repeat` stands for, one after the other."""
+    if isinstance(found, int) and found > 0:
+        return range(found)
+    if isinstance(found, list) and found:
+        return found
+    raise ProfileError(f"repeat: {word}: expected a number from 1, or a list of values, got {found!r}")
 
 
 def _filled(value: Any, words: dict[str, Any]) -> Any:

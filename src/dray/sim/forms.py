@@ -1,0 +1,105 @@
+"""Files that people write, as structs: what is wrong is told with its place, and with what was expected there.
+
+Left out: what the values mean to whoever reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+from msgspec import inspect
+
+T = TypeVar("T")
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "object": "fields",
+    "array": "a list",
+    "null": "nothing",
+}
+
+
+class FormError(ValueError):
+    """A file that is not of the form that was expected; says where and why."""
+
+
+def read(content: str, type_: type[T]) -> T:
+    """What a YAML file says. Raises FormError."""
+    try:
+        tree: Any = yaml.safe_load(content)
+    except yaml.YAMLError as error:
+        raise FormError(f"this is no YAML: {error}") from error
+    try:
+        return msgspec.convert(tree, type_)
+    except msgspec.ValidationError as error:
+        raise FormError(_told(str(error), type_)) from error
+
+
+def _told(error: str, type_: type[Any]) -> str:
+    said, _, where = error.partition(" - at `$")
+    path = where.rstrip("`").removeprefix(".")
+    if found := re.fullmatch(r"Object contains unknown field `(.*)`", said):
+        return f"{_field(path, found[1])}: expected one of {', '.join(_fields(type_, path))}"
+    if found := re.fullmatch(r"Object missing required field `(.*)`", said):
+        return f"{_field(path, found[1])}: it is missing"
+    if found := re.fullmatch(r"Invalid enum value '?(.*?)'?", said):
+        return f"{path}: expected one of {', '.join(_values(type_, path))}, got {found[1]}"
+    if found := re.fullmatch(r"Expected `(.*)`, got `(.*)`", said):
+        fields = ", ".join(_fields(type_, path))
+        told = f"expected {_words(found[1])}{f' ({fields})' if fields else ''}, got {_words(found[2])}"
+        return f"{path}: {told}" if path else told
+    return f"{path}: {said}" if path else said
+
+
+def _field(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _words(types: str) -> str:
+    return " or ".join(_WORDS.get(name, name) for name in types.split(" | "))
+
+
+def _fields(type_: type[Any], path: str) -> Iterator[str]:
+    """The fields that a struct at some place may have."""
+    return (
+        one.encode_name
+        for found in _types(type_, path)
+        if isinstance(found, inspect.StructType)
+        for one in found.fields
+    )
+
+
+def _values(type_: type[Any], path: str) -> Iterator[str]:
+    """The values that an enumeration at some place has."""
+    found = (one for one in _types(type_, path) if isinstance(one, inspect.EnumType))
+    return (str(value.value) for one in found for value in one.cls)
+
+
+def _types(type_: type[Any], path: str) -> list[inspect.Type]:
+    """What may stand at a place such as `groups[0].template`."""
+    found = [inspect.type_info(type_)]
+    for name in re.findall(r"\w+|\[.*?\]", path):
+        found = [inner for outer in found for one in _choices(outer) for inner in _inner(one, name)]
+    return [one for outer in found for one in _choices(outer)]
+
+
+def _choices(type_: inspect.Type) -> tuple[inspect.Type, ...]:
+    return type_.types if isinstance(type_, inspect.UnionType) else (type_,)
+
+
+def _inner(type_: inspect.Type, name: str) -> Iterator[inspect.Type]:
+    match type_:
+        case inspect.StructType():
+            yield from (one.type for one in type_.fields if one.encode_name == name)
+        case inspect.ListType():
+            yield type_.item_type
+        case inspect.DictType():
+            yield type_.value_type
+        case _:
+            pass
