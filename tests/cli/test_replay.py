@@ -124,6 +124,7 @@ def test_other_commands_read_a_followed_recording_as_it_was_last(
         (["--profile", "nothing"], "there is no profile nothing"),
         (["--feature-gates", "Nope=true"], "Nope"),
         (["--config", "none.yaml"], "none.yaml"),
+        (["--config", "/dev/null"], "/dev/null: expected apiVersion kubescheduler.config.k8s.io/v1"),
     ],
 )
 def test_changes_that_cannot_be_are_refused(

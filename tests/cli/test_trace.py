@@ -80,7 +80,8 @@ def test_a_trace_of_philly_runs_on_simulated_nodes(tmp_path: Path, capsys: pytes
     ("words", "message"),
     [
         (["generate", "--pods", "3"], "there is nothing to run on"),
-        (["generate", "--pods", "0", "--nodes", "1"], "expected at least one pod"),
+        (["generate", "--pods", "0", "--nodes", "1"], "pods: expected at least one pod, got 0"),
+        (["generate", "--pods", "3", "--nodes", "1", "--runtime", "-1"], "runtime: expected a number above 0, got -1"),
         (["generate", "--pods", "3", "--nodes", "1", "--sizes", "many"], "--sizes many: expected N:WEIGHT"),
         (["generate", "--pods", "3", "--profile", "none"], "there is no profile none"),
         (["read", "philly", "nowhere", "--nodes", "1"], "nowhere"),

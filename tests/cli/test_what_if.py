@@ -104,3 +104,14 @@ def test_a_recording_that_is_cut_off_is_refused(
     Path(recording).write_bytes(content[: len(content) // 2])
     assert main(["what-if", "-f", manifest, "--recording", recording]) == 2
     assert f"{recording}: the file is cut off or damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"", "there is no object in it"), (b"\xe9\xe9", "expected a recording, JSON or YAML")]
+)
+def test_a_file_that_is_no_cluster_is_refused(
+    recording: str, manifest: str, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    Path(recording).write_bytes(content)
+    assert main(["what-if", "-f", manifest, "--recording", recording]) == 2
+    assert f"{recording}: {message}" in capsys.readouterr().err

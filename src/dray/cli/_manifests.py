@@ -44,6 +44,17 @@ def read_manifests(paths: Iterable[str], gates: FeatureGates) -> Manifests:
     )
 
 
+def read_recordings(paths: Iterable[str], gates: FeatureGates) -> Manifests:
+    """As `read_manifests`, for files that stand for a cluster: one without any object does not."""
+    found: list[Wire] = []
+    for path in paths:
+        objects = read_manifests([path], gates).all(Wire)
+        if not objects:
+            raise ManifestError(f"{path}: there is no object in it; expected what `dray record` writes, or manifests")
+        found += objects
+    return Manifests(found)
+
+
 def _objects(source: str, content: bytes, gates: FeatureGates) -> Iterator[Wire]:
     """The typed objects of a file. Those of a recording need neither checks nor defaults; their digest was checked."""
     if content.startswith(_RECORDING):
@@ -122,7 +133,9 @@ def _loaded(source: str, content: bytes) -> Iterator[Any]:
         return
     try:
         yield from yaml.safe_load_all(content.decode())
-    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{source}: expected a recording, JSON or YAML: {error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
         raise ManifestError(f"{source}: {error}") from error
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli import problem
 from dray.cli._cluster import add_options, connect, read_all
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         made, objects = _from_files(args) if args.filename else _from_cluster(args)
         Path(args.output).write_bytes(to_bytes(made, compressed=args.output.endswith(".gz")))
     except (ApiError, ConfigError, ManifestError, OSError) as error:
-        print(f"dray record: {error}", file=sys.stderr)
+        print(f"dray record: {problem(error)}", file=sys.stderr)
         return 1
     _tell(args, made, objects)
     return 0

@@ -84,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
             report = _replayed(args, FeatureGates.parse(args.feature_gates))
             _write_page(args, report)
     except problems as error:
-        place = f"{args.recording}: " if isinstance(error, RecordingError) else ""
+        files = {RecordingError: args.recording, ConfigurationError: args.config}
+        place = next((f"{file}: " for type_, file in files.items() if isinstance(error, type_)), "")
         print(f"dray replay: {place}{problem(error)}", file=sys.stderr)
         return 2
     print(_shown(report, args.output))

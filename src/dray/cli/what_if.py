@@ -149,11 +149,11 @@ def _objects(args: argparse.Namespace, gates: FeatureGates) -> tuple[Iterable[Wi
     from dray.api.manifests import object_of
     from dray.api.times import timestamp
     from dray.api.wire import Wire
-    from dray.cli._manifests import read_manifests
+    from dray.cli._manifests import read_recordings
     from dray.sim.profiles import objects_of
 
     supposed = objects_of(args.profile, timestamp(time.time())) if args.profile else []
-    recorded = read_manifests(args.recording or (), gates).all(Wire)
+    recorded = read_recordings(args.recording or (), gates).all(Wire)
     return [*recorded, *(object_of(tree, gates) for tree in supposed)], ()
 
 

@@ -101,8 +101,11 @@ def _runtimes(shape: Shape, rng: random.Random) -> Callable[[], float]:
 
 
 def _check(shape: Shape) -> None:
-    if shape.pods < 1 or shape.seconds <= 0 or shape.mean_runtime <= 0:
-        raise TraceError("expected at least one pod, and seconds and runtimes above 0")
+    if shape.pods < 1:
+        raise TraceError(f"pods: expected at least one pod, got {shape.pods}")
+    for name, seconds in (("seconds", shape.seconds), ("runtime", shape.mean_runtime)):
+        if not 0 < seconds < math.inf:
+            raise TraceError(f"{name}: expected a number above 0, got {seconds}")
     if shape.arrival not in ARRIVALS or shape.duration not in DURATIONS:
         raise TraceError(f"expected arrival of {', '.join(ARRIVALS)}, and duration of {', '.join(DURATIONS)}")
     if not shape.sizes or any(size < 0 or weight <= 0 for size, weight in shape.sizes.items()):
