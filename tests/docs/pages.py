@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.waiting import SECONDS, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-_LOOKS = re.compile(r"(kubectl (get|logs|exec)|dray (explain|top|status|list|what-if)) ")
+_LOOKS = re.compile(r"(kubectl (get|logs|exec)|dray (explain|top|status|list|what-if|autoscale plan)) ")
 _FILE = re.compile(r"# (\S+\.(?:py|yaml))\n")
 
 
