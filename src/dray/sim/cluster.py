@@ -22,32 +22,28 @@ from msgspec.structs import replace
 
 from dray.api import podclaims
 from dray.api.allocations import DeviceId, taken_by_claim
-from dray.api.claim_access import ClaimUse, PodClaims
-from dray.api.extended_resources import IN_MEMORY
+from dray.api.claim_access import PodClaims
 from dray.api.gates import FeatureGates
 from dray.api.manifests import object_of
 from dray.api.podclaims import Sharing
 from dray.api.reasons.claims import ClaimProblem
 from dray.api.reasons.nodes import NodeVerdict, SchedulingRule, Unschedulable
-from dray.api.types.core import Node, Pod, PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus
+from dray.api.types.core import Node, Pod
 from dray.api.types.meta import ObjectMeta
 from dray.api.types.resource import (
     DeviceClass,
     DeviceTaintRule,
     ResourceClaim,
-    ResourceClaimStatus,
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim, PodGroupResourceClaimStatus
 from dray.api.wire import Tree, Wire
-from dray.controllers.generated import claim_for, claim_name
 from dray.node.played import SECONDS
 from dray.scheduler.attempt import Attempt, Decision, Promise, Refused, Unfinished
-from dray.scheduler.binding import reservation
 from dray.scheduler.configuration import Configuration
 from dray.scheduler.hints import DEVICE_RULES, NEIGHBOUR_RULES, ROOM_RULES, wake_helped
 from dray.scheduler.queue import SchedulingQueue, Waiting
+from dray.sim.claims import SimulatedClaims
 from dray.sim.picture import Picture
 from dray.sim.uses import DeviceUse, devices_of
 from dray.sim.watching import Observer
@@ -92,8 +88,8 @@ class Cluster:
         self.is_terse = False  # whether `waiting` goes without the node on which a pod came farthest, to save time
         self._held: set[str] = set()  # uids of pods that are not tried before they are released
         self._profiles = (configuration or Configuration()).profiles
-        self._sharing = Sharing.of(self.gates)
         self.picture = Picture(self.gates)
+        self._claims = SimulatedClaims(self.picture, Sharing.of(self.gates), self._named)
         self._queue = SchedulingQueue(lambda: self.now, flush_after=math.inf)  # here no event is missed
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -276,7 +272,7 @@ class Cluster:
             self.picture.put(pod)
             self._end_later(pod)
             return
-        pod = self._with_claims(pod)
+        pod = self._claims.made_for(pod)
         is_new = self._queue.get(pod.metadata.uid) is None
         self.picture.put(pod)
         self._queue.add(pod, gated=self._is_gated(pod))
@@ -288,61 +284,6 @@ class Cluster:
         if pod.spec.schedulingGates or pod.metadata.uid in self._held:
             return True
         return self.picture.devices.missing_for(pod) is not None
-
-    def _with_claims(self, pod: Pod) -> Pod:
-        """The pod with the claims that its templates make."""
-        made = []
-        group = self._group_with_claims(pod)
-        for entry in pod.spec.resourceClaims:
-            use = podclaims.use_of(pod, entry, group)
-            if use.claim is not None:
-                continue
-            name = self._group_claim(entry, group) if use.by_group else self._made_claim(pod, entry)
-            if name:
-                made.append(PodResourceClaimStatus(name=use.entry, resourceClaimName=name))
-        if not made:
-            return pod
-        return replace(
-            pod, status=replace(pod.status, resourceClaimStatuses=(*pod.status.resourceClaimStatuses, *made))
-        )
-
-    def _group_with_claims(self, pod: Pod) -> PodGroup | None:
-        """The group of a pod with the claims that its templates make."""
-        group = self.picture.group_of(pod)
-        if group is None:
-            return None
-        told = {status.name for status in group.status.resourceClaimStatuses}
-        made = [
-            PodGroupResourceClaimStatus(name=entry.name, resourceClaimName=name)
-            for entry in group.spec.resourceClaims
-            if entry.name not in told and (name := self._made_claim(group, entry))
-        ]
-        if not made:
-            return group
-        status = replace(group.status, resourceClaimStatuses=(*group.status.resourceClaimStatuses, *made))
-        group = replace(group, status=status)
-        self.picture.put(group)
-        return group
-
-    def _made_claim(self, owner: Pod | PodGroup, entry: PodResourceClaim | PodGroupResourceClaim) -> str:
-        """The name of the claim that the template of an entry makes; empty where there is none."""
-        wanted = entry.resourceClaimTemplateName
-        template = self.get(ResourceClaimTemplate, wanted, owner.metadata.namespace) if wanted else None
-        if template is None:
-            return ""
-        name = claim_name(owner, entry.name)
-        if self.get(ResourceClaim, name, owner.metadata.namespace) is None:
-            self.picture.put(self._named(claim_for(owner, entry.name, template, name)))
-        return name
-
-    @staticmethod
-    def _group_claim(entry: PodResourceClaim, group: PodGroup | None) -> str:
-        """The claim that was made for the entry of a group that a pod's entry stands for; empty where there is none."""
-        shared = podclaims.group_entry(entry, group)
-        if shared is None or group is None:
-            return ""
-        statuses = group.status.resourceClaimStatuses
-        return next((one.resourceClaimName or "" for one in statuses if one.name == shared.name), "")
 
     def _decide(self, waiting: Waiting) -> Decision:
         """As the scheduler decides; there is nobody else here who would want a turn."""
@@ -383,45 +324,13 @@ class Cluster:
 
     def _bind(self, promise: Promise) -> None:
         pod = promise.claims.pod
-        for use in promise.claims.uses:
-            claim = self.get(ResourceClaim, use.claim.metadata.name, use.claim.metadata.namespace)
-            assert claim is not None  # it was found in the same picture
-            status, _ = reservation(promise, use, claim, self._sharing)
-            allocation = status.allocation or claim.status.allocation
-            self.picture.put(replace(claim, status=replace(status, allocation=allocation)))
-        bound = self._on_node(promise)
+        bound = self._claims.bound(promise)
         self.picture.put(bound)
         self._why.pop(pod.metadata.uid, None)
         self._end_later(bound)
         for observer in self.observers:
             observer.placed(self.now, bound, promise)
         self._queue.activate(self._queue.refused_by(NEIGHBOUR_RULES))
-
-    def _with_special(self, promise: Promise) -> Pod:
-        """The pod, with the claim for its extended resources where it needs one."""
-        pod, special = promise.claims.pod, promise.special
-        if special is None:
-            return pod
-        self.picture.devices.ledger.forget(special.metadata.uid)
-        name = f"{pod.metadata.name}-extended-resources"
-        made = self._named(replace(special, metadata=replace(special.metadata, name=name, generateName="", uid="")))
-        status, _ = reservation(promise.with_special(made), ClaimUse(made, by_group=False), made, self._sharing)
-        self.picture.put(replace(made, status=status))
-        told = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=name)
-        return replace(pod, status=replace(pod.status, extendedResourceClaimStatus=told))
-
-    def _on_node(self, promise: Promise) -> Pod:
-        """The pod with its node, and with what its claims take from that."""
-        pod = self._with_special(promise)
-        special = pod.status.extendedResourceClaimStatus
-        told = tuple(
-            replace(one, resourceClaimName=special.resourceClaimName)
-            if special is not None and one.resourceClaimName == IN_MEMORY
-            else one
-            for one in promise.node_claims
-        )
-        status = replace(pod.status, nodeAllocatableResourceClaimStatuses=told)
-        return replace(pod, spec=replace(pod.spec, nodeName=promise.node), status=status)
 
     def _end_later(self, pod: Pod) -> None:
         said = pod.metadata.annotations.get(SECONDS)
@@ -440,10 +349,7 @@ class Cluster:
 
     def free(self, claim: ResourceClaim, owner: str) -> None:
         """A claim loses its devices; it goes where it was made for the pod with the uid `owner`."""
-        if podclaims.is_controlled_by(claim, owner):
-            self.picture.drop(claim)
-        else:
-            self.picture.put(replace(claim, status=ResourceClaimStatus()))
+        self._claims.free(claim, owner)
         wake_helped(self._queue, self.picture.devices)
 
     def _end(self, pod: Pod, *, with_claims: bool = True) -> None:
@@ -452,23 +358,12 @@ class Cluster:
         self._queue.remove(uid)
         self._why.pop(uid, None)
         self.picture.drop(pod)
-        for use in podclaims.uses_of(pod, self.picture.group_of(pod)) if with_claims else ():
-            claim = self.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
-            if claim is not None:
-                self._let_go(claim, uid)
+        if with_claims:
+            self._claims.let_go(pod)
         for observer in self.observers:
             observer.ended(self.now, pod)
         self._queue.activate(self._queue.refused_by(ROOM_RULES))
         wake_helped(self._queue, self.picture.devices)
-
-    def _let_go(self, claim: ResourceClaim, uid: str) -> None:
-        if podclaims.is_controlled_by(claim, uid):
-            self.picture.drop(claim)
-            return
-        left = tuple(reference for reference in claim.status.reservedFor if reference.uid != uid)
-        if left != claim.status.reservedFor:
-            status = replace(claim.status, reservedFor=left) if left else ResourceClaimStatus()
-            self.picture.put(replace(claim, status=status))
 
     # -- time and hints
 
@@ -492,7 +387,7 @@ class Cluster:
 
     def _claims_changed(self) -> None:
         for waiting in [*self._queue]:
-            pod = self._with_claims(waiting.pod)
+            pod = self._claims.made_for(waiting.pod)
             if pod is not waiting.pod:
                 self.picture.put(pod)
             self._queue.add(pod, gated=self._is_gated(pod))

@@ -1,0 +1,147 @@
+"""The claims of simulated pods: made from templates, allocated and reserved with a node, given back at the end.
+
+What the claim controller and the scheduler's binding would write is put into the picture at once. Left out: which devices
+a claim gets (`dray.scheduler`), and when all this happens (`cluster`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from dray.api import podclaims
+from dray.api.claim_access import ClaimUse
+from dray.api.extended_resources import IN_MEMORY
+from dray.api.podclaims import Sharing
+from dray.api.types.core import Pod, PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus
+from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
+from dray.api.types.scheduling import PodGroup, PodGroupResourceClaim, PodGroupResourceClaimStatus
+from dray.controllers.generated import claim_for, claim_name
+from dray.scheduler.attempt import Promise
+from dray.scheduler.binding import reservation
+from dray.sim.picture import Picture
+
+
+class SimulatedClaims:
+    """Keeps the claims of pods in a picture. `named` gives an object that is made here its uid."""
+
+    def __init__(self, picture: Picture, sharing: Sharing, named: Callable[[Any], Any]) -> None:
+        self._picture = picture
+        self._sharing = sharing
+        self._named = named
+
+    def made_for(self, pod: Pod) -> Pod:
+        """The pod with the claims that its templates make."""
+        made = []
+        group = self._group_with_claims(pod)
+        for entry in pod.spec.resourceClaims:
+            use = podclaims.use_of(pod, entry, group)
+            if use.claim is not None:
+                continue
+            name = self._group_claim(entry, group) if use.by_group else self._made_claim(pod, entry)
+            if name:
+                made.append(PodResourceClaimStatus(name=use.entry, resourceClaimName=name))
+        if not made:
+            return pod
+        return replace(
+            pod, status=replace(pod.status, resourceClaimStatuses=(*pod.status.resourceClaimStatuses, *made))
+        )
+
+    def _group_with_claims(self, pod: Pod) -> PodGroup | None:
+        """The group of a pod with the claims that its templates make."""
+        group = self._picture.group_of(pod)
+        if group is None:
+            return None
+        told = {status.name for status in group.status.resourceClaimStatuses}
+        made = [
+            PodGroupResourceClaimStatus(name=entry.name, resourceClaimName=name)
+            for entry in group.spec.resourceClaims
+            if entry.name not in told and (name := self._made_claim(group, entry))
+        ]
+        if not made:
+            return group
+        status = replace(group.status, resourceClaimStatuses=(*group.status.resourceClaimStatuses, *made))
+        group = replace(group, status=status)
+        self._picture.put(group)
+        return group
+
+    def _made_claim(self, owner: Pod | PodGroup, entry: PodResourceClaim | PodGroupResourceClaim) -> str:
+        """The name of the claim that the template of an entry makes; empty where there is none."""
+        wanted = entry.resourceClaimTemplateName
+        template = self._picture.get(ResourceClaimTemplate, wanted, owner.metadata.namespace) if wanted else None
+        if template is None:
+            return ""
+        name = claim_name(owner, entry.name)
+        if self._picture.get(ResourceClaim, name, owner.metadata.namespace) is None:
+            self._picture.put(self._named(claim_for(owner, entry.name, template, name)))
+        return name
+
+    @staticmethod
+    def _group_claim(entry: PodResourceClaim, group: PodGroup | None) -> str:
+        """The claim that was made for the entry of a group that a pod's entry stands for; empty where there is none."""
+        shared = podclaims.group_entry(entry, group)
+        if shared is None or group is None:
+            return ""
+        statuses = group.status.resourceClaimStatuses
+        return next((one.resourceClaimName or "" for one in statuses if one.name == shared.name), "")
+
+    def bound(self, promise: Promise) -> Pod:
+        """Write what a pod was promised into its claims; the pod with its node."""
+        for use in promise.claims.uses:
+            claim = self._picture.get(ResourceClaim, use.claim.metadata.name, use.claim.metadata.namespace)
+            assert claim is not None  # it was found in the same picture
+            status, _ = reservation(promise, use, claim, self._sharing)
+            allocation = status.allocation or claim.status.allocation
+            self._picture.put(replace(claim, status=replace(status, allocation=allocation)))
+        return self._on_node(promise)
+
+    def _with_special(self, promise: Promise) -> Pod:
+        """The pod, with the claim for its extended resources where it needs one."""
+        pod, special = promise.claims.pod, promise.special
+        if special is None:
+            return pod
+        self._picture.devices.ledger.forget(special.metadata.uid)
+        name = f"{pod.metadata.name}-extended-resources"
+        made = self._named(replace(special, metadata=replace(special.metadata, name=name, generateName="", uid="")))
+        status, _ = reservation(promise.with_special(made), ClaimUse(made, by_group=False), made, self._sharing)
+        self._picture.put(replace(made, status=status))
+        told = PodExtendedResourceClaimStatus(requestMappings=promise.mappings, resourceClaimName=name)
+        return replace(pod, status=replace(pod.status, extendedResourceClaimStatus=told))
+
+    def _on_node(self, promise: Promise) -> Pod:
+        """The pod with its node, and with what its claims take from that."""
+        pod = self._with_special(promise)
+        special = pod.status.extendedResourceClaimStatus
+        told = tuple(
+            replace(one, resourceClaimName=special.resourceClaimName)
+            if special is not None and one.resourceClaimName == IN_MEMORY
+            else one
+            for one in promise.node_claims
+        )
+        status = replace(pod.status, nodeAllocatableResourceClaimStatuses=told)
+        return replace(pod, spec=replace(pod.spec, nodeName=promise.node), status=status)
+
+    def let_go(self, pod: Pod) -> None:
+        """A pod is gone: so are its claims, and its reservations of others'."""
+        for use in podclaims.uses_of(pod, self._picture.group_of(pod)):
+            claim = self._picture.get(ResourceClaim, use.claim, pod.metadata.namespace) if use.claim else None
+            if claim is not None:
+                self._let_go(claim, pod.metadata.uid)
+
+    def free(self, claim: ResourceClaim, owner: str) -> None:
+        """A claim loses its devices; it goes where it was made for the pod with the uid `owner`."""
+        if podclaims.is_controlled_by(claim, owner):
+            self._picture.drop(claim)
+        else:
+            self._picture.put(replace(claim, status=ResourceClaimStatus()))
+
+    def _let_go(self, claim: ResourceClaim, uid: str) -> None:
+        if podclaims.is_controlled_by(claim, uid):
+            self._picture.drop(claim)
+            return
+        left = tuple(reference for reference in claim.status.reservedFor if reference.uid != uid)
+        if left != claim.status.reservedFor:
+            status = replace(claim.status, reservedFor=left) if left else ResourceClaimStatus()
+            self._picture.put(replace(claim, status=status))
