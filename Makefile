@@ -62,8 +62,8 @@ types: $(VENV)/installed-dev ## the wire types, anew from the schema table
 	$(BIN)/python tools/generate_types.py
 	$(BIN)/ruff format --quiet src/dray/api/types
 
-rpc: $(VENV)/installed-dev ## the gRPC stubs, anew from the .proto files
-	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src --grpc_python_out=src src/dray/rpc/*.proto
+rpc: $(VENV)/installed-dev ## the gRPC messages, made again from the .proto files
+	$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --pyi_out=src src/dray/rpc/*.proto
 
 lock: $(VENV)/installed ## the lock files, anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

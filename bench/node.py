@@ -39,7 +39,8 @@ from dray.node.images.unpack import Unpacking
 from dray.node.plugins import Plugins
 from dray.node.runtime import Key, Task
 from dray.node.runtimes import open_runtime
-from dray.rpc import dra_v1_pb2, dra_v1_pb2_grpc, registration_pb2, registration_pb2_grpc
+from dray.rpc import dra_v1_pb2, registration_pb2
+from dray.rpc.services import add_service
 
 DRIVER = "noop.example.com"
 CLAIMS = 300
@@ -95,8 +96,8 @@ async def _driver(root: Path) -> AsyncIterator[None]:
     endpoint, registry = root / "dra.sock", root / "plugins_registry"
     registry.mkdir(parents=True, exist_ok=True)
     noop, server = _Noop(endpoint), grpc.aio.server()
-    dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(noop, server)  # type: ignore[no-untyped-call]  # generated
-    registration_pb2_grpc.add_RegistrationServicer_to_server(noop, server)  # type: ignore[no-untyped-call]  # generated
+    add_service(server, dra_v1_pb2, noop)
+    add_service(server, registration_pb2, noop)
     server.add_insecure_port(f"unix:{endpoint}")
     server.add_insecure_port(f"unix:{registry / 'noop-reg.sock'}")
     await server.start()

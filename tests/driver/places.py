@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import grpc.aio
@@ -16,11 +15,10 @@ import grpc.aio
 from dray.api.types.resource import ResourceClaim
 from dray.api.wire import Tree
 from dray.client import Client
-from dray.rpc import dra_v1_pb2, dra_v1beta1_pb2, registration_pb2
+from dray.rpc import dra_v1_pb2, registration_pb2
 from tests.waiting import SECONDS
 
 OPTIONS = [("grpc.default_authority", "localhost")]
-VERSIONS: dict[str, ModuleType] = {"v1": dra_v1_pb2, "v1beta1": dra_v1beta1_pb2}
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Kubelet:
         return (await self._dra("NodeUnprepareResources", claims, version, timeout)).claims
 
     async def _dra(self, method: str, claims: Sequence[ResourceClaim | Tree], version: str, timeout: float) -> Any:
-        messages: Any = VERSIONS[version]
+        messages: Any = dra_v1_pb2  # as those of v1beta1
         named = [_named(claim) for claim in claims]
         request = getattr(messages, f"{method}Request")(claims=[messages.Claim(**one) for one in named])
         path = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin/{method}"

@@ -11,18 +11,12 @@ from typing import Any
 
 import grpc.aio
 
-from dray.rpc import (
-    dra_v1_pb2,
-    dra_v1_pb2_grpc,
-    dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
-    health_pb2,
-    registration_pb2,
-    registration_pb2_grpc,
-)
+from dray.rpc import dra_v1_pb2, health_pb2, registration_pb2
+from dray.rpc.services import add_service
 
 NAME = "gpu.test.example"
 VENDOR = "test.example/gpu"
+SERVICES = ("k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin")
 
 
 class Driver:
@@ -84,19 +78,12 @@ class Driver:
         for socket in (self.endpoint, self.registration):
             socket.unlink(missing_ok=True)
         plugin = grpc.aio.server()
-        for messages, services in ((dra_v1_pb2, dra_v1_pb2_grpc), (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc)):
-            services.add_DRAPluginServicer_to_server(_Plugin(self, messages), plugin)
-        handler = grpc.unary_stream_rpc_method_handler(
-            self._health,
-            request_deserializer=health_pb2.NodeWatchResourcesRequest.FromString,
-            response_serializer=health_pb2.NodeWatchResourcesResponse.SerializeToString,
-        )
-        services = grpc.method_handlers_generic_handler("v1.DRAResourceHealth", {"NodeWatchResources": handler})
-        plugin.add_generic_rpc_handlers((services,))
+        add_service(plugin, dra_v1_pb2, _Plugin(self), *SERVICES)
+        add_service(plugin, health_pb2, self)
         plugin.add_insecure_port(f"unix:{self.endpoint}")
         await plugin.start()
         registrar = grpc.aio.server()
-        registration_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), registrar)
+        add_service(registrar, registration_pb2, _Registration(self))
         registrar.add_insecure_port(f"unix:{self.registration}")
         await registrar.start()
         self._servers = [registrar, plugin]
@@ -126,28 +113,27 @@ class Driver:
         temporary.write_text(json.dumps(spec))
         temporary.replace(directory / f"{self.name}-{uid}.json")
 
-    async def _health(self, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
         while True:
             yield health_pb2.NodeWatchResourcesResponse(devices=await self.health.get())
 
 
 class _Plugin:
-    def __init__(self, driver: Driver, messages: Any) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._messages = messages
 
     async def NodePrepareResources(self, request: Any, context: Any) -> Any:
         driver = self._driver
-        answer = self._messages.NodePrepareResourcesResponse()
+        answer = dra_v1_pb2.NodePrepareResourcesResponse()
         for uid in await self._called("prepare", request, context, answer):
             driver.prepared.add(uid)
             driver.write_spec(uid)
-            answer.claims[uid].devices.extend(self._messages.Device(**device) for device in driver.devices(uid))
+            answer.claims[uid].devices.extend(dra_v1_pb2.Device(**device) for device in driver.devices(uid))
         return answer
 
     async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
         driver = self._driver
-        answer = self._messages.NodeUnprepareResourcesResponse()
+        answer = dra_v1_pb2.NodeUnprepareResourcesResponse()
         for uid in await self._called("unprepare", request, context, answer):
             driver.prepared.discard(uid)
             (driver.root / "cdi" / f"{driver.name}-{uid}.json").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The PodResources socket, asked as a monitoring agent asks it: with the generated client, over a real socket."""
+"""The PodResources socket, asked as a monitoring agent asks it: over a real socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from dray.client import Client
 from dray.node.podresources import SOCKET
 from dray.rpc import podresources_pb2 as messages
-from dray.rpc.podresources_pb2_grpc import PodResourcesListerStub
+from dray.rpc.services import stub
 from tests.node.cluster import NAMESPACE, Cluster
 from tests.node.conftest import running_agent
 from tests.node.driver import NAME, Driver
@@ -21,7 +21,7 @@ from tests.waiting import SECONDS, within
 async def ask(root: Path, method: str, request: Any) -> Any:
     options = [("grpc.default_authority", "localhost")]
     async with grpc.aio.insecure_channel(f"unix:{root / SOCKET}", options=options) as channel:
-        return await getattr(PodResourcesListerStub(channel), method)(request, timeout=SECONDS)
+        return await getattr(stub(channel, messages), method)(request, timeout=SECONDS)
 
 
 async def test_devices_of_containers_are_listed_by_claim(

@@ -19,8 +19,8 @@ from dray.driver.contract import DeviceHealth, Driver, HealthReporter
 from dray.driver.preparation import ClaimNotFound, Preparation
 from dray.driver.prepared import Answer
 from dray.driver.sockets import Sockets, SocketServer
-from dray.rpc import HEALTH_SERVICES, PLUGIN_SERVICES, dra_v1_pb2, dra_v1beta1_pb2, health_pb2, registration_pb2
-from dray.rpc.serving import add_service
+from dray.rpc import HEALTH_SERVICES, PLUGIN_PACKAGE, PLUGIN_SERVICES, dra_v1_pb2, health_pb2, registration_pb2
+from dray.rpc.services import add_service
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,13 @@ class Plugin:
         await self._plugin.stop(_GRACE_SECONDS)
 
     def _add_plugin(self, server: grpc.aio.Server) -> None:
-        for messages in (dra_v1_pb2, dra_v1beta1_pb2):
-            add_service(server, messages.DESCRIPTOR.services_by_name["DRAPlugin"], _Dra(messages, self._preparation))
+        versions = (f"{PLUGIN_PACKAGE}.{service}" for service in PLUGIN_SERVICES)
+        add_service(server, dra_v1_pb2, _Dra(self._preparation), *versions)
         if self._health is not None:
-            self._health.add_to(server)
+            add_service(server, health_pb2, self._health, *HEALTH_SERVICES)
 
     def _add_registration(self, server: grpc.aio.Server) -> None:
-        add_service(server, registration_pb2.DESCRIPTOR.services_by_name["Registration"], self)
+        add_service(server, registration_pb2, self)
 
     async def GetInfo(self, request: registration_pb2.InfoRequest, context: Context) -> registration_pb2.PluginInfo:
         services = PLUGIN_SERVICES + (HEALTH_SERVICES if self._health is not None else ())
@@ -90,41 +90,35 @@ class Plugin:
 
 
 class _Dra:
-    """NodePrepareResources and NodeUnprepareResources, with the messages of one version."""
+    """NodePrepareResources and NodeUnprepareResources."""
 
-    def __init__(self, messages: Any, preparation: Preparation) -> None:
-        self._messages = messages
+    def __init__(self, preparation: Preparation) -> None:
         self._preparation = preparation
 
-    async def NodePrepareResources(self, request: Any, context: Context) -> Any:
+    async def NodePrepareResources(
+        self, request: dra_v1_pb2.NodePrepareResourcesRequest, context: Context
+    ) -> dra_v1_pb2.NodePrepareResourcesResponse:
         outcomes = await self._preparation.prepare(_references(request))
         unknown = [str(outcome) for outcome in outcomes.values() if isinstance(outcome, ClaimNotFound)]
         if unknown and len(unknown) == len(outcomes):
             await context.abort(grpc.StatusCode.NOT_FOUND, "; ".join(unknown))
-        respond = self._messages.NodePrepareResourceResponse
-        return self._messages.NodePrepareResourcesResponse(
+        respond = dra_v1_pb2.NodePrepareResourceResponse
+        return dra_v1_pb2.NodePrepareResourcesResponse(
             claims={
                 uid: respond(error=str(outcome))
                 if isinstance(outcome, Exception)
-                else respond(devices=[self._device(answer) for answer in outcome])
+                else respond(devices=[_device(answer) for answer in outcome])
                 for uid, outcome in outcomes.items()
             }
         )
 
-    async def NodeUnprepareResources(self, request: Any, context: Context) -> Any:
+    async def NodeUnprepareResources(
+        self, request: dra_v1_pb2.NodeUnprepareResourcesRequest, context: Context
+    ) -> dra_v1_pb2.NodeUnprepareResourcesResponse:
         outcomes = await self._preparation.unprepare(_references(request))
-        respond = self._messages.NodeUnprepareResourceResponse
-        return self._messages.NodeUnprepareResourcesResponse(
+        respond = dra_v1_pb2.NodeUnprepareResourceResponse
+        return dra_v1_pb2.NodeUnprepareResourcesResponse(
             claims={uid: respond(error="" if outcome is None else str(outcome)) for uid, outcome in outcomes.items()}
-        )
-
-    def _device(self, answer: Answer) -> Any:
-        return self._messages.Device(
-            request_names=[answer.request],
-            pool_name=answer.pool,
-            device_name=answer.device,
-            cdi_device_ids=answer.cdi_ids,
-            **({"share_id": answer.share_id} if answer.share_id else {}),
         )
 
 
@@ -135,17 +129,7 @@ class _Health:
         self._driver = driver
         self._closed = asyncio.Event()
 
-    def add_to(self, server: grpc.aio.Server) -> None:
-        handler = grpc.unary_stream_rpc_method_handler(
-            self.watch,
-            request_deserializer=health_pb2.NodeWatchResourcesRequest.FromString,
-            response_serializer=health_pb2.NodeWatchResourcesResponse.SerializeToString,
-        )
-        for service in HEALTH_SERVICES:
-            methods = {"NodeWatchResources": handler}
-            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
-
-    async def watch(
+    async def NodeWatchResources(
         self, request: health_pb2.NodeWatchResourcesRequest, context: Context
     ) -> AsyncIterator[health_pb2.NodeWatchResourcesResponse]:
         while not self._closed.is_set():
@@ -161,6 +145,16 @@ class _Health:
 
     def close(self) -> None:
         self._closed.set()
+
+
+def _device(answer: Answer) -> dra_v1_pb2.Device:
+    return dra_v1_pb2.Device(
+        request_names=[answer.request],
+        pool_name=answer.pool,
+        device_name=answer.device,
+        cdi_device_ids=answer.cdi_ids,
+        **({"share_id": answer.share_id} if answer.share_id else {}),
+    )
 
 
 def _references(request: Any) -> list[ClaimReference]:

@@ -17,15 +17,8 @@ import grpc.aio
 
 from dray.node.checkpoint import PreparedDevice
 from dray.node.metrics import OPERATIONS
-from dray.rpc import (
-    HEALTH_SERVICES,
-    PLUGIN_SERVICES,
-    dra_v1_pb2,
-    dra_v1_pb2_grpc,
-    dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
-    health_pb2,
-)
+from dray.rpc import HEALTH_SERVICES, PLUGIN_PACKAGE, PLUGIN_SERVICES, dra_v1_pb2, health_pb2
+from dray.rpc.services import stub
 
 DEADLINE_SECONDS = 45.0  # of a prepare or unprepare, as the kubelet's
 V1, V1BETA1 = PLUGIN_SERVICES
@@ -41,11 +34,6 @@ CHANNEL_OPTIONS = (
 )
 _SOCKET_PATH_BYTES = 107  # the kernel's limit
 _directories: dict[str, int] = {}
-
-_INTERFACES: dict[str, tuple[Any, Any]] = {
-    V1: (dra_v1_pb2, dra_v1_pb2_grpc.DRAPluginStub),
-    V1BETA1: (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc.DRAPluginStub),
-}
 
 
 class ClaimId(NamedTuple):
@@ -104,8 +92,8 @@ class Driver:
         self.health_service = next((service for service in HEALTH_SERVICES if service in versions), "")
         self.connected = False
         self._channel = open_channel(endpoint)
-        self._messages, stub = _INTERFACES[self.version]
-        self._stub = stub(self._channel)
+        self._service = f"{PLUGIN_PACKAGE}.{self.version}"
+        self._stub = stub(self._channel, dra_v1_pb2, self._service)
 
     async def aclose(self) -> None:
         await self._channel.close()
@@ -121,13 +109,13 @@ class Driver:
 
     async def prepare(self, claims: Sequence[ClaimId]) -> dict[str, Prepared | str]:
         """Prepare claims; by uid the devices, or what went wrong. A claim that the answer leaves out went wrong."""
-        request = self._messages.NodePrepareResourcesRequest(claims=self._claims(claims))
+        request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_claims(claims))
         answer = await self._call("NodePrepareResources", request)
         return {claim.uid: self._outcome(answer, claim.uid) for claim in claims}
 
     async def unprepare(self, claims: Sequence[ClaimId]) -> dict[str, str]:
         """Unprepare claims; by uid what went wrong, empty for nothing."""
-        request = self._messages.NodeUnprepareResourcesRequest(claims=self._claims(claims))
+        request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await self._call("NodeUnprepareResources", request)
         return {
             claim.uid: answer.claims[claim.uid].error if claim.uid in answer.claims else _left_out(self.name)
@@ -136,11 +124,8 @@ class Driver:
 
     async def watch_health(self) -> AsyncIterator[list[Any]]:
         """Follow what the driver says of its devices: each time a whole list of DeviceHealth messages."""
-        call = self._channel.unary_stream(
-            f"/{self.health_service}/NodeWatchResources",
-            request_serializer=health_pb2.NodeWatchResourcesRequest.SerializeToString,
-            response_deserializer=health_pb2.NodeWatchResourcesResponse.FromString,
-        )(health_pb2.NodeWatchResourcesRequest())
+        health = stub(self._channel, health_pb2, self.health_service)
+        call = health.NodeWatchResources(health_pb2.NodeWatchResourcesRequest())
         try:
             async for answer in call:
                 yield list(answer.devices)
@@ -148,9 +133,6 @@ class Driver:
             raise DriverError(_text(error), unimplemented=error.code() is grpc.StatusCode.UNIMPLEMENTED) from error
         finally:
             call.cancel()
-
-    def _claims(self, claims: Sequence[ClaimId]) -> list[Any]:
-        return [self._messages.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
 
     def _outcome(self, answer: Any, uid: str) -> Prepared | str:
         if uid not in answer.claims:
@@ -178,8 +160,13 @@ class Driver:
                 raise
             raise DriverError(f"DRA driver {self.name}: {method}: the driver has gone") from error
         finally:
-            path = f"/{self._messages.DESCRIPTOR.package}.DRAPlugin/{method}"
-            OPERATIONS.labels(self.name, path, _code_name(code)).observe(time.perf_counter() - begun)
+            OPERATIONS.labels(self.name, f"/{self._service}/{method}", _code_name(code)).observe(
+                time.perf_counter() - begun
+            )
+
+
+def _claims(claims: Sequence[ClaimId]) -> list[dra_v1_pb2.Claim]:
+    return [dra_v1_pb2.Claim(namespace=c.namespace, uid=c.uid, name=c.name) for c in claims]
 
 
 def _code_name(code: grpc.StatusCode) -> str:

@@ -26,7 +26,8 @@ from dray.client import Clock
 from dray.client.backoff import Backoff
 from dray.client.clock import Timer
 from dray.node.drivers import V1, V1BETA1, Driver, DriverError, open_channel
-from dray.rpc import registration_pb2, registration_pb2_grpc
+from dray.rpc import registration_pb2
+from dray.rpc.services import stub
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,6 @@ _PATIENCE_SECONDS = 10.0  # with a socket that does not answer
 _RETRY_AFTER_BUG_SECONDS = 5.0
 AWAY_SECONDS = 30.0  # a driver that is away for longer has its slices removed; as in Kubernetes
 
-_STUB: Any = registration_pb2_grpc.RegistrationStub  # generated without types
 _Answer = TypeVar("_Answer")
 _Identity = tuple[int, int]  # inode and change time: a new socket at the same path is another one
 
@@ -213,7 +213,7 @@ class Plugins:
         while True:
             try:
                 async with open_channel(path) as channel:
-                    return await ask(_STUB(channel))
+                    return await ask(stub(channel, registration_pb2))
             except grpc.aio.AioRpcError as error:
                 log.warning("plugin %s is not registered: %s: %s", path, error.code().name, error.details())
             except (RegistrationError, DriverError) as error:

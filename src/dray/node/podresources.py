@@ -18,7 +18,7 @@ from dray.api.podclaims import is_finished
 from dray.api.types.core import Container, Pod
 from dray.node.claims import Claims, Granted
 from dray.rpc import podresources_pb2 as messages
-from dray.rpc.serving import add_service
+from dray.rpc.services import add_service
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class PodResources:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.unlink(missing_ok=True)
         server = self._server = grpc.aio.server()
-        add_service(server, messages.DESCRIPTOR.services_by_name["PodResourcesLister"], self)
+        add_service(server, messages, self)
         server.add_insecure_port(f"unix:{path}")
         await server.start()
         os.chmod(path, 0o600)

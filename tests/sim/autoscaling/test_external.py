@@ -14,7 +14,7 @@ import pytest
 from dray.api.protobuf import decode_message
 from dray.apiserver.security.certificates import Keys
 from dray.rpc import externalgrpc_pb2 as wire
-from dray.rpc.externalgrpc_pb2_grpc import CloudProviderStub, add_CloudProviderServicer_to_server
+from dray.rpc.services import add_service, stub
 from dray.sim.autoscaling.external import ExternalProvider, credentials
 from dray.sim.autoscaling.external_server import ExternalService, start
 from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, ProviderError
@@ -57,7 +57,7 @@ async def served() -> AsyncIterator[tuple[Remembering, str]]:
 @asynccontextmanager
 async def asked() -> AsyncIterator[tuple[Remembering, Any]]:
     async with served() as (provider, address), grpc.aio.insecure_channel(address) as channel:
-        yield provider, CloudProviderStub(channel)
+        yield provider, stub(channel, wire)
 
 
 async def test_what_one_side_says_the_other_side_hears() -> None:
@@ -147,7 +147,7 @@ async def test_a_provider_behind_tls_is_believed_by_its_authority_alone(tmp_path
     keys = Keys.open(tmp_path / "own")
     pair = (keys.key_file.read_bytes(), keys.certificate_file.read_bytes())
     server = grpc.aio.server()
-    add_CloudProviderServicer_to_server(ExternalService(Remembering(), GROUPS), server)
+    add_service(server, wire, ExternalService(Remembering(), GROUPS))
     port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
     await server.start()
     try:

@@ -16,12 +16,13 @@ from dray.api.types.core import Node
 from dray.api.types.resource import ResourceClaim, ResourceSlice
 from dray.client.config import load
 from dray.client.http import Http
-from dray.rpc import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc, registration_pb2
-from dray.rpc.registration_pb2_grpc import add_RegistrationServicer_to_server
+from dray.rpc import dra_v1_pb2, registration_pb2
+from dray.rpc.services import add_service
 from dray.sim.drivertest import Places
 
 NAME = "plain.example.com"
 KIND = "plain.example.com/device"
+SERVICES = ("k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin")
 
 
 class PlainDriver:
@@ -54,9 +55,8 @@ class PlainDriver:
         self._client = Http(load(str(places.kubeconfig)))
         self._endpoint.parent.mkdir(exist_ok=True)
         dra, registration = grpc.aio.server(), grpc.aio.server()
-        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1_pb2), dra)
-        dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1beta1_pb2), dra)
-        add_RegistrationServicer_to_server(self, registration)
+        add_service(dra, dra_v1_pb2, _Service(self), *SERVICES)
+        add_service(registration, registration_pb2, self)
         for server, path in ((dra, self._endpoint), (registration, self._registration)):
             path.unlink(missing_ok=True)
             server.add_insecure_port(f"unix:{path}")
@@ -208,28 +208,27 @@ class PlainDriver:
 
 
 class _Service:
-    """DRA in one version."""
+    """DRA in all its versions."""
 
-    def __init__(self, driver: PlainDriver, messages: Any) -> None:
+    def __init__(self, driver: PlainDriver) -> None:
         self._driver = driver
-        self._messages = messages
 
     async def NodePrepareResources(self, request: Any, context: Any) -> Any:
         answers = {}
         for claim in self._driver.answered(request.claims):
             try:
-                devices = [self._messages.Device(**one) for one in await self._driver.prepare(claim)]
-                answers[claim.uid] = self._messages.NodePrepareResourceResponse(devices=devices)
+                devices = [dra_v1_pb2.Device(**one) for one in await self._driver.prepare(claim)]
+                answers[claim.uid] = dra_v1_pb2.NodePrepareResourceResponse(devices=devices)
             except RuntimeError as error:
-                answers[claim.uid] = self._messages.NodePrepareResourceResponse(error=str(error))
-        return self._messages.NodePrepareResourcesResponse(claims=answers)
+                answers[claim.uid] = dra_v1_pb2.NodePrepareResourceResponse(error=str(error))
+        return dra_v1_pb2.NodePrepareResourcesResponse(claims=answers)
 
     async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
         answers = {}
         for claim in self._driver.answered(request.claims):
             try:
                 await self._driver.unprepare(claim)
-                answers[claim.uid] = self._messages.NodeUnprepareResourceResponse()
+                answers[claim.uid] = dra_v1_pb2.NodeUnprepareResourceResponse()
             except RuntimeError as error:
-                answers[claim.uid] = self._messages.NodeUnprepareResourceResponse(error=str(error))
-        return self._messages.NodeUnprepareResourcesResponse(claims=answers)
+                answers[claim.uid] = dra_v1_pb2.NodeUnprepareResourceResponse(error=str(error))
+        return dra_v1_pb2.NodeUnprepareResourcesResponse(claims=answers)

@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from dray.rpc import externalgrpc_pb2 as wire
-from dray.rpc.externalgrpc_pb2_grpc import CloudProviderStub
+from dray.rpc.services import stub
 from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, ProviderError
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class ExternalProvider:
             self._channel = grpc.aio.insecure_channel(self._address)
         else:
             self._channel = grpc.aio.secure_channel(self._address, self._credentials)
-        self._stub = CloudProviderStub(self._channel)  # type: ignore[no-untyped-call]  # generated, without types
+        self._stub = stub(self._channel, wire)
         return self
 
     async def __aexit__(

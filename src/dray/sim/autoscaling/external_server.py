@@ -15,7 +15,7 @@ import msgspec
 
 from dray.api.protobuf import encode_message
 from dray.rpc import externalgrpc_pb2 as wire
-from dray.rpc.externalgrpc_pb2_grpc import CloudProviderServicer, add_CloudProviderServicer_to_server
+from dray.rpc.services import add_service
 from dray.sim.autoscaling.groups import NodeGroup, NodeGroups
 from dray.sim.autoscaling.provider import GroupStatus, Instance, InstanceState, NodeName, Provider, ProviderError
 
@@ -30,7 +30,7 @@ _OTHER_ERROR = 99  # the class of errors that are not about a shortage of resour
 _HOUR = 3600.0
 
 
-class ExternalService(CloudProviderServicer):
+class ExternalService:
     """Answers Cluster Autoscaler for a provider and the groups that it was made with."""
 
     def __init__(self, provider: Provider, groups: NodeGroups) -> None:
@@ -138,7 +138,7 @@ async def start(provider: Provider, groups: NodeGroups, address: str) -> tuple[A
     """Start a server without TLS; it and its port. Raises OSError where the address cannot be had."""
     server = grpc.aio.server()
     service = ExternalService(provider, groups)
-    add_CloudProviderServicer_to_server(service, server)  # type: ignore[no-untyped-call]  # generated, without types
+    add_service(server, wire, service)
     try:
         port = server.add_insecure_port(address)
     except RuntimeError as error:

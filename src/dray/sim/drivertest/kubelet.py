@@ -10,15 +10,14 @@ import grpc
 import grpc.aio
 
 from dray.api.types.resource import ResourceClaim
-from dray.rpc import dra_v1_pb2, dra_v1beta1_pb2, health_pb2, registration_pb2
+from dray.rpc import PLUGIN_PACKAGE, dra_v1_pb2, health_pb2, registration_pb2
 
 _OPTIONS = [
     ("grpc.default_authority", "localhost"),
     # Drivers restart on the same path; a connection of before must not be tried again first.
     ("grpc.use_local_subchannel_pool", 1),
 ]
-_MESSAGES: dict[str, Any] = {"v1": dra_v1_pb2, "v1beta1": dra_v1beta1_pb2}
-VERSIONS = tuple(_MESSAGES)
+VERSIONS = ("v1", "v1beta1")
 
 
 class CallFailed(Exception):
@@ -85,11 +84,10 @@ async def first_health(endpoint: Path, service: str, timeout: float) -> health_p
 async def _dra(
     endpoint: Path, version: str, method: str, claims: Sequence[Reference], timeout: float
 ) -> dict[str, Any]:
-    messages = _MESSAGES[version]
-    listed = [messages.Claim(namespace=one.namespace, name=one.name, uid=one.uid) for one in claims]
-    request = getattr(messages, f"{method}Request")(claims=listed)
-    path = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin/{method}"
-    answer = await _unary(endpoint, path, request, getattr(messages, f"{method}Response"), timeout)
+    listed = [dra_v1_pb2.Claim(namespace=one.namespace, name=one.name, uid=one.uid) for one in claims]
+    request = getattr(dra_v1_pb2, f"{method}Request")(claims=listed)
+    path = f"/{PLUGIN_PACKAGE}.{version}.DRAPlugin/{method}"
+    answer = await _unary(endpoint, path, request, getattr(dra_v1_pb2, f"{method}Response"), timeout)
     return dict(answer.claims)
 
 
