@@ -11,7 +11,6 @@ from dray.api.types import autoscaling
 from dray.api.validation.containers import resource_name
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, each, named, required_name
-from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, STATUS, Path
 
 _METRICS = {
@@ -29,27 +28,15 @@ _WINDOW_MAX = 3600
 _PERIOD_MAX = 1800
 
 
-def create_autoscaler(autoscaler: autoscaling.HorizontalPodAutoscaler, context: Context) -> Errors:
-    yield from metadata(autoscaler.metadata, namespaced=True)
-    yield from _spec(autoscaler.spec)
-
-
-def update_autoscaler(
-    autoscaler: autoscaling.HorizontalPodAutoscaler, old: autoscaling.HorizontalPodAutoscaler, context: Context
-) -> Errors:
-    yield from metadata_update(autoscaler.metadata, old.metadata)
-    yield from _spec(autoscaler.spec)
-
-
 def update_autoscaler_status(
     autoscaler: autoscaling.HorizontalPodAutoscaler, old: autoscaling.HorizontalPodAutoscaler, context: Context
 ) -> Errors:
-    yield from metadata_update(autoscaler.metadata, old.metadata)
     for field in ("currentReplicas", "desiredReplicas"):
         yield from at_least(getattr(autoscaler.status, field), 0, STATUS / field)
 
 
-def _spec(spec: autoscaling.HorizontalPodAutoscalerSpec) -> Errors:
+def check_autoscaler(autoscaler: autoscaling.HorizontalPodAutoscaler, context: Context) -> Errors:
+    spec = autoscaler.spec
     if spec.minReplicas is not None and spec.minReplicas < 1:
         yield invalid(SPEC / "minReplicas", spec.minReplicas, "must be greater than or equal to 1")
     if spec.maxReplicas < 1:

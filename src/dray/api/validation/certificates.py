@@ -11,7 +11,6 @@ from dray.api.types import certificates
 from dray.api.validation.conditions import STATUSES
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors
-from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, STATUS, Path
 
 Request = certificates.CertificateSigningRequest
@@ -32,7 +31,6 @@ _OUTCOMES = (*_DECISIONS, "Failed")
 
 
 def create_request(request: Request, context: Context) -> Errors:
-    yield from metadata(request.metadata, namespaced=False, name_check=names.path_segment)
     spec = request.spec
     yield from _content(spec.request, SPEC / "request")
     if not spec.usages:
@@ -54,13 +52,9 @@ def create_request(request: Request, context: Context) -> Errors:
         yield invalid(SPEC / "expirationSeconds", spec.expirationSeconds, text)
 
 
-def update_request(request: Request, old: Request, context: Context) -> Errors:
-    yield from metadata_update(request.metadata, old.metadata)
-
-
 def update_status(request: Request, old: Request, context: Context) -> Errors:
     """A signer adds the certificate, once; it decides nothing."""
-    yield from _update(request, old)
+    yield from update_approval(request, old, context)
     for kind in _DECISIONS:
         before, now = (_of_type(one, kind) for one in (old, request))
         if len(now) > len(before):
@@ -72,11 +66,6 @@ def update_status(request: Request, old: Request, context: Context) -> Errors:
 
 
 def update_approval(request: Request, old: Request, context: Context) -> Errors:
-    yield from _update(request, old)
-
-
-def _update(request: Request, old: Request) -> Errors:
-    yield from metadata_update(request.metadata, old.metadata)
     yield from _conditions(request, STATUS / "conditions")
     for kind in _OUTCOMES:
         if len(_of_type(request, kind)) < len(_of_type(old, kind)):

@@ -49,7 +49,6 @@ def update_claim(claim: resource.ResourceClaim, old: resource.ResourceClaim, con
 
 
 def create_template(template: resource.ResourceClaimTemplate, context: Context) -> Errors:
-    yield from metadata(template.metadata, namespaced=True)
     yield from claim_template_metadata(template.spec.metadata, SPEC / "metadata")
     yield from claim_spec(template.spec.spec, SPEC / "spec", context)
 
@@ -57,7 +56,6 @@ def create_template(template: resource.ResourceClaimTemplate, context: Context) 
 def update_template(
     template: resource.ResourceClaimTemplate, old: resource.ResourceClaimTemplate, context: Context
 ) -> Errors:
-    yield from metadata_update(template.metadata, old.metadata)
     yield from unchanged(template.spec, old.spec, SPEC, template.spec)
 
 
@@ -227,7 +225,6 @@ def _reference(name: str, path: Path, known: Requests) -> Errors:
 
 
 def update_claim_status(claim: resource.ResourceClaim, old: resource.ResourceClaim, context: Context) -> Errors:
-    yield from metadata_update(claim.metadata, old.metadata)
     status, before = claim.status, old.status
     if status.reservedFor:
         yield from _reservations(status, before, bool(claim.metadata.deletionTimestamp))

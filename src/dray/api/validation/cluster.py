@@ -104,7 +104,6 @@ def _ratio(amounts: Mapping[str, Quantity], name: str, path: Path) -> Errors:
 
 
 def create_runtime(runtime: node.RuntimeClass, context: Context) -> Errors:
-    yield from metadata(runtime.metadata, namespaced=False)
     yield from named(runtime.handler, Path("handler"), names.label)
     if runtime.overhead is not None:
         for name, amount in runtime.overhead.podFixed.items():
@@ -117,7 +116,6 @@ def create_runtime(runtime: node.RuntimeClass, context: Context) -> Errors:
 
 
 def update_runtime(runtime: node.RuntimeClass, old: node.RuntimeClass, context: Context) -> Errors:
-    yield from metadata_update(runtime.metadata, old.metadata)
     yield from unchanged(runtime.handler, old.handler, Path("handler"), runtime.handler)
 
 

@@ -12,7 +12,7 @@ from dray.api.types import coordination, core
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, each, named, unchanged
-from dray.api.validation.metadata import check_labels, finalizer_name, metadata, metadata_update
+from dray.api.validation.metadata import check_labels, finalizer_name
 from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import TAINT_EFFECTS
 from dray.api.validation.quotas import quota_scopes
@@ -59,13 +59,7 @@ _EVENT_TEXT_MAX = 1024
 # Namespace
 
 
-def create_namespace(namespace: core.Namespace, context: Context) -> Errors:
-    yield from metadata(namespace.metadata, namespaced=False, name_check=names.label)
-    yield from each(namespace.spec.finalizers, SPEC / "finalizers", finalizer_name)
-
-
-def update_namespace(namespace: core.Namespace, old: core.Namespace, context: Context) -> Errors:
-    yield from metadata_update(namespace.metadata, old.metadata)
+def check_namespace(namespace: core.Namespace, context: Context) -> Errors:
     yield from each(namespace.spec.finalizers, SPEC / "finalizers", finalizer_name)
 
 
@@ -73,26 +67,9 @@ def update_namespace(namespace: core.Namespace, old: core.Namespace, context: Co
 
 
 def create_node(node: core.Node, context: Context) -> Errors:
-    yield from metadata(node.metadata, namespaced=False)
-    yield from _taints(node.spec.taints, SPEC / "taints")
-
-
-def update_node(node: core.Node, old: core.Node, context: Context) -> Errors:
-    yield from metadata_update(node.metadata, old.metadata)
-    yield from _taints(node.spec.taints, SPEC / "taints")
-    for field in ("podCIDR", "podCIDRs", "providerID"):
-        before, now = getattr(old.spec, field), getattr(node.spec, field)
-        if before and before != now:
-            text = 'node updates may not change podCIDR except from "" to valid'
-            if field == "providerID":
-                text = 'node updates may not change providerID except from "" to valid'
-            yield forbidden(SPEC / field, text)
-
-
-def _taints(items: tuple[core.Taint, ...], path: Path) -> Errors:
     seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(items):
-        here = path / index
+    for index, taint in enumerate(node.spec.taints):
+        here = SPEC / "taints" / index
         yield from named(taint.key, here / "key", names.qualified_name)
         for text in names.label_value(taint.value):
             yield invalid(here / "value", taint.value, text)
@@ -105,25 +82,21 @@ def _taints(items: tuple[core.Taint, ...], path: Path) -> Errors:
         seen.add((taint.key, taint.effect))
 
 
+def update_node(node: core.Node, old: core.Node, context: Context) -> Errors:
+    yield from create_node(node, context)
+    for field in ("podCIDR", "podCIDRs", "providerID"):
+        before, now = getattr(old.spec, field), getattr(node.spec, field)
+        if before and before != now:
+            text = 'node updates may not change podCIDR except from "" to valid'
+            if field == "providerID":
+                text = 'node updates may not change providerID except from "" to valid'
+            yield forbidden(SPEC / field, text)
+
+
 # ConfigMap and Secret
 
 
 def create_config_map(config_map: core.ConfigMap, context: Context) -> Errors:
-    yield from metadata(config_map.metadata, namespaced=True)
-    yield from _config_data(config_map)
-
-
-def update_config_map(config_map: core.ConfigMap, old: core.ConfigMap, context: Context) -> Errors:
-    yield from metadata_update(config_map.metadata, old.metadata)
-    if old.immutable:
-        yield from _still_immutable(config_map.immutable)
-        for field in ("data", "binaryData"):
-            if getattr(config_map, field) != getattr(old, field):
-                yield forbidden(Path(field), "field is immutable when `immutable` is set")
-    yield from _config_data(config_map)
-
-
-def _config_data(config_map: core.ConfigMap) -> Errors:
     size = 0
     for key, text in config_map.data.items():
         yield from named(key, Path("data") % key, names.config_key)
@@ -137,27 +110,16 @@ def _config_data(config_map: core.ConfigMap) -> Errors:
         yield too_long("", DATA_MAX)
 
 
-def create_secret(secret: core.Secret, context: Context) -> Errors:
-    yield from metadata(secret.metadata, namespaced=True)
-    yield from _secret_data(secret)
-
-
-def update_secret(secret: core.Secret, old: core.Secret, context: Context) -> Errors:
-    yield from metadata_update(secret.metadata, old.metadata)
-    yield from unchanged(secret.type, old.type, Path("type"), secret.type)
+def update_config_map(config_map: core.ConfigMap, old: core.ConfigMap, context: Context) -> Errors:
     if old.immutable:
-        yield from _still_immutable(secret.immutable)
-        if secret.data != old.data:
-            yield forbidden(Path("data"), "field is immutable when `immutable` is set")
-    yield from _secret_data(secret)
+        yield from _still_immutable(config_map.immutable)
+        for field in ("data", "binaryData"):
+            if getattr(config_map, field) != getattr(old, field):
+                yield forbidden(Path(field), "field is immutable when `immutable` is set")
+    yield from create_config_map(config_map, context)
 
 
-def _still_immutable(immutable: bool | None) -> Errors:
-    if not immutable:
-        yield forbidden(Path("immutable"), "field is immutable when `immutable` is set")
-
-
-def _secret_data(secret: core.Secret) -> Errors:
+def create_secret(secret: core.Secret, context: Context) -> Errors:
     for key in secret.data:
         yield from named(key, Path("data") % key, names.config_key)
     if sum(len(base64.b64decode(text)) for text in secret.data.values()) > DATA_MAX:
@@ -172,23 +134,25 @@ def _secret_data(secret: core.Secret) -> Errors:
             yield required(Path("data") % key)
 
 
+def update_secret(secret: core.Secret, old: core.Secret, context: Context) -> Errors:
+    yield from unchanged(secret.type, old.type, Path("type"), secret.type)
+    if old.immutable:
+        yield from _still_immutable(secret.immutable)
+        if secret.data != old.data:
+            yield forbidden(Path("data"), "field is immutable when `immutable` is set")
+    yield from create_secret(secret, context)
+
+
+def _still_immutable(immutable: bool | None) -> Errors:
+    if not immutable:
+        yield forbidden(Path("immutable"), "field is immutable when `immutable` is set")
+
+
 # Service
 
 
 def create_service(service: core.Service, context: Context) -> Errors:
-    yield from metadata(service.metadata, namespaced=True, name_check=names.label_1035)
-    yield from _service_spec(service.spec)
-
-
-def update_service(service: core.Service, old: core.Service, context: Context) -> Errors:
-    yield from metadata_update(service.metadata, old.metadata)
-    before, now = old.spec, service.spec
-    if before.clusterIP and "ExternalName" not in (before.type, now.type) and before.clusterIP != now.clusterIP:
-        yield invalid(SPEC / "clusterIPs" / 0, now.clusterIP, "may not change once set")
-    yield from _service_spec(now)
-
-
-def _service_spec(spec: core.ServiceSpec) -> Errors:
+    spec = service.spec
     headless = spec.clusterIP == "None"
     if not spec.ports and not headless and spec.type != "ExternalName":
         yield required(SPEC / "ports")
@@ -206,6 +170,13 @@ def _service_spec(spec: core.ServiceSpec) -> Errors:
         yield unsupported(SPEC / "sessionAffinity", spec.sessionAffinity, _AFFINITIES)
     if spec.type not in _SERVICE_TYPES:
         yield unsupported(SPEC / "type", spec.type, _SERVICE_TYPES)
+
+
+def update_service(service: core.Service, old: core.Service, context: Context) -> Errors:
+    before, now = old.spec, service.spec
+    if before.clusterIP and "ExternalName" not in (before.type, now.type) and before.clusterIP != now.clusterIP:
+        yield invalid(SPEC / "clusterIPs" / 0, now.clusterIP, "may not change once set")
+    yield from create_service(service, context)
 
 
 def _service_ports(spec: core.ServiceSpec, path: Path) -> Errors:
@@ -242,19 +213,13 @@ def _service_ports(spec: core.ServiceSpec, path: Path) -> Errors:
 
 
 def create_quota(quota: core.ResourceQuota, context: Context) -> Errors:
-    yield from metadata(quota.metadata, namespaced=True)
-    yield from _quota_spec(quota.spec)
+    yield from _quota_amounts(quota.spec)
+    yield from quota_scopes(quota.spec)
 
 
 def update_quota(quota: core.ResourceQuota, old: core.ResourceQuota, context: Context) -> Errors:
-    yield from metadata_update(quota.metadata, old.metadata)
-    yield from _quota_spec(quota.spec)
+    yield from create_quota(quota, context)
     yield from unchanged(quota.spec.scopes, old.spec.scopes, SPEC / "scopes", list(quota.spec.scopes))
-
-
-def _quota_spec(spec: core.ResourceQuotaSpec) -> Errors:
-    yield from _quota_amounts(spec)
-    yield from quota_scopes(spec)
 
 
 def _quota_amounts(spec: core.ResourceQuotaSpec) -> Errors:
@@ -275,28 +240,11 @@ def _quota_amounts(spec: core.ResourceQuotaSpec) -> Errors:
             yield invalid(path, amount, "must be an integer")
 
 
-# ServiceAccount and Lease
+# Lease
 
 
-def create_account(account: core.ServiceAccount, context: Context) -> Errors:
-    yield from metadata(account.metadata, namespaced=True)
-
-
-def update_account(account: core.ServiceAccount, old: core.ServiceAccount, context: Context) -> Errors:
-    yield from metadata_update(account.metadata, old.metadata)
-
-
-def create_lease(lease: coordination.Lease, context: Context) -> Errors:
-    yield from metadata(lease.metadata, namespaced=True)
-    yield from _lease_spec(lease.spec)
-
-
-def update_lease(lease: coordination.Lease, old: coordination.Lease, context: Context) -> Errors:
-    yield from metadata_update(lease.metadata, old.metadata)
-    yield from _lease_spec(lease.spec)
-
-
-def _lease_spec(spec: coordination.LeaseSpec) -> Errors:
+def check_lease(lease: coordination.Lease, context: Context) -> Errors:
+    spec = lease.spec
     if spec.leaseDurationSeconds is not None and spec.leaseDurationSeconds <= 0:
         yield invalid(SPEC / "leaseDurationSeconds", spec.leaseDurationSeconds, "must be greater than 0")
     yield from at_least(spec.leaseTransitions, 0, SPEC / "leaseTransitions")
@@ -308,7 +256,6 @@ def _lease_spec(spec: coordination.LeaseSpec) -> Errors:
 
 
 def create_event(event: core.Event, context: Context) -> Errors:
-    yield from metadata(event.metadata, namespaced=True, name_check=names.path_segment)
     about, path = event.involvedObject.namespace, Path("involvedObject") / "namespace"
     if about != event.metadata.namespace and not (not about and event.metadata.namespace == "default"):
         yield invalid(path, about, "does not match event.namespace")
@@ -332,10 +279,6 @@ def create_new_event(event: core.Event, context: Context) -> Errors:
         yield invalid("type", event.type, 'has invalid value: must be "Normal" or "Warning"')
     if len(event.message.encode()) > _EVENT_TEXT_MAX:
         yield invalid("note", "", "can have at most 1024 characters")
-
-
-def update_event(event: core.Event, old: core.Event, context: Context) -> Errors:
-    yield from metadata_update(event.metadata, old.metadata)
 
 
 def create_binding(binding: core.Binding, context: Context) -> Errors:

@@ -30,19 +30,6 @@ _SHORTEST_PERIOD = 10
 
 
 def create_class(class_: storage.StorageClass, context: Context) -> Errors:
-    yield from metadata(class_.metadata, namespaced=False)
-    yield from _class(class_)
-
-
-def update_class(class_: storage.StorageClass, old: storage.StorageClass, context: Context) -> Errors:
-    yield from metadata_update(class_.metadata, old.metadata)
-    for field in ("parameters", "provisioner", "reclaimPolicy"):
-        if getattr(class_, field) != getattr(old, field):
-            yield forbidden(field, f"updates to {field} are forbidden.")
-    yield from unchanged(class_.volumeBindingMode, old.volumeBindingMode, Path("volumeBindingMode"))
-
-
-def _class(class_: storage.StorageClass) -> Errors:
     yield from _provisioner(class_.provisioner, Path("provisioner"))
     yield from _parameters(class_.parameters)
     if class_.reclaimPolicy not in ("Delete", "Retain"):
@@ -50,6 +37,13 @@ def _class(class_: storage.StorageClass) -> Errors:
     if class_.volumeBindingMode not in _BINDING_MODES:
         yield unsupported("volumeBindingMode", class_.volumeBindingMode, _BINDING_MODES)
     yield from _topologies(class_.allowedTopologies)
+
+
+def update_class(class_: storage.StorageClass, old: storage.StorageClass, context: Context) -> Errors:
+    for field in ("parameters", "provisioner", "reclaimPolicy"):
+        if getattr(class_, field) != getattr(old, field):
+            yield forbidden(field, f"updates to {field} are forbidden.")
+    yield from unchanged(class_.volumeBindingMode, old.volumeBindingMode, Path("volumeBindingMode"))
 
 
 def _topologies(terms: Sequence[core.TopologySelectorTerm]) -> Errors:
@@ -108,20 +102,7 @@ def update_attributes_class(
 
 
 def create_driver(driver: storage.CSIDriver, context: Context) -> Errors:
-    yield from metadata(driver.metadata, namespaced=False)
-    yield from _driver_spec(driver.spec)
-
-
-def update_driver(driver: storage.CSIDriver, old: storage.CSIDriver, context: Context) -> Errors:
-    yield from metadata_update(driver.metadata, old.metadata)
-    yield from _driver_spec(driver.spec)
-    now, before = driver.spec, old.spec
-    yield from unchanged(now.attachRequired, before.attachRequired, SPEC / "attachedRequired", now.attachRequired)
-    modes, path = now.volumeLifecycleModes, SPEC / "volumeLifecycleModes"
-    yield from unchanged(modes, before.volumeLifecycleModes, path, list(modes))
-
-
-def _driver_spec(spec: storage.CSIDriverSpec) -> Errors:
+    spec = driver.spec
     if spec.fsGroupPolicy not in _GROUP_POLICIES:
         yield unsupported(SPEC / "fsGroupPolicy", spec.fsGroupPolicy, _GROUP_POLICIES)
     seen: set[str] = set()
@@ -144,28 +125,21 @@ def _driver_spec(spec: storage.CSIDriverSpec) -> Errors:
         yield invalid(SPEC / "nodeAllocatableUpdatePeriodSeconds", period, text)
 
 
+def update_driver(driver: storage.CSIDriver, old: storage.CSIDriver, context: Context) -> Errors:
+    yield from create_driver(driver, context)
+    now, before = driver.spec, old.spec
+    yield from unchanged(now.attachRequired, before.attachRequired, SPEC / "attachedRequired", now.attachRequired)
+    modes, path = now.volumeLifecycleModes, SPEC / "volumeLifecycleModes"
+    yield from unchanged(modes, before.volumeLifecycleModes, path, list(modes))
+
+
 # What is known about nodes and volumes
 
 
 def create_node(node: storage.CSINode, context: Context) -> Errors:
-    yield from metadata(node.metadata, namespaced=False)
-    yield from _node_drivers(node.spec)
-
-
-def update_node(node: storage.CSINode, old: storage.CSINode, context: Context) -> Errors:
-    yield from metadata_update(node.metadata, old.metadata)
-    yield from _node_drivers(node.spec)
-    known = {driver.name: driver for driver in old.spec.drivers or ()}
-    for driver in node.spec.drivers or ():
-        before = known.get(driver.name)
-        if before is not None and (driver.nodeID, driver.topologyKeys) != (before.nodeID, before.topologyKeys):
-            yield invalid(SPEC / "drivers", driver, "field is immutable")
-
-
-def _node_drivers(spec: storage.CSINodeSpec) -> Errors:
     path = SPEC / "drivers"
     seen: set[str] = set()
-    for index, driver in enumerate(spec.drivers or ()):
+    for index, driver in enumerate(node.spec.drivers or ()):
         here = path / index
         yield from driver_name(driver.name, here / "name")
         if not driver.nodeID:
@@ -187,8 +161,16 @@ def _node_drivers(spec: storage.CSINodeSpec) -> Errors:
             yield from named(key, here, names.qualified_name)
 
 
+def update_node(node: storage.CSINode, old: storage.CSINode, context: Context) -> Errors:
+    yield from create_node(node, context)
+    known = {driver.name: driver for driver in old.spec.drivers or ()}
+    for driver in node.spec.drivers or ():
+        before = known.get(driver.name)
+        if before is not None and (driver.nodeID, driver.topologyKeys) != (before.nodeID, before.topologyKeys):
+            yield invalid(SPEC / "drivers", driver, "field is immutable")
+
+
 def create_capacity(capacity: storage.CSIStorageCapacity, context: Context) -> Errors:
-    yield from metadata(capacity.metadata, namespaced=True)
     yield from label_selector(capacity.nodeTopology, Path("nodeTopology"))
     yield from named(capacity.storageClassName, Path("storageClassName"), names.subdomain)
     if capacity.capacity is not None and Quantity.parse(capacity.capacity).sign < 0:
@@ -196,13 +178,11 @@ def create_capacity(capacity: storage.CSIStorageCapacity, context: Context) -> E
 
 
 def update_capacity(capacity: storage.CSIStorageCapacity, old: storage.CSIStorageCapacity, context: Context) -> Errors:
-    yield from metadata_update(capacity.metadata, old.metadata)
     for field in ("nodeTopology", "storageClassName"):
         yield from unchanged(getattr(capacity, field), getattr(old, field), Path(field), getattr(capacity, field))
 
 
 def create_attachment(attachment: storage.VolumeAttachment, context: Context) -> Errors:
-    yield from metadata(attachment.metadata, namespaced=False)
     yield from _attachment_spec(attachment.spec)
     yield from driver_name(attachment.spec.attacher, SPEC / "attacher")
     if attachment.spec.source.persistentVolumeName is not None:
@@ -211,7 +191,6 @@ def create_attachment(attachment: storage.VolumeAttachment, context: Context) ->
 
 
 def update_attachment(attachment: storage.VolumeAttachment, old: storage.VolumeAttachment, context: Context) -> Errors:
-    yield from metadata_update(attachment.metadata, old.metadata)
     yield from _attachment_spec(attachment.spec)
     yield from unchanged(attachment.spec, old.spec, SPEC, attachment.spec)
 

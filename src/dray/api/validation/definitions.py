@@ -102,10 +102,6 @@ def update_definition(definition: Definition, old: Definition, context: Context)
         yield from _preserving(spec)
 
 
-def update_definition_status(definition: Definition, old: Definition, context: Context) -> Errors:
-    yield from metadata_update(definition.metadata, old.metadata, any_finalizer=True)
-
-
 def _preserving(spec: apiextensions.CustomResourceDefinitionSpec) -> Errors:
     if spec.preserveUnknownFields:
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"

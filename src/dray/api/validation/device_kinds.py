@@ -77,17 +77,14 @@ def _extended_resource(name: str, path: Path) -> Errors:
 
 
 def create_rule(rule: resource.DeviceTaintRule, context: Context) -> Errors:
-    yield from metadata(rule.metadata, namespaced=False)
     yield from _rule_spec(rule.spec, None)
 
 
 def update_rule(rule: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: Context) -> Errors:
-    yield from metadata_update(rule.metadata, old.metadata)
     yield from _rule_spec(rule.spec, old.spec)
 
 
 def update_rule_status(rule: resource.DeviceTaintRule, old: resource.DeviceTaintRule, context: Context) -> Errors:
-    yield from metadata_update(rule.metadata, old.metadata)
     path = STATUS / "conditions"
     yield from conditions(rule.status.conditions, path)
     if len(rule.status.conditions) > RULE_CONDITIONS_MAX:
@@ -110,7 +107,6 @@ def _rule_spec(spec: resource.DeviceTaintRuleSpec, old: resource.DeviceTaintRule
 
 
 def create_request(request: resource.ResourcePoolStatusRequest, context: Context) -> Errors:
-    yield from metadata(request.metadata, namespaced=False)
     spec = request.spec
     yield from _request_driver(spec.driver, context)
     if spec.poolName is not None:
@@ -136,7 +132,6 @@ def _request_driver(driver: str, context: Context) -> Errors:
 def update_request(
     request: resource.ResourcePoolStatusRequest, old: resource.ResourcePoolStatusRequest, context: Context
 ) -> Errors:
-    yield from metadata_update(request.metadata, old.metadata)
     yield from unchanged(request.spec, old.spec, SPEC)
 
 
@@ -144,7 +139,6 @@ def update_request_status(
     request: resource.ResourcePoolStatusRequest, old: resource.ResourcePoolStatusRequest, context: Context
 ) -> Errors:
     """A request is answered once; then its status stands."""
-    yield from metadata_update(request.metadata, old.metadata)
     status = request.status
     if old.status is not None:
         yield from unchanged(status, old.status, STATUS)

@@ -47,7 +47,6 @@ def update_flow_schema(schema: flowcontrol.FlowSchema, old: flowcontrol.FlowSche
 
 
 def update_status(new: flowcontrol.FlowSchema | Level, old: flowcontrol.FlowSchema | Level, context: Context) -> Errors:
-    yield from metadata_update(new.metadata, old.metadata)
     seen: set[str] = set()
     conditions: Sequence[Condition] = new.status.conditions
     for index, condition in enumerate(conditions):

@@ -19,7 +19,6 @@ from dray.api.validation.lists import (
     unchanged,
     unique,
 )
-from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import METADATA, SPEC, STATUS, Path
 
 TEMPLATES_MAX = 8
@@ -52,7 +51,6 @@ _TEMPLATE_FIXED = (
 
 
 def create_priority_class(class_: scheduling.PriorityClass, context: Context) -> Errors:
-    yield from metadata(class_.metadata, namespaced=False)
     name, value = class_.metadata.name, class_.value
     if name.startswith("system-"):
         if _SYSTEM_CLASSES.get(name) != value or class_.globalDefault:
@@ -70,7 +68,6 @@ def create_priority_class(class_: scheduling.PriorityClass, context: Context) ->
 
 
 def update_priority_class(class_: scheduling.PriorityClass, old: scheduling.PriorityClass, context: Context) -> Errors:
-    yield from metadata_update(class_.metadata, old.metadata)
     if class_.value != old.value:
         yield forbidden(Path("value"), "may not be changed in an update.")
     yield from unchanged(
@@ -89,7 +86,6 @@ def preemption_policy(policy: str | None, path: Path) -> Errors:
 
 
 def create_workload(workload: scheduling.Workload, context: Context) -> Errors:
-    yield from metadata(workload.metadata, namespaced=True)
     spec = workload.spec
     yield from _controller(spec.controllerRef, SPEC / "controllerRef")
     yield from one_member(
@@ -105,7 +101,6 @@ def create_workload(workload: scheduling.Workload, context: Context) -> Errors:
 
 def update_workload(workload: scheduling.Workload, old: scheduling.Workload, context: Context) -> Errors:
     """Templates stay as they are, but for the size of a gang."""
-    yield from metadata_update(workload.metadata, old.metadata)
     spec, before = workload.spec, old.spec
     yield from unchanged(spec.controllerRef, before.controllerRef, SPEC / "controllerRef")
     yield from _templates_update(spec, before, SPEC)
@@ -176,7 +171,6 @@ def _composites(
 
 
 def create_group(group: scheduling.PodGroup, context: Context) -> Errors:
-    yield from metadata(group.metadata, namespaced=True)
     spec = group.spec
     if spec.workloadRef is not None:
         yield from _workload_reference(spec.workloadRef, SPEC / "workloadRef", context)
@@ -189,13 +183,11 @@ def create_group(group: scheduling.PodGroup, context: Context) -> Errors:
 
 
 def update_group(group: scheduling.PodGroup, old: scheduling.PodGroup, context: Context) -> Errors:
-    yield from metadata_update(group.metadata, old.metadata)
     yield from _fixed(group.spec, old.spec, _GROUP_FIXED, SPEC)
     yield from _policy_update(group.spec.schedulingPolicy, old.spec.schedulingPolicy, SPEC)
 
 
 def update_group_status(group: scheduling.PodGroup, old: scheduling.PodGroup, context: Context) -> Errors:
-    yield from metadata_update(group.metadata, old.metadata)
     yield from conditions(group.status.conditions, STATUS / "conditions")
     statuses, path = group.status.resourceClaimStatuses, STATUS / "resourceClaimStatuses"
     known = {claim.name for claim in group.spec.resourceClaims}

@@ -9,7 +9,6 @@ from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.types import core, networking
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_most_bytes, each, named, required_name, unchanged
-from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.network import BAD_IP, address_of
 from dray.api.validation.paths import SPEC, STATUS, Path
 
@@ -22,7 +21,6 @@ _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 
 
 def create_ingress(ingress: networking.Ingress, context: Context) -> Errors:
-    yield from metadata(ingress.metadata, namespaced=True)
     yield from _ingress_spec(ingress.spec)
     said, class_ = ingress.metadata.annotations.get(_CLASS_ANNOTATION), ingress.spec.ingressClassName
     if said is not None and class_ is not None and said != class_:
@@ -31,12 +29,10 @@ def create_ingress(ingress: networking.Ingress, context: Context) -> Errors:
 
 
 def update_ingress(ingress: networking.Ingress, old: networking.Ingress, context: Context) -> Errors:
-    yield from metadata_update(ingress.metadata, old.metadata)
     yield from _ingress_spec(ingress.spec)
 
 
 def update_ingress_status(ingress: networking.Ingress, old: networking.Ingress, context: Context) -> Errors:
-    yield from metadata_update(ingress.metadata, old.metadata)
     for index, point in enumerate(ingress.status.loadBalancer.ingress):
         path = STATUS / "loadBalancer" / "ingress" / index
         if point.ip and address_of(point.ip) is None:
@@ -135,17 +131,7 @@ def _service_backend(service: networking.IngressServiceBackend, path: Path) -> E
 
 
 def create_ingress_class(class_: networking.IngressClass, context: Context) -> Errors:
-    yield from metadata(class_.metadata, namespaced=False)
-    yield from _ingress_class_spec(class_.spec)
-
-
-def update_ingress_class(class_: networking.IngressClass, old: networking.IngressClass, context: Context) -> Errors:
-    yield from metadata_update(class_.metadata, old.metadata)
-    yield from unchanged(class_.spec.controller, old.spec.controller, SPEC / "controller", class_.spec.controller)
-    yield from _ingress_class_spec(class_.spec)
-
-
-def _ingress_class_spec(spec: networking.IngressClassSpec) -> Errors:
+    spec = class_.spec
     yield from at_most_bytes(spec.controller, _CONTROLLER_MAX, SPEC / "controller")
     yield from _domain_path(spec.controller, SPEC / "controller")
     parameters, path = spec.parameters, SPEC / "parameters"
@@ -164,6 +150,11 @@ def _ingress_class_spec(spec: networking.IngressClassSpec) -> Errors:
         yield required(path / "namespace", "`parameters.scope` is set to 'Namespace'")
     else:
         yield from named(namespace, path / "namespace", names.label)
+
+
+def update_ingress_class(class_: networking.IngressClass, old: networking.IngressClass, context: Context) -> Errors:
+    yield from unchanged(class_.spec.controller, old.spec.controller, SPEC / "controller", class_.spec.controller)
+    yield from create_ingress_class(class_, context)
 
 
 def _domain_path(text: str, path: Path) -> Errors:

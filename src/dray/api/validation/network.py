@@ -11,7 +11,7 @@ from dray.api.types import core, discovery, networking
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
-from dray.api.validation.metadata import check_labels, metadata, metadata_update
+from dray.api.validation.metadata import check_labels
 from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
 
@@ -51,18 +51,8 @@ def _is_part(inner: str, outer: str) -> bool:
 # Endpoints and EndpointSlice
 
 
-def create_endpoints(endpoints: core.Endpoints, context: Context) -> Errors:
-    yield from metadata(endpoints.metadata, namespaced=True)
-    yield from _subsets(endpoints.subsets)
-
-
-def update_endpoints(endpoints: core.Endpoints, old: core.Endpoints, context: Context) -> Errors:
-    yield from metadata_update(endpoints.metadata, old.metadata)
-    yield from _subsets(endpoints.subsets)
-
-
-def _subsets(subsets: Sequence[core.EndpointSubset]) -> Errors:
-    for index, subset in enumerate(subsets):
+def check_endpoints(endpoints: core.Endpoints, context: Context) -> Errors:
+    for index, subset in enumerate(endpoints.subsets):
         path = Path("subsets") / index
         if not subset.addresses and not subset.notReadyAddresses:
             yield required(path, "must specify `addresses` or `notReadyAddresses`")
@@ -115,17 +105,6 @@ def _port(port: int | None, protocol: str | None, application: str | None, path:
 
 
 def create_slice(slice_: discovery.EndpointSlice, context: Context) -> Errors:
-    yield from metadata(slice_.metadata, namespaced=True)
-    yield from _slice(slice_)
-
-
-def update_slice(slice_: discovery.EndpointSlice, old: discovery.EndpointSlice, context: Context) -> Errors:
-    yield from metadata_update(slice_.metadata, old.metadata)
-    yield from _slice(slice_)
-    yield from unchanged(slice_.addressType, old.addressType, Path("addressType"), slice_.addressType)
-
-
-def _slice(slice_: discovery.EndpointSlice) -> Errors:
     if not slice_.addressType:
         yield required("addressType")
     elif slice_.addressType not in _ADDRESS_TYPES:
@@ -137,6 +116,11 @@ def _slice(slice_: discovery.EndpointSlice) -> Errors:
         for index, endpoint in enumerate(endpoints):
             yield from _endpoint(endpoint, slice_.addressType, Path("endpoints") / index)
     yield from _slice_ports(slice_.ports or ())
+
+
+def update_slice(slice_: discovery.EndpointSlice, old: discovery.EndpointSlice, context: Context) -> Errors:
+    yield from create_slice(slice_, context)
+    yield from unchanged(slice_.addressType, old.addressType, Path("addressType"), slice_.addressType)
 
 
 def _endpoint(endpoint: discovery.Endpoint, kind: str, path: Path) -> Errors:
@@ -196,17 +180,8 @@ def _slice_ports(ports: Sequence[discovery.EndpointPort]) -> Errors:
 # NetworkPolicy
 
 
-def create_policy(policy: networking.NetworkPolicy, context: Context) -> Errors:
-    yield from metadata(policy.metadata, namespaced=True)
-    yield from _policy_spec(policy.spec)
-
-
-def update_policy(policy: networking.NetworkPolicy, old: networking.NetworkPolicy, context: Context) -> Errors:
-    yield from metadata_update(policy.metadata, old.metadata)
-    yield from _policy_spec(policy.spec)
-
-
-def _policy_spec(spec: networking.NetworkPolicySpec) -> Errors:
+def check_policy(policy: networking.NetworkPolicy, context: Context) -> Errors:
+    spec = policy.spec
     yield from label_selector(spec.podSelector, SPEC / "podSelector")
     for index, ingress in enumerate(spec.ingress):
         path = SPEC / "ingress" / index
@@ -271,7 +246,6 @@ def _block(block: networking.IPBlock, path: Path) -> Errors:
 
 
 def create_service_range(range_: networking.ServiceCIDR, context: Context) -> Errors:
-    yield from metadata(range_.metadata, namespaced=False)
     path, given = SPEC / "cidrs", range_.spec.cidrs
     if not given:
         yield required(path, "at least one CIDR required")
@@ -287,12 +261,10 @@ def create_service_range(range_: networking.ServiceCIDR, context: Context) -> Er
 
 
 def update_service_range(range_: networking.ServiceCIDR, old: networking.ServiceCIDR, context: Context) -> Errors:
-    yield from metadata_update(range_.metadata, old.metadata)
     yield from unchanged(range_.spec.cidrs, old.spec.cidrs, SPEC / "cidrs", list(range_.spec.cidrs))
 
 
 def create_address(address: networking.IPAddress, context: Context) -> Errors:
-    yield from metadata(address.metadata, namespaced=False, name_check=_ip_name)
     parent, path = address.spec.parentRef, SPEC / "parentRef"
     if parent is None:
         yield required(path)
@@ -306,10 +278,9 @@ def create_address(address: networking.IPAddress, context: Context) -> Errors:
 
 
 def update_address(address: networking.IPAddress, old: networking.IPAddress, context: Context) -> Errors:
-    yield from metadata_update(address.metadata, old.metadata)
     yield from unchanged(address.spec.parentRef, old.spec.parentRef, SPEC / "parentRef", address.spec.parentRef)
 
 
-def _ip_name(text: str) -> Sequence[str]:
+def ip_name(text: str) -> Sequence[str]:
     found = address_of(text)
     return [] if found is not None and str(found) == text else ["must be a canonical format IP address"]

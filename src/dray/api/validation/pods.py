@@ -13,7 +13,7 @@ from dray.api.validation.containers import container, ephemeral_container, init_
 from dray.api.validation.context import Context
 from dray.api.validation.groups import preemption_policy
 from dray.api.validation.lists import Errors, each, named, required_name, unchanged
-from dray.api.validation.metadata import check_labels, metadata, metadata_update, template_metadata
+from dray.api.validation.metadata import check_labels, template_metadata
 from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import affinity, neighbour_rules, spread_constraint, toleration
 from dray.api.validation.security import pod_security
@@ -34,7 +34,6 @@ _MUTABLE = (
 
 
 def create_pod(pod: core.Pod, context: Context) -> Errors:
-    yield from metadata(pod.metadata, namespaced=True)
     yield from pod_spec(pod.spec, SPEC)
     if pod.spec.ephemeralContainers:
         yield forbidden(SPEC / "ephemeralContainers", "cannot be set on create")
@@ -48,13 +47,7 @@ def pod_template(template: core.PodTemplateSpec, path: Path) -> Errors:
         yield forbidden(path / "spec" / "ephemeralContainers", text)
 
 
-def create_pod_template(template: core.PodTemplate, context: Context) -> Errors:
-    yield from metadata(template.metadata, namespaced=True)
-    yield from pod_template(template.template, Path("template"))
-
-
-def update_pod_template(template: core.PodTemplate, old: core.PodTemplate, context: Context) -> Errors:
-    yield from metadata_update(template.metadata, old.metadata)
+def check_pod_template(template: core.PodTemplate, context: Context) -> Errors:
     yield from pod_template(template.template, Path("template"))
 
 
@@ -202,7 +195,7 @@ def _claim_source(claim: core.PodResourceClaim, spec: core.PodSpec, path: Path) 
 
 
 def update_pod(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
-    yield from _metadata_update(pod.metadata, old.metadata)
+    yield from _mirror_update(pod.metadata, old.metadata)
     yield from _deadline_update(pod.spec, old.spec)
     for field in ("containers", "initContainers"):
         new, before = getattr(pod.spec, field), getattr(old.spec, field)
@@ -274,7 +267,6 @@ def _rest_unchanged(spec: core.PodSpec, old: core.PodSpec) -> Errors:
 
 def update_ephemeral_containers(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
     """They come, and neither go nor change."""
-    yield from metadata_update(pod.metadata, old.metadata)
     yield from pod_spec(pod.spec, SPEC)
     path, wanted = SPEC / "ephemeralContainers", {item.name: item for item in pod.spec.ephemeralContainers}
     for before in old.spec.ephemeralContainers:
@@ -284,9 +276,8 @@ def update_ephemeral_containers(pod: core.Pod, old: core.Pod, context: Context) 
             yield forbidden(path, f'existing ephemeral containers "{before.name}" may not be changed')
 
 
-def _metadata_update(new: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
+def _mirror_update(new: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
     """Whether a pod is one that its node reports is settled when it is created."""
-    yield from metadata_update(new, old)
     now, before = new.annotations.get(MIRROR), old.annotations.get(MIRROR)
     if now != before and now is not None:
         yield forbidden(f"metadata.annotations[{MIRROR}]", "may not add mirror pod annotation")
@@ -295,12 +286,11 @@ def _metadata_update(new: meta.ObjectMeta, old: meta.ObjectMeta) -> Errors:
 
 
 def update_pod_size(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
-    yield from metadata_update(pod.metadata, old.metadata)
     yield from pod_spec(pod.spec, SPEC)
 
 
 def update_pod_status(pod: core.Pod, old: core.Pod, context: Context) -> Errors:
-    yield from _metadata_update(pod.metadata, old.metadata)
+    yield from _mirror_update(pod.metadata, old.metadata)
     if pod.status.nominatedNodeName:
         yield from named(pod.status.nominatedNodeName, STATUS / "nominatedNodeName", names.subdomain)
     if old.status.qosClass:

@@ -14,7 +14,6 @@ from dray.api.types import resource
 from dray.api.validation import capacities, devices
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, bounded, each, named, one_member, required_name, unchanged, unique
-from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.nodes import node_selector
 from dray.api.validation.paths import SPEC, Path
 
@@ -46,12 +45,10 @@ V = TypeVar("V")
 
 
 def create(slice_: resource.ResourceSlice, context: Context) -> Errors:
-    yield from metadata(slice_.metadata, namespaced=False)
     yield from _spec(slice_.spec, None)
 
 
 def update(slice_: resource.ResourceSlice, old: resource.ResourceSlice, context: Context) -> Errors:
-    yield from metadata_update(slice_.metadata, old.metadata)
     yield from _spec(slice_.spec, old.spec)
 
 

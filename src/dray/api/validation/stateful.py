@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dray.api import names
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.types import apps, policy
 from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, unchanged
-from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.workloads import scaled, selected_template
@@ -34,37 +32,7 @@ _COUNTS = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPo
 
 
 def create_stateful_set(stateful_set: apps.StatefulSet, context: Context) -> Errors:
-    """Its pods take their hostnames from its name, so that is a label."""
-    yield from metadata(stateful_set.metadata, namespaced=True, name_check=names.label)
-    yield from _stateful_set_spec(stateful_set.spec)
-
-
-def update_stateful_set(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
-    yield from metadata_update(stateful_set.metadata, old.metadata)
-    yield from _stateful_set_spec(stateful_set.spec)
-    allowed = {name: getattr(stateful_set.spec, name) for name in _MUTABLE}
-    if replace(old.spec, **allowed) != stateful_set.spec:
-        listed = ", ".join(f"'{name}'" for name in _MUTABLE[:-1])
-        text = f"updates to statefulset spec for fields other than {listed} and '{_MUTABLE[-1]}' are forbidden"
-        yield forbidden(SPEC, text)
-
-
-def update_stateful_set_status(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
-    yield from metadata_update(stateful_set.metadata, old.metadata)
-    status = stateful_set.status
-    for field in ("replicas", *_PARTS_OF_REPLICAS, "observedGeneration", "collisionCount"):
-        yield from at_least(getattr(status, field), 0, STATUS / field)
-    for field in _PARTS_OF_REPLICAS:
-        if getattr(status, field) > status.replicas:
-            yield invalid(STATUS / field, getattr(status, field), "cannot be greater than status.replicas")
-    if status.availableReplicas > status.readyReplicas:
-        text = "cannot be greater than status.readyReplicas"
-        yield invalid(STATUS / "availableReplicas", status.availableReplicas, text)
-    if (status.collisionCount or 0) < (old.status.collisionCount or 0):
-        yield invalid(STATUS / "collisionCount", status.collisionCount or 0, "cannot be decremented")
-
-
-def _stateful_set_spec(spec: apps.StatefulSetSpec) -> Errors:
+    spec = stateful_set.spec
     if spec.podManagementPolicy not in ("OrderedReady", "Parallel"):
         yield invalid(SPEC / "podManagementPolicy", spec.podManagementPolicy, "must be 'OrderedReady' or 'Parallel'")
     yield from _update_strategy(spec.updateStrategy, SPEC / "updateStrategy")
@@ -79,6 +47,29 @@ def _stateful_set_spec(spec: apps.StatefulSetSpec) -> Errors:
     if spec.ordinals is not None:
         yield from at_least(spec.ordinals.start, 0, SPEC / "ordinals" / "start")
     yield from selected_template(spec.selector, spec.template, "statefulset", ("Always",))
+
+
+def update_stateful_set(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
+    yield from create_stateful_set(stateful_set, context)
+    allowed = {name: getattr(stateful_set.spec, name) for name in _MUTABLE}
+    if replace(old.spec, **allowed) != stateful_set.spec:
+        listed = ", ".join(f"'{name}'" for name in _MUTABLE[:-1])
+        text = f"updates to statefulset spec for fields other than {listed} and '{_MUTABLE[-1]}' are forbidden"
+        yield forbidden(SPEC, text)
+
+
+def update_stateful_set_status(stateful_set: apps.StatefulSet, old: apps.StatefulSet, context: Context) -> Errors:
+    status = stateful_set.status
+    for field in ("replicas", *_PARTS_OF_REPLICAS, "observedGeneration", "collisionCount"):
+        yield from at_least(getattr(status, field), 0, STATUS / field)
+    for field in _PARTS_OF_REPLICAS:
+        if getattr(status, field) > status.replicas:
+            yield invalid(STATUS / field, getattr(status, field), "cannot be greater than status.replicas")
+    if status.availableReplicas > status.readyReplicas:
+        text = "cannot be greater than status.readyReplicas"
+        yield invalid(STATUS / "availableReplicas", status.availableReplicas, text)
+    if (status.collisionCount or 0) < (old.status.collisionCount or 0):
+        yield invalid(STATUS / "collisionCount", status.collisionCount or 0, "cannot be decremented")
 
 
 def _update_strategy(strategy: apps.StatefulSetUpdateStrategy, path: Path) -> Errors:
@@ -100,14 +91,12 @@ def _update_strategy(strategy: apps.StatefulSetUpdateStrategy, path: Path) -> Er
 
 
 def create_revision(revision: apps.ControllerRevision, context: Context) -> Errors:
-    yield from metadata(revision.metadata, namespaced=True)
     yield from at_least(revision.revision, 0, Path("revision"))
     if revision.data is None:
         yield required("data", "data is mandatory")
 
 
 def update_revision(revision: apps.ControllerRevision, old: apps.ControllerRevision, context: Context) -> Errors:
-    yield from metadata_update(revision.metadata, old.metadata)
     yield from unchanged(revision.data, old.data, Path("data"), revision.data)
     yield from at_least(revision.revision, 0, Path("revision"))
 
@@ -115,26 +104,16 @@ def update_revision(revision: apps.ControllerRevision, old: apps.ControllerRevis
 # PodDisruptionBudget
 
 
-def create_budget(budget: policy.PodDisruptionBudget, context: Context) -> Errors:
-    yield from metadata(budget.metadata, namespaced=True)
-    yield from _budget_spec(budget.spec)
-
-
-def update_budget(budget: policy.PodDisruptionBudget, old: policy.PodDisruptionBudget, context: Context) -> Errors:
-    yield from metadata_update(budget.metadata, old.metadata)
-    yield from _budget_spec(budget.spec)
-
-
 def update_budget_status(
     budget: policy.PodDisruptionBudget, old: policy.PodDisruptionBudget, context: Context
 ) -> Errors:
-    yield from metadata_update(budget.metadata, old.metadata)
     yield from conditions(budget.status.conditions, STATUS / "conditions")
     for field in _COUNTS:
         yield from at_least(getattr(budget.status, field), 0, STATUS / field)
 
 
-def _budget_spec(spec: policy.PodDisruptionBudgetSpec) -> Errors:
+def check_budget(budget: policy.PodDisruptionBudget, context: Context) -> Errors:
+    spec = budget.spec
     if spec.minAvailable is not None and spec.maxUnavailable is not None:
         yield invalid(SPEC, spec, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):

@@ -13,7 +13,6 @@ from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, named, unchanged
-from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.nodes import node_selector
 from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import label_selector
@@ -40,27 +39,7 @@ _SOURCES = tuple(name for name in core.PersistentVolumeSpec.__struct_fields__ if
 
 
 def create_volume(volume: core.PersistentVolume, context: Context) -> Errors:
-    yield from metadata(volume.metadata, namespaced=False)
-    yield from volume_spec(volume.spec, SPEC)
-
-
-def update_volume(volume: core.PersistentVolume, old: core.PersistentVolume, context: Context) -> Errors:
-    yield from metadata_update(volume.metadata, old.metadata)
-    yield from volume_spec(volume.spec, SPEC)
-    for name in _SOURCES:
-        if getattr(volume.spec, name) != getattr(old.spec, name):
-            text = "spec.persistentvolumesource is immutable after creation"
-            yield forbidden(SPEC / "persistentvolumesource", f"{text}: {name} has changed")
-            break
-    mode, affinity = volume.spec.volumeMode, volume.spec.nodeAffinity
-    yield from unchanged(mode, old.spec.volumeMode, Path("volumeMode"), mode)  # without `spec`, as Kubernetes has it
-    if old.spec.nodeAffinity is not None:
-        yield from unchanged(affinity, old.spec.nodeAffinity, Path("nodeAffinity"), affinity)
-    if old.spec.volumeAttributesClassName is not None and volume.spec.volumeAttributesClassName is None:
-        yield forbidden(SPEC / "volumeAttributesClassName", "update from non-nil value to nil is forbidden")
-
-
-def volume_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
+    spec, path = volume.spec, SPEC
     if not spec.accessModes:
         yield required(path / "accessModes")
     yield from _access_modes(spec.accessModes, path / "accessModes")
@@ -82,6 +61,21 @@ def volume_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
     yield from _class_and_mode(spec.storageClassName, spec.volumeMode, path)
     if spec.volumeAttributesClassName is not None:
         yield from _attributes_class(spec, path)
+
+
+def update_volume(volume: core.PersistentVolume, old: core.PersistentVolume, context: Context) -> Errors:
+    yield from create_volume(volume, context)
+    for name in _SOURCES:
+        if getattr(volume.spec, name) != getattr(old.spec, name):
+            text = "spec.persistentvolumesource is immutable after creation"
+            yield forbidden(SPEC / "persistentvolumesource", f"{text}: {name} has changed")
+            break
+    mode, affinity = volume.spec.volumeMode, volume.spec.nodeAffinity
+    yield from unchanged(mode, old.spec.volumeMode, Path("volumeMode"), mode)  # without `spec`, as Kubernetes has it
+    if old.spec.nodeAffinity is not None:
+        yield from unchanged(affinity, old.spec.nodeAffinity, Path("nodeAffinity"), affinity)
+    if old.spec.volumeAttributesClassName is not None and volume.spec.volumeAttributesClassName is None:
+        yield forbidden(SPEC / "volumeAttributesClassName", "update from non-nil value to nil is forbidden")
 
 
 def inline_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
@@ -167,56 +161,7 @@ def driver_name(name: str, path: Path) -> Errors:
 
 
 def create_claim(claim: core.PersistentVolumeClaim, context: Context) -> Errors:
-    yield from metadata(claim.metadata, namespaced=True)
-    yield from _claim_spec(claim.spec, SPEC)
-
-
-def update_claim(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, context: Context) -> Errors:
-    """A bound claim may only grow; one that is not may be given its volume, and get a class."""
-    yield from metadata_update(claim.metadata, old.metadata)
-    yield from _claim_spec(claim.spec, SPEC)
-    before, now = old.spec, claim.spec
-    given: Any = {"volumeName": now.volumeName} if not before.volumeName else {}
-    if before.storageClassName is None:
-        given["storageClassName"] = now.storageClassName
-    resources, attributes = now.resources, now.volumeAttributesClassName
-    changed: Any = {"volumeAttributesClassName": attributes}
-    if old.status.phase == "Bound":
-        changed["resources"] = replace(before.resources, requests=resources.requests)
-    if replace(before, **given, **changed) != now and replace(before, **changed) != now:
-        text = (
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-        )
-        yield forbidden(SPEC, text)
-    yield from _shrunk(claim, old)
-    yield from unchanged(now.volumeMode, before.volumeMode, Path("volumeMode"), now.volumeMode)
-    if before.volumeAttributesClassName is not None and not attributes:
-        instead = "nil" if attributes is None else "an empty string"
-        yield forbidden(SPEC / "volumeAttributesClassName", f"update from non-nil value to {instead} is forbidden")
-
-
-def update_claim_status(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, context: Context) -> Errors:
-    yield from metadata_update(claim.metadata, old.metadata)
-    for name, amount in claim.status.capacity.items():
-        yield from _quantity(amount, STATUS / "capacity" % name)
-
-
-def _quantity(amount: str, path: Path) -> Errors:
-    if Quantity.parse(amount).sign < 0:
-        yield invalid(path, amount, "must be a valid resource quantity")
-
-
-def _shrunk(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim) -> Errors:
-    """What was asked for may be taken back as long as there is not yet as much."""
-    asked, before, there = (
-        Quantity.parse(amounts.get("storage", "0"))
-        for amounts in (claim.spec.resources.requests, old.spec.resources.requests, old.status.capacity)
-    )
-    if asked < before and asked <= there:
-        yield forbidden(SPEC / "resources" / "requests" / "storage", "field can not be less than status.capacity")
-
-
-def _claim_spec(spec: core.PersistentVolumeClaimSpec, path: Path) -> Errors:
+    spec, path = claim.spec, SPEC
     if not spec.accessModes:
         yield required(path / "accessModes", "at least 1 access mode is required")
     yield from label_selector(spec.selector, path / "selector")
@@ -242,6 +187,49 @@ def _claim_spec(spec: core.PersistentVolumeClaimSpec, path: Path) -> Errors:
             yield invalid(path, str(path / "dataSource"), "must match dataSourceRef")
     if spec.volumeAttributesClassName:
         yield from named(spec.volumeAttributesClassName, path / "volumeAttributesClassName", names.subdomain)
+
+
+def update_claim(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, context: Context) -> Errors:
+    """A bound claim may only grow; one that is not may be given its volume, and get a class."""
+    yield from create_claim(claim, context)
+    before, now = old.spec, claim.spec
+    given: Any = {"volumeName": now.volumeName} if not before.volumeName else {}
+    if before.storageClassName is None:
+        given["storageClassName"] = now.storageClassName
+    resources, attributes = now.resources, now.volumeAttributesClassName
+    changed: Any = {"volumeAttributesClassName": attributes}
+    if old.status.phase == "Bound":
+        changed["resources"] = replace(before.resources, requests=resources.requests)
+    if replace(before, **given, **changed) != now and replace(before, **changed) != now:
+        text = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
+        yield forbidden(SPEC, text)
+    yield from _shrunk(claim, old)
+    yield from unchanged(now.volumeMode, before.volumeMode, Path("volumeMode"), now.volumeMode)
+    if before.volumeAttributesClassName is not None and not attributes:
+        instead = "nil" if attributes is None else "an empty string"
+        yield forbidden(SPEC / "volumeAttributesClassName", f"update from non-nil value to {instead} is forbidden")
+
+
+def update_claim_status(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim, context: Context) -> Errors:
+    for name, amount in claim.status.capacity.items():
+        yield from _quantity(amount, STATUS / "capacity" % name)
+
+
+def _quantity(amount: str, path: Path) -> Errors:
+    if Quantity.parse(amount).sign < 0:
+        yield invalid(path, amount, "must be a valid resource quantity")
+
+
+def _shrunk(claim: core.PersistentVolumeClaim, old: core.PersistentVolumeClaim) -> Errors:
+    """What was asked for may be taken back as long as there is not yet as much."""
+    asked, before, there = (
+        Quantity.parse(amounts.get("storage", "0"))
+        for amounts in (claim.spec.resources.requests, old.spec.resources.requests, old.status.capacity)
+    )
+    if asked < before and asked <= there:
+        yield forbidden(SPEC / "resources" / "requests" / "storage", "field can not be less than status.capacity")
 
 
 def _data_source(source: core.TypedLocalObjectReference | core.TypedObjectReference, path: Path) -> Errors:

@@ -11,7 +11,7 @@ from dray.api.selectors import spelled_out
 from dray.api.types import apps, batch, core, meta
 from dray.api.validation.context import Context
 from dray.api.validation.lists import Errors, at_least, unchanged
-from dray.api.validation.metadata import metadata, metadata_update, template_metadata
+from dray.api.validation.metadata import template_metadata
 from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.pods import pod_template
@@ -65,17 +65,7 @@ _TITLES = {
 
 
 def create_deployment(deployment: apps.Deployment, context: Context) -> Errors:
-    yield from metadata(deployment.metadata, namespaced=True)
-    yield from _deployment_spec(deployment.spec)
-
-
-def update_deployment(deployment: apps.Deployment, old: apps.Deployment, context: Context) -> Errors:
-    yield from metadata_update(deployment.metadata, old.metadata)
-    yield from _deployment_spec(deployment.spec)
-    yield from unchanged(deployment.spec.selector, old.spec.selector, SPEC / "selector", deployment.spec.selector)
-
-
-def _deployment_spec(spec: apps.DeploymentSpec) -> Errors:
+    spec = deployment.spec
     yield from at_least(spec.replicas, 0, SPEC / "replicas")
     yield from selected_template(spec.selector, spec.template, "deployment", ("Always",))
     yield from _deployment_strategy(spec.strategy, SPEC / "strategy")
@@ -84,6 +74,11 @@ def _deployment_spec(spec: apps.DeploymentSpec) -> Errors:
     if spec.progressDeadlineSeconds is not None and spec.progressDeadlineSeconds <= spec.minReadySeconds:
         text = "must be greater than minReadySeconds"
         yield invalid(SPEC / "progressDeadlineSeconds", spec.progressDeadlineSeconds, text)
+
+
+def update_deployment(deployment: apps.Deployment, old: apps.Deployment, context: Context) -> Errors:
+    yield from create_deployment(deployment, context)
+    yield from unchanged(deployment.spec.selector, old.spec.selector, SPEC / "selector", deployment.spec.selector)
 
 
 def _deployment_strategy(strategy: apps.DeploymentStrategy, path: Path) -> Errors:
@@ -117,35 +112,19 @@ def scaled(value: int | str | None, path: Path) -> Errors:
 
 
 def create_replica_set(replica_set: apps.ReplicaSet, context: Context) -> Errors:
-    yield from metadata(replica_set.metadata, namespaced=True)
-    yield from _replica_set_spec(replica_set.spec)
-
-
-def update_replica_set(replica_set: apps.ReplicaSet, old: apps.ReplicaSet, context: Context) -> Errors:
-    yield from metadata_update(replica_set.metadata, old.metadata)
-    yield from _replica_set_spec(replica_set.spec)
-    yield from unchanged(replica_set.spec.selector, old.spec.selector, SPEC / "selector", replica_set.spec.selector)
-
-
-def _replica_set_spec(spec: apps.ReplicaSetSpec) -> Errors:
+    spec = replica_set.spec
     yield from at_least(spec.replicas, 0, SPEC / "replicas")
     yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
     yield from selected_template(spec.selector, spec.template, "replicaset", ("Always",))
 
 
-def create_replication_controller(controller: core.ReplicationController, context: Context) -> Errors:
-    yield from metadata(controller.metadata, namespaced=True)
-    yield from _replication_controller_spec(controller.spec)
+def update_replica_set(replica_set: apps.ReplicaSet, old: apps.ReplicaSet, context: Context) -> Errors:
+    yield from create_replica_set(replica_set, context)
+    yield from unchanged(replica_set.spec.selector, old.spec.selector, SPEC / "selector", replica_set.spec.selector)
 
 
-def update_replication_controller(
-    controller: core.ReplicationController, old: core.ReplicationController, context: Context
-) -> Errors:
-    yield from metadata_update(controller.metadata, old.metadata)
-    yield from _replication_controller_spec(controller.spec)
-
-
-def _replication_controller_spec(spec: core.ReplicationControllerSpec) -> Errors:
+def check_replication_controller(controller: core.ReplicationController, context: Context) -> Errors:
+    spec = controller.spec
     yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
     yield from at_least(spec.replicas, 0, SPEC / "replicas")
     chosen = spelled_out(spec.selector) if spec.selector else None
@@ -153,17 +132,7 @@ def _replication_controller_spec(spec: core.ReplicationControllerSpec) -> Errors
 
 
 def create_daemon_set(daemon_set: apps.DaemonSet, context: Context) -> Errors:
-    yield from metadata(daemon_set.metadata, namespaced=True)
-    yield from _daemon_set_spec(daemon_set.spec)
-
-
-def update_daemon_set(daemon_set: apps.DaemonSet, old: apps.DaemonSet, context: Context) -> Errors:
-    yield from metadata_update(daemon_set.metadata, old.metadata)
-    yield from _daemon_set_spec(daemon_set.spec)
-    yield from unchanged(daemon_set.spec.selector, old.spec.selector, SPEC / "selector", daemon_set.spec.selector)
-
-
-def _daemon_set_spec(spec: apps.DaemonSetSpec) -> Errors:
+    spec = daemon_set.spec
     yield from selected_template(spec.selector, spec.template, "daemonset", ("Always",))
     yield from at_least(spec.minReadySeconds, 0, SPEC / "minReadySeconds")
     yield from at_least(spec.revisionHistoryLimit, 0, SPEC / "revisionHistoryLimit")
@@ -178,17 +147,27 @@ def _daemon_set_spec(spec: apps.DaemonSetSpec) -> Errors:
             yield from scaled(strategy.rollingUpdate.maxSurge, path / "rollingUpdate" / "maxSurge")
 
 
+def update_daemon_set(daemon_set: apps.DaemonSet, old: apps.DaemonSet, context: Context) -> Errors:
+    yield from create_daemon_set(daemon_set, context)
+    yield from unchanged(daemon_set.spec.selector, old.spec.selector, SPEC / "selector", daemon_set.spec.selector)
+
+
 # Job
 
 
 def create_job(job: batch.Job, context: Context) -> Errors:
-    yield from metadata(job.metadata, namespaced=True)
-    yield from _job_spec(job.spec)
+    spec = job.spec
+    if spec.selector is None:
+        yield required(SPEC / "selector")
+    else:
+        yield from label_selector(spec.selector, SPEC / "selector")
+        if not matcher(spec.selector).matches(spec.template.metadata.labels):
+            yield invalid(SPEC / "template" / "metadata" / "labels", spec.template.metadata.labels, _NO_MATCH)
+    yield from _job_work(spec, SPEC)
 
 
 def update_job(job: batch.Job, old: batch.Job, context: Context) -> Errors:
-    yield from metadata_update(job.metadata, old.metadata)
-    yield from _job_spec(job.spec)
+    yield from create_job(job, context)
     spec, before = job.spec, old.spec
     if spec.completionMode != "Indexed" or spec.completions != spec.parallelism:
         yield from unchanged(spec.completions, before.completions, SPEC / "completions", spec.completions)
@@ -197,16 +176,6 @@ def update_job(job: batch.Job, old: batch.Job, context: Context) -> Errors:
     suspended = bool(before.suspend) and old.status.startTime is None
     if not suspended:  # a job that has not begun may still be told where to run
         yield from unchanged(spec.template, before.template, SPEC / "template", spec.template)
-
-
-def _job_spec(spec: batch.JobSpec) -> Errors:
-    if spec.selector is None:
-        yield required(SPEC / "selector")
-    else:
-        yield from label_selector(spec.selector, SPEC / "selector")
-        if not matcher(spec.selector).matches(spec.template.metadata.labels):
-            yield invalid(SPEC / "template" / "metadata" / "labels", spec.template.metadata.labels, _NO_MATCH)
-    yield from _job_work(spec, SPEC)
 
 
 def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
@@ -231,7 +200,6 @@ def _job_work(spec: batch.JobSpec, where: Path) -> Errors:
 
 
 def create_cron_job(cron_job: batch.CronJob, context: Context) -> Errors:
-    yield from metadata(cron_job.metadata, namespaced=True)
     if len(cron_job.metadata.name) > _CRON_NAME_MAX:  # eleven characters more make the name of a job
         text = f"must be no more than {_CRON_NAME_MAX} characters"
         yield invalid(METADATA / "name", cron_job.metadata.name, text)
@@ -239,7 +207,6 @@ def create_cron_job(cron_job: batch.CronJob, context: Context) -> Errors:
 
 
 def update_cron_job(cron_job: batch.CronJob, old: batch.CronJob, context: Context) -> Errors:
-    yield from metadata_update(cron_job.metadata, old.metadata)
     yield from _cron_job_spec(cron_job.spec, old.spec)
 
 
