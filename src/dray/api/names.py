@@ -13,7 +13,6 @@ from functools import lru_cache, wraps
 Complaints = Sequence[str]
 Check = Callable[[str], Complaints]
 
-# The letters of generated names, as in Kubernetes: no vowels and no look-alikes, so that no words arise.
 CEL_RESERVED = frozenset(  # words of the expression language, which no variable or member may have as its plain name
     [
         "true",
@@ -40,7 +39,8 @@ CEL_RESERVED = frozenset(  # words of the expression language, which no variable
     ]
 )
 
-GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no name spells a word; none that look alike
+# The letters of generated names, as in Kubernetes: no vowels, so that no name spells a word, and none that look alike.
+GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
 PORT_NAME_MAX = 15

@@ -263,8 +263,7 @@ def validate_update(
     update = _SUBRESOURCE_RULES.get((*key, subresource), _nothing) if subresource else rules.update
     found = rules.create(object_, context) if update is None else update(object_, old, context)
     if subresource or not rules.own_metadata:
-        metas = object_.metadata, old.metadata  # type: ignore[attr-defined]  # every kind has metadata
-        found = chain(metadata_update(*metas, rules.any_finalizer), found)
+        found = chain(metadata_update(object_.metadata, old.metadata, rules.any_finalizer), found)  # type: ignore[attr-defined]  # every kind has metadata
     return _in_version(resource, context, found)
 
 

@@ -10,7 +10,7 @@ from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import admissionregistration, apiextensions, authentication, authorization, rbac
 from dray.api.validation.context import Context
 from dray.api.validation.expressions import Expressions, match_conditions, texts
-from dray.api.validation.lists import Errors, each, named, required_name, unchanged
+from dray.api.validation.lists import Errors, each, named, one_of, required_name, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
@@ -88,8 +88,7 @@ def create_binding(binding: Binding, context: Context) -> Errors:
     if reference.apiGroup != RBAC_GROUP:
         yield unsupported(path / "apiGroup", reference.apiGroup, (RBAC_GROUP,))
     kinds = ("ClusterRole", "Role") if namespaced else ("ClusterRole",)
-    if reference.kind not in kinds:
-        yield unsupported(path / "kind", reference.kind, kinds)
+    yield from one_of(reference.kind, kinds, path / "kind")
     yield from required_name(reference.name, path / "name", names.path_segment)
 
     def subject(item: rbac.Subject, here: Path) -> Errors:
@@ -171,19 +170,19 @@ def _webhook(webhook: Webhook, path: Path) -> Errors:
         text = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
         yield invalid(path / "admissionReviewVersions", list(webhook.admissionReviewVersions), text)
     yield from each(webhook.rules, path / "rules", operation_rule)
-    yield from option(webhook.failurePolicy, FAILURE_POLICIES, path / "failurePolicy")
-    yield from option(webhook.matchPolicy, MATCH_POLICIES, path / "matchPolicy")
+    yield from one_of(webhook.failurePolicy, FAILURE_POLICIES, path / "failurePolicy")
+    yield from one_of(webhook.matchPolicy, MATCH_POLICIES, path / "matchPolicy")
     if webhook.sideEffects is None:
         yield required(path / "sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
     else:
-        yield from option(webhook.sideEffects, _SIDE_EFFECTS, path / "sideEffects")
+        yield from one_of(webhook.sideEffects, _SIDE_EFFECTS, path / "sideEffects")
     if webhook.timeoutSeconds is not None and not 1 <= webhook.timeoutSeconds <= 30:
         text = "the timeout value must be between 1 and 30 seconds"
         yield invalid(path / "timeoutSeconds", webhook.timeoutSeconds, text)
     yield from label_selector(webhook.namespaceSelector, path / "namespaceSelector")
     yield from label_selector(webhook.objectSelector, path / "objectSelector")
     if isinstance(webhook, admissionregistration.MutatingWebhook):
-        yield from option(webhook.reinvocationPolicy, REINVOCATION_POLICIES, path / "reinvocationPolicy")
+        yield from one_of(webhook.reinvocationPolicy, REINVOCATION_POLICIES, path / "reinvocationPolicy")
     yield from webhook_client(webhook.clientConfig, path / "clientConfig")
 
 
@@ -249,23 +248,17 @@ def operation_rule(
     if not rule.operations:
         yield required(path / "operations")
     for index, operation in enumerate(rule.operations):
-        if operation not in _OPERATIONS:
-            yield unsupported(path / "operations" / index, operation, _OPERATIONS)
+        yield from one_of(operation, _OPERATIONS, path / "operations" / index)
     for field in ("apiGroups", "apiVersions", "resources"):
         values: Sequence[str] = getattr(rule, field)
         if not values:
             yield required(path / field)
         elif "*" in values and len(values) > 1 and field != "resources":
             yield invalid(path / field, list(values), "if '*' is present, must not specify other " + _WORDS[field])
-    yield from option(rule.scope, _SCOPES, path / "scope")
+    yield from one_of(rule.scope, _SCOPES, path / "scope")
 
 
 _WORDS = {"apiGroups": "API groups", "apiVersions": "API versions"}
-
-
-def option(value: str | None, options: tuple[str, ...], path: Path) -> Errors:
-    if value is not None and value not in options:
-        yield unsupported(path, value, options)
 
 
 # Reviews

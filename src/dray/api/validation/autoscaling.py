@@ -10,7 +10,7 @@ from dray.api.quantity import Quantity
 from dray.api.types import autoscaling
 from dray.api.validation.containers import resource_name
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, each, named, required_name
+from dray.api.validation.lists import Errors, at_least, each, one_of, required_name
 from dray.api.validation.paths import SPEC, STATUS, Path
 
 _METRICS = {
@@ -83,16 +83,10 @@ def _source(source: Any, kind: str, path: Path) -> Errors:
     if kind == "containerResource":
         if source.name:
             yield from resource_name(source.name, path / "name")
-        if not source.container:
-            yield required(path / "container", "must specify a container")
-        else:
-            yield from named(source.container, path / "container", names.label)
+        yield from required_name(source.container, path / "container", names.label, "must specify a container")
     if kind in ("object", "pods", "external"):
         name, here = source.metric.name, path / "metric" / "name"
-        if name:
-            yield from named(name, here, names.path_segment)
-        else:
-            yield required(here, "must specify a metric name")
+        yield from required_name(name, here, names.path_segment, "must specify a metric name")
     yield from _target(source.target, path / "target")
     yield from _targets(source.target, kind, path / "target")
 
@@ -137,16 +131,14 @@ def _rules(rules: autoscaling.HPAScalingRules, path: Path) -> Errors:
     if window is not None and not 0 <= window <= _WINDOW_MAX:
         bound = "greater than or equal to zero" if window < 0 else f"less than or equal to {_WINDOW_MAX}"
         yield invalid(path / "stabilizationWindowSeconds", window, f"must be {bound}")
-    if rules.selectPolicy is not None and rules.selectPolicy not in _SELECT_POLICIES:
-        yield unsupported(path / "selectPolicy", rules.selectPolicy, _SELECT_POLICIES)
+    yield from one_of(rules.selectPolicy, _SELECT_POLICIES, path / "selectPolicy")
     if rules.tolerance is not None and Quantity.parse(rules.tolerance).sign < 0:
         yield invalid(path / "tolerance", rules.tolerance, "must be greater than or equal to 0")
     if not rules.policies:
         yield required(path / "policies", "must specify at least one Policy")
     for index, policy in enumerate(rules.policies):
         here = path / "policies" / index
-        if policy.type not in _POLICIES:
-            yield unsupported(here / "type", policy.type, _POLICIES)
+        yield from one_of(policy.type, _POLICIES, here / "type")
         if policy.value <= 0:
             yield invalid(here / "value", policy.value, "must be greater than zero")
         if policy.periodSeconds <= 0:

@@ -6,11 +6,11 @@ import base64
 import re
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, invalid, required, too_long, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, too_long
 from dray.api.types import certificates
 from dray.api.validation.conditions import STATUSES
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors
+from dray.api.validation.lists import Errors, one_of, required_one_of
 from dray.api.validation.paths import SPEC, STATUS, Path
 
 Request = certificates.CertificateSigningRequest
@@ -37,8 +37,7 @@ def create_request(request: Request, context: Context) -> Errors:
         yield required(SPEC / "usages")
     seen: set[str] = set()
     for index, usage in enumerate(spec.usages):
-        if usage not in _USAGES:
-            yield unsupported(SPEC / "usages" / index, usage, _USAGES)
+        yield from one_of(usage, _USAGES, SPEC / "usages" / index)
         if usage in seen:
             yield duplicate(SPEC / "usages" / index, usage)
         seen.add(usage)
@@ -83,10 +82,7 @@ def _conditions(request: Request, path: Path) -> Errors:
         if not kind:
             yield required(here / "type")
         allowed = ("True",) if kind in _OUTCOMES else STATUSES
-        if not condition.status:
-            yield required(here / "status")
-        elif condition.status not in allowed:
-            yield unsupported(here / "status", condition.status, allowed)
+        yield from required_one_of(condition.status, allowed, here / "status")
         if kind in _DECISIONS and any(other in seen for other in _DECISIONS if other != kind):
             yield invalid(here / "type", kind, "Approved and Denied conditions are mutually exclusive")
         if kind in seen:

@@ -13,7 +13,17 @@ from dray.api.types import resource
 from dray.api.validation import devices
 from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, required_name, unchanged, unique
+from dray.api.validation.lists import (
+    Errors,
+    at_most_bytes,
+    bounded,
+    each,
+    named,
+    required_name,
+    required_one_of,
+    unchanged,
+    unique,
+)
 from dray.api.validation.metadata import claim_template_metadata, metadata, metadata_update
 from dray.api.validation.nodes import node_selector
 from dray.api.validation.paths import SPEC, STATUS, Path
@@ -78,9 +88,7 @@ def claim_spec(spec: resource.ResourceClaimSpec, path: Path, context: Context) -
         yield from _request(item, here, claim, context)
 
     requests = claim.requests or ()
-    yield from bounded(requests, devices.LIST_MAX, path_devices / "requests", request)
-    if len(requests) <= devices.LIST_MAX:
-        yield from unique(requests, path_devices / "requests", lambda item: item.name)
+    yield from bounded(requests, devices.LIST_MAX, path_devices / "requests", request, lambda item: item.name)
     yield from bounded(claim.constraints, devices.LIST_MAX, path_devices / "constraints", constraint)
     yield from bounded(claim.config, devices.LIST_MAX, path_devices / "config", config)
     if spec.reservedFor is not None:
@@ -112,9 +120,7 @@ def _alternatives(request: resource.DeviceRequest, path: Path, claim: resource.D
         yield from named(item.name, here / "name", names.label)
         yield from _demand(item, here, f"{request.name}/{item.name}", claim, context)
 
-    yield from bounded(request.firstAvailable, ALTERNATIVES_MAX, path, alternative)
-    if len(request.firstAvailable) <= ALTERNATIVES_MAX:
-        yield from unique(request.firstAvailable, path, lambda item: item.name)
+    yield from bounded(request.firstAvailable, ALTERNATIVES_MAX, path, alternative, lambda item: item.name)
 
 
 def _demand(
@@ -204,9 +210,7 @@ def _references(items: tuple[str, ...], path: Path, known: Requests) -> Errors:
     def reference(name: str, here: Path) -> Errors:
         yield from _reference(name, here, known)
 
-    yield from bounded(items, devices.LIST_MAX, path, reference)
-    if len(items) <= devices.LIST_MAX:
-        yield from unique(items, path, str)
+    yield from bounded(items, devices.LIST_MAX, path, reference, str)
 
 
 def _reference(name: str, path: Path, known: Requests) -> Errors:
@@ -247,9 +251,7 @@ def _opened(allocation: resource.AllocationResult, before: resource.AllocationRe
 
 def _reservations(status: resource.ResourceClaimStatus, before: resource.ResourceClaimStatus, deleting: bool) -> Errors:
     path = STATUS / "reservedFor"
-    yield from bounded(status.reservedFor, RESERVATIONS_MAX, path, _reservation)
-    if len(status.reservedFor) <= RESERVATIONS_MAX:
-        yield from unique(status.reservedFor, path, lambda item: item.uid)
+    yield from bounded(status.reservedFor, RESERVATIONS_MAX, path, _reservation, lambda item: item.uid)
     if (
         deleting
         and status.allocation is not None
@@ -272,10 +274,7 @@ def _allocation(allocation: resource.AllocationResult, path: Path, known: Reques
         yield from _result(item, here, known)
 
     def config(item: resource.DeviceAllocationConfiguration, here: Path) -> Errors:
-        if not item.source:
-            yield required(here / "source")
-        elif item.source not in SOURCES:
-            yield unsupported(here / "source", item.source, SOURCES)
+        yield from required_one_of(item.source, SOURCES, here / "source")
         yield from _references(item.requests, here / "requests", known)
         yield from devices.opaque(item.opaque, here)
 
@@ -336,9 +335,7 @@ def _device_status(item: resource.AllocatedDeviceStatus, path: Path) -> Errors:
 def _network(data: resource.NetworkDeviceData, path: Path) -> Errors:
     yield from at_most_bytes(data.interfaceName, INTERFACE_NAME_MAX, path / "interfaceName")
     yield from at_most_bytes(data.hardwareAddress, HARDWARE_ADDRESS_MAX, path / "hardwareAddress")
-    yield from bounded(data.ips, IPS_MAX, path / "ips", _interface_address)
-    if len(data.ips) <= IPS_MAX:
-        yield from unique(data.ips, path / "ips", str)
+    yield from bounded(data.ips, IPS_MAX, path / "ips", _interface_address, str)
 
 
 def _interface_address(address: str, path: Path) -> Errors:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from dray.api import names
-from dray.api.errors import duplicate, invalid, required, unsupported
+from dray.api.errors import duplicate, invalid, required
 from dray.api.types import meta
-from dray.api.validation.lists import Errors, named
+from dray.api.validation.lists import Errors, one_of, required_name
 from dray.api.validation.paths import Path
 
 STATUSES = ("False", "True", "Unknown")
@@ -27,12 +27,8 @@ def conditions(items: Sequence[meta.Condition], path: Path) -> Errors:
 
 
 def _condition(item: meta.Condition, path: Path) -> Errors:
-    if not item.type:
-        yield required(path / "type", "must be set")
-    else:
-        yield from named(item.type, path / "type", names.qualified_name)
-    if item.status not in STATUSES:
-        yield unsupported(path / "status", item.status, STATUSES)
+    yield from required_name(item.type, path / "type", names.qualified_name, "must be set")
+    yield from one_of(item.status, STATUSES, path / "status")
     if item.observedGeneration < 0:
         yield invalid(path / "observedGeneration", item.observedGeneration, "must be greater than or equal to zero")
     if not item.lastTransitionTime:

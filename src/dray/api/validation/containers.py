@@ -14,7 +14,7 @@ from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation.downward import ENV_FIELDS, container_resource, pod_field
 from dray.api.validation.filepaths import descending
-from dray.api.validation.lists import Errors, each, named, required_name
+from dray.api.validation.lists import Errors, each, named, one_of, required_name, required_one_of
 from dray.api.validation.paths import Path
 from dray.api.validation.probes import PROBES, handler, probe
 from dray.api.validation.security import container_security, propagation
@@ -55,11 +55,11 @@ def container(
         yield required(path / "image")
     elif value.image.strip() != value.image:
         yield invalid(path / "image", value.image, "must not have leading or trailing whitespace")
-    yield from _choice(value.terminationMessagePolicy, MESSAGE_POLICIES, path / "terminationMessagePolicy")
+    yield from required_one_of(value.terminationMessagePolicy, MESSAGE_POLICIES, path / "terminationMessagePolicy")
     yield from _ports(value.ports, path / "ports", host_network)
     yield from each(value.env, path / "env", _env)
     yield from _mounts(value, path, volumes)
-    yield from _choice(value.imagePullPolicy, PULL_POLICIES, path / "imagePullPolicy")
+    yield from required_one_of(value.imagePullPolicy, PULL_POLICIES, path / "imagePullPolicy")
     yield from resources(value.resources, path / "resources", claims)
     for name in PROBES:
         asked = getattr(value, name)
@@ -108,23 +108,14 @@ def restarts(value: core.Container, path: Path) -> Errors:
 
 
 def _restart_rule(rule: core.ContainerRestartRule, path: Path) -> Errors:
-    if rule.action not in _RESTART_ACTIONS:
-        yield unsupported(path / "action", rule.action, _RESTART_ACTIONS)
+    yield from one_of(rule.action, _RESTART_ACTIONS, path / "action")
     codes = rule.exitCodes
     if codes is None:
         yield required(path / "exitCodes", "must be specified")
         return
-    if codes.operator not in _RESTART_OPERATORS:
-        yield unsupported(path / "exitCodes" / "operator", codes.operator, _RESTART_OPERATORS)
+    yield from one_of(codes.operator, _RESTART_OPERATORS, path / "exitCodes" / "operator")
     if len(codes.values) > _EXIT_CODES_MOST:
         yield too_many(path / "exitCodes" / "values", len(codes.values), _EXIT_CODES_MOST)
-
-
-def _choice(value: str, options: tuple[str, ...], path: Path) -> Errors:
-    if not value:
-        yield required(path)
-    elif value not in options:
-        yield unsupported(path, value, options)
 
 
 def _ports(ports: tuple[core.ContainerPort, ...], path: Path, host_network: bool) -> Errors:
@@ -139,25 +130,17 @@ def _ports(ports: tuple[core.ContainerPort, ...], path: Path, host_network: bool
         if port.containerPort == 0:
             yield required(here / "containerPort")
         else:
-            yield from _port_number(port.containerPort, here / "containerPort")
+            yield from named(port.containerPort, here / "containerPort", names.port_number)
         if port.hostPort:
-            yield from _port_number(port.hostPort, here / "hostPort")
+            yield from named(port.hostPort, here / "hostPort", names.port_number)
         if host_network and port.hostPort != port.containerPort:
             text = "must match `containerPort` when `hostNetwork` is true"
             yield invalid(here / "hostPort", port.hostPort, text)
-        yield from _choice(port.protocol, PROTOCOLS, here / "protocol")
-
-
-def _port_number(number: int, path: Path) -> Errors:
-    for text in names.port_number(number):
-        yield invalid(path, number, text)
+        yield from required_one_of(port.protocol, PROTOCOLS, here / "protocol")
 
 
 def _env(variable: core.EnvVar, path: Path) -> Errors:
-    if not variable.name:
-        yield required(path / "name")
-    else:
-        yield from named(variable.name, path / "name", names.env_name)
+    yield from required_name(variable.name, path / "name", names.env_name)
     source = variable.valueFrom
     if source is None:
         return

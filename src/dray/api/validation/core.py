@@ -11,10 +11,11 @@ from dray.api.quantity import Quantity
 from dray.api.types import coordination, core
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, each, named, unchanged
+from dray.api.validation.lists import Errors, at_least, each, named, one_of, required_name, required_one_of, unchanged
 from dray.api.validation.metadata import check_labels, finalizer_name
 from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import TAINT_EFFECTS
+from dray.api.validation.probes import target_port
 from dray.api.validation.quotas import quota_scopes
 
 DATA_MAX = 1024 * 1024
@@ -71,12 +72,8 @@ def create_node(node: core.Node, context: Context) -> Errors:
     for index, taint in enumerate(node.spec.taints):
         here = SPEC / "taints" / index
         yield from named(taint.key, here / "key", names.qualified_name)
-        for text in names.label_value(taint.value):
-            yield invalid(here / "value", taint.value, text)
-        if not taint.effect:
-            yield required(here / "effect")
-        elif taint.effect not in TAINT_EFFECTS:
-            yield unsupported(here / "effect", taint.effect, TAINT_EFFECTS)
+        yield from named(taint.value, here / "value", names.label_value)
+        yield from required_one_of(taint.effect, TAINT_EFFECTS, here / "effect")
         if (taint.key, taint.effect) in seen:
             yield duplicate(here, taint)
         seen.add((taint.key, taint.effect))
@@ -157,19 +154,13 @@ def create_service(service: core.Service, context: Context) -> Errors:
     if not spec.ports and not headless and spec.type != "ExternalName":
         yield required(SPEC / "ports")
     if spec.type == "ExternalName":
-        name = spec.externalName.removesuffix(".")
-        if name:
-            yield from named(name, SPEC / "externalName", names.subdomain)
-        else:
-            yield required(SPEC / "externalName")
+        yield from required_name(spec.externalName.removesuffix("."), SPEC / "externalName", names.subdomain)
     if headless and spec.type in ("NodePort", "LoadBalancer"):
         yield invalid(SPEC / "clusterIPs" / 0, "None", f"may not be set to 'None' for {spec.type} services")
     yield from _service_ports(spec, SPEC / "ports")
     yield from check_labels(spec.selector, SPEC / "selector")
-    if spec.sessionAffinity not in _AFFINITIES:
-        yield unsupported(SPEC / "sessionAffinity", spec.sessionAffinity, _AFFINITIES)
-    if spec.type not in _SERVICE_TYPES:
-        yield unsupported(SPEC / "type", spec.type, _SERVICE_TYPES)
+    yield from one_of(spec.sessionAffinity, _AFFINITIES, SPEC / "sessionAffinity")
+    yield from one_of(spec.type, _SERVICE_TYPES, SPEC / "type")
 
 
 def update_service(service: core.Service, old: core.Service, context: Context) -> Errors:
@@ -191,17 +182,9 @@ def _service_ports(spec: core.ServiceSpec, path: Path) -> Errors:
             seen_names.add(port.name)
         elif len(spec.ports) > 1:
             yield required(here / "name")
-        for text in names.port_number(port.port):
-            yield invalid(here / "port", port.port, text)
-        if not port.protocol:
-            yield required(here / "protocol")
-        elif port.protocol not in PROTOCOLS:
-            yield unsupported(here / "protocol", port.protocol, PROTOCOLS)
-        if isinstance(port.targetPort, int):
-            for text in names.port_number(port.targetPort):
-                yield invalid(here / "targetPort", port.targetPort, text)
-        else:
-            yield from named(port.targetPort, here / "targetPort", names.port_name)
+        yield from named(port.port, here / "port", names.port_number)
+        yield from required_one_of(port.protocol, PROTOCOLS, here / "protocol")
+        yield from target_port(port.targetPort, here / "targetPort")
         if port.nodePort and spec.type in ("ClusterIP", "ExternalName"):
             yield forbidden(here / "nodePort", "may not be used when `type` is 'ClusterIP'")
         if (port.protocol, port.port) in seen_ports:

@@ -9,7 +9,7 @@ from dray.api.errors import duplicate, forbidden, invalid, required, too_long, u
 from dray.api.quantity import Quantity
 from dray.api.types import core, storage
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, named, unchanged, unique
+from dray.api.validation.lists import Errors, named, one_of, required_name, unchanged, unique
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
@@ -66,10 +66,7 @@ def _topologies(terms: Sequence[core.TopologySelectorTerm]) -> Errors:
 
 
 def _provisioner(name: str, path: Path) -> Errors:
-    if not name:
-        yield required(path)
-    else:
-        yield from named(name.lower(), path, names.qualified_name)
+    yield from required_name(name.lower(), path, names.qualified_name)
 
 
 def _parameters(parameters: Mapping[str, str]) -> Errors:
@@ -117,8 +114,7 @@ def create_driver(driver: storage.CSIDriver, context: Context) -> Errors:
         if seconds is not None and seconds > _LONGEST_TOKEN:
             yield invalid(path / "expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
     for mode in spec.volumeLifecycleModes:
-        if mode not in _LIFECYCLE_MODES:
-            yield unsupported(SPEC / "volumeLifecycleModes", mode, _LIFECYCLE_MODES)
+        yield from one_of(mode, _LIFECYCLE_MODES, SPEC / "volumeLifecycleModes")
     period = spec.nodeAllocatableUpdatePeriodSeconds
     if period is not None and period < _SHORTEST_PERIOD:
         text = f"must be greater than or equal to {_SHORTEST_PERIOD} seconds"

@@ -10,11 +10,11 @@ from dray.api import names
 from dray.api.custom import jsonpath
 from dray.api.custom.kinds import schema_of
 from dray.api.custom.structure import Node, compiled
-from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_many, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, shown, too_many
 from dray.api.types import apiextensions
 from dray.api.validation.access import webhook_client
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, named, unchanged
+from dray.api.validation.lists import Errors, named, one_of, required_one_of, unchanged
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import METADATA, SPEC, STATUS, Path
 from dray.api.validation.schemas import DEEPEST, depth, schema
@@ -130,10 +130,7 @@ def _spec(spec: apiextensions.CustomResourceDefinitionSpec, context: Context) ->
         yield invalid(SPEC / "group", spec.group, ",".join(faults))
     elif "." not in spec.group:
         yield invalid(SPEC / "group", spec.group, "should be a domain with at least one dot")
-    if not spec.scope:
-        yield required(SPEC / "scope")
-    elif spec.scope not in _SCOPES:
-        yield unsupported(SPEC / "scope", spec.scope, _SCOPES)
+    yield from required_one_of(spec.scope, _SCOPES, SPEC / "scope")
     if spec.preserveUnknownFields and any(_has_default(schema_of(version)) for version in spec.versions):
         text = "must be false in order to use defaults in the schema"
         yield invalid(SPEC / "preserveUnknownFields", True, text)
@@ -176,8 +173,7 @@ def _label(text: str, path: Path) -> Errors:
 
 
 def _conversion(conversion: apiextensions.CustomResourceConversion, path: Path) -> Errors:
-    if conversion.strategy not in ("None", "Webhook"):
-        yield unsupported(path / "strategy", conversion.strategy, ("None", "Webhook"))
+    yield from one_of(conversion.strategy, ("None", "Webhook"), path / "strategy")
     config = conversion.webhook.clientConfig if conversion.webhook is not None else None
     versions = conversion.webhook.conversionReviewVersions if conversion.webhook is not None else ()
     if conversion.strategy == "Webhook":

@@ -21,7 +21,6 @@ from dray.api.validation.lists import (
     named,
     required_name,
     unchanged,
-    unique,
 )
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, STATUS, Path
@@ -194,9 +193,7 @@ def _partitions(items: tuple[resource.PartitionTypeStatus, ...], path: Path) -> 
         yield from at_least(item.total, 0, here / "total")
         yield from at_least(item.allocatable, 0, here / "allocatable")
 
-    yield from bounded(items, SUMMARY_MAX, path, check)
-    if len(items) <= SUMMARY_MAX:
-        yield from unique(items, path, lambda item: (item.attribute, item.type))
+    yield from bounded(items, SUMMARY_MAX, path, check, lambda item: (item.attribute, item.type))
 
 
 def _shareable(summary: resource.ShareableSummaryStatus, path: Path) -> Errors:

@@ -12,7 +12,7 @@ from dray.api import names
 from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_long, unsupported
 from dray.api.types import resource
 from dray.api.validation.context import Complaint, Context
-from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, unique
+from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, one_of, required_one_of, unique
 from dray.api.validation.paths import Path
 
 DRIVER_MAX = 63
@@ -195,10 +195,7 @@ def taint(value: resource.DeviceTaint, path: Path, old: resource.DeviceTaint | N
     if value.value:
         yield from named(value.value, path / "value", names.label_value)
     if old is None or old.effect != value.effect:
-        if not value.effect:
-            yield required(path / "effect")
-        elif value.effect not in EFFECTS:
-            yield unsupported(path / "effect", value.effect, EFFECTS)
+        yield from required_one_of(value.effect, EFFECTS, path / "effect")
 
 
 def toleration(value: resource.DeviceToleration, path: Path) -> Errors:
@@ -253,8 +250,7 @@ def binding_conditions(ready: tuple[str, ...], failed: tuple[str, ...], path: Pa
 def skipped_operations(items: tuple[str, ...], path: Path) -> Errors:
     allowed = ("*", "NodePrepareResources", "NodeUnprepareResources")
     for index, item in enumerate(items):
-        if item not in allowed:
-            yield unsupported(path / index, item, allowed)
+        yield from one_of(item, allowed, path / index)
     yield from unique(items, path, str)
     if "NodePrepareResources" in items and not {"NodeUnprepareResources", "*"} & set(items):
         text = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"

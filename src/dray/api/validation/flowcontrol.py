@@ -9,7 +9,7 @@ from dray.api import names
 from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
 from dray.api.types import flowcontrol
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, named, required_name
+from dray.api.validation.lists import Errors, each, required_name
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, STATUS, Path
 
@@ -34,10 +34,7 @@ def create_flow_schema(schema: flowcontrol.FlowSchema, context: Context) -> Erro
     if spec.distinguisherMethod is not None and spec.distinguisherMethod.type not in _METHODS:
         yield unsupported(SPEC / "distinguisherMethod" / "type", spec.distinguisherMethod.type, _METHODS)
     level, path = spec.priorityLevelConfiguration.name, SPEC / "priorityLevelConfiguration" / "name"
-    if level:
-        yield from named(level, path, names.subdomain)
-    else:
-        yield required(path, "must reference a priority level")
+    yield from required_name(level, path, names.subdomain, "must reference a priority level")
     yield from each(spec.rules, SPEC / "rules", _rule)
 
 
@@ -97,10 +94,8 @@ def _subject(subject: flowcontrol.Subject, path: Path) -> Errors:
 def _account(account: flowcontrol.ServiceAccountSubject, path: Path) -> Errors:
     if account.name != "*":
         yield from required_name(account.name, path / "name", names.subdomain)
-    if account.namespace:
-        yield from named(account.namespace, path / "namespace", names.label)
-    else:
-        yield required(path / "namespace", "must specify namespace for service account")
+    detail = "must specify namespace for service account"
+    yield from required_name(account.namespace, path / "namespace", names.label, detail)
 
 
 def _verbs(verbs: Sequence[str], path: Path) -> Errors:

@@ -141,9 +141,7 @@ def _templates(items: tuple[scheduling.PodGroupTemplate, ...], path: Path, conte
         yield from _claims(item.resourceClaims, here / "resourceClaims", context)
         yield from _common(item, here)
 
-    yield from bounded(items, TEMPLATES_MAX, path, template)
-    if len(items) <= TEMPLATES_MAX:
-        yield from unique(items, path, lambda item: item.name)
+    yield from bounded(items, TEMPLATES_MAX, path, template, lambda item: item.name)
 
 
 def _composites(
@@ -162,9 +160,7 @@ def _composites(
     if items and depth > TREE_DEPTH_MAX:
         yield invalid(path, depth, f"the tree of templates must not be deeper than {TREE_DEPTH_MAX}")
         return
-    yield from bounded(items, TEMPLATES_MAX, path, composite)
-    if len(items) <= TEMPLATES_MAX:
-        yield from unique(items, path, lambda item: item.name)
+    yield from bounded(items, TEMPLATES_MAX, path, composite, lambda item: item.name)
 
 
 # PodGroup
@@ -235,9 +231,7 @@ def _claims(items: tuple[scheduling.PodGroupResourceClaim, ...], path: Path, con
         }
         yield from one_member(sources, here)
 
-    yield from bounded(items, limit, path, claim)
-    if len(items) <= limit:
-        yield from unique(items, path, lambda item: item.name)
+    yield from bounded(items, limit, path, claim, lambda item: item.name)
 
 
 def _policy(policy: scheduling.PodGroupSchedulingPolicy, path: Path) -> Errors:

@@ -110,10 +110,7 @@ def _reference(
     if reference.apiGroup is not None:
         yield from named(reference.apiGroup, path / "apiGroup", names.subdomain)
     for field in ("kind", "name"):
-        if text := getattr(reference, field):
-            yield from named(text, path / field, names.path_segment)
-        else:
-            yield required(path / field, f"{field} is required")
+        yield from required_name(getattr(reference, field), path / field, names.path_segment, f"{field} is required")
 
 
 def _service_backend(service: networking.IngressServiceBackend, path: Path) -> Errors:
@@ -124,8 +121,7 @@ def _service_backend(service: networking.IngressServiceBackend, path: Path) -> E
     elif port.name:
         yield from named(port.name, here / "name", names.port_name)
     elif port.number:
-        for text in names.port_number(port.number):
-            yield invalid(here / "number", port.number, text)
+        yield from named(port.number, here / "number", names.port_number)
     else:
         yield required(path, "port name or number is required")
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from dray.api import schema
-from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, too_long, too_many
-from dray.api.names import Check
+from dray.api.errors import FieldError, duplicate, forbidden, invalid, required, too_long, too_many, unsupported
+from dray.api.names import Check, Complaints
 from dray.api.validation.paths import Path
 from dray.api.wire import Wire
 
@@ -25,13 +25,19 @@ def each(items: Sequence[T] | None, path: Path, check: Callable[[T, Path], Itera
 
 
 def bounded(
-    items: Sequence[T] | None, limit: int, path: Path, check: Callable[[T, Path], Iterable[FieldError]]
+    items: Sequence[T] | None,
+    limit: int,
+    path: Path,
+    check: Callable[[T, Path], Iterable[FieldError]],
+    key: Callable[[T], Hashable] | None = None,
 ) -> Errors:
-    """A list of limited length; one that is too long is not looked into."""
+    """A list of limited length, in which no two elements have the same key; one that is too long is not looked into."""
     if items and len(items) > limit:
         yield too_many(path, len(items), limit)
-    else:
-        yield from each(items, path, check)
+        return
+    yield from each(items, path, check)
+    if key is not None:
+        yield from unique(items, path, key)
 
 
 def unique(items: Sequence[T] | None, path: Path, key: Callable[[T], Hashable], whole: bool = True) -> Errors:
@@ -44,18 +50,32 @@ def unique(items: Sequence[T] | None, path: Path, key: Callable[[T], Hashable], 
         seen.add(value)
 
 
-def named(value: str, path: Path, check: Check) -> Errors:
-    """A text of a certain form."""
+def named(value: T, path: Path, check: Callable[[T], Complaints]) -> Errors:
+    """A text, or the number of a port, of a certain form."""
     for text in check(value):
         yield invalid(path, value, text)
 
 
-def required_name(value: str, path: Path, check: Check) -> Errors:
+def required_name(value: str, path: Path, check: Check, detail: str = "") -> Errors:
     """A text of a certain form that must not be missing."""
     if value:
         yield from named(value, path, check)
     else:
+        yield required(path, detail)
+
+
+def one_of(value: str | None, options: tuple[str, ...], path: Path | str) -> Errors:
+    """One of a few words, or nothing."""
+    if value is not None and value not in options:
+        yield unsupported(path, value, options)
+
+
+def required_one_of(value: str | None, options: tuple[str, ...], path: Path | str) -> Errors:
+    """One of a few words, which must not be missing."""
+    if not value:
         yield required(path)
+    elif value not in options:
+        yield unsupported(path, value, options)
 
 
 def at_most_bytes(value: str, limit: int, path: Path) -> Errors:

@@ -147,7 +147,7 @@ def _owners(owners: tuple[meta.OwnerReference, ...], path: Path) -> Errors:
 
 def _finalizers(finalizers: tuple[str, ...], path: Path, any_finalizer: bool) -> Errors:
     for finalizer in finalizers:
-        yield from (invalid(path, finalizer, text) for text in names.qualified_name(finalizer))
+        yield from named(finalizer, path, names.qualified_name)
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         yield invalid(path, list(finalizers), text)
@@ -156,7 +156,7 @@ def _finalizers(finalizers: tuple[str, ...], path: Path, any_finalizer: bool) ->
 
 
 def finalizer_name(finalizer: str, path: Path) -> Errors:
-    yield from (invalid(path, finalizer, text) for text in names.qualified_name(finalizer))
+    yield from named(finalizer, path, names.qualified_name)
     yield from _owned(finalizer, path)
 
 

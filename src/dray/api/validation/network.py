@@ -6,11 +6,11 @@ import ipaddress
 from collections.abc import Sequence
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, invalid, required, too_many, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required, too_many
 from dray.api.types import core, discovery, networking
 from dray.api.validation.containers import PROTOCOLS
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, each, named, required_name, unchanged
+from dray.api.validation.lists import Errors, each, named, one_of, required_name, required_one_of, unchanged
 from dray.api.validation.metadata import check_labels
 from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
@@ -94,21 +94,14 @@ def _reachable(address: ipaddress.IPv4Address | ipaddress.IPv6Address, path: Pat
 
 def _port(port: int | None, protocol: str | None, application: str | None, path: Path) -> Errors:
     if port is not None:
-        for text in names.port_number(port):
-            yield invalid(path / "port", port, text)
-    if not protocol:
-        yield required(path / "protocol")
-    elif protocol not in PROTOCOLS:
-        yield unsupported(path / "protocol", protocol, PROTOCOLS)
+        yield from named(port, path / "port", names.port_number)
+    yield from required_one_of(protocol, PROTOCOLS, path / "protocol")
     if application is not None:
         yield from named(application, path / "appProtocol", names.qualified_name)
 
 
 def create_slice(slice_: discovery.EndpointSlice, context: Context) -> Errors:
-    if not slice_.addressType:
-        yield required("addressType")
-    elif slice_.addressType not in _ADDRESS_TYPES:
-        yield unsupported("addressType", slice_.addressType, _ADDRESS_TYPES)
+    yield from required_one_of(slice_.addressType, _ADDRESS_TYPES, "addressType")
     endpoints = slice_.endpoints or ()
     if len(endpoints) > _ENDPOINTS_MAX:
         yield too_many("endpoints", len(endpoints), _ENDPOINTS_MAX)
@@ -195,20 +188,17 @@ def check_policy(policy: networking.NetworkPolicy, context: Context) -> Errors:
         yield invalid(SPEC / "policyTypes", list(spec.policyTypes), "may not specify more than two policyTypes")
         return
     for index, kind in enumerate(spec.policyTypes):
-        if kind not in _POLICY_TYPES:
-            yield unsupported(SPEC / "policyTypes" / index, kind, _POLICY_TYPES)
+        yield from one_of(kind, _POLICY_TYPES, SPEC / "policyTypes" / index)
 
 
 def _policy_port(port: networking.NetworkPolicyPort, path: Path) -> Errors:
-    if port.protocol is not None and port.protocol not in PROTOCOLS:
-        yield unsupported(path / "protocol", port.protocol, PROTOCOLS)
+    yield from one_of(port.protocol, PROTOCOLS, path / "protocol")
     if isinstance(port.port, int):
-        for text in names.port_number(port.port):
-            yield invalid(path / "port", port.port, text)
+        yield from named(port.port, path / "port", names.port_number)
         if port.endPort is not None:
             if port.endPort < port.port:
                 yield invalid(path / "endPort", port.port, "must be greater than or equal to `port`")
-            yield from (invalid(path / "endPort", port.endPort, text) for text in names.port_number(port.endPort))
+            yield from named(port.endPort, path / "endPort", names.port_number)
     elif isinstance(port.port, str):
         yield from named(port.port, path / "port", names.port_name)
         if port.endPort is not None:

@@ -57,5 +57,4 @@ def _field(requirement: core.NodeSelectorRequirement, path: Path) -> Errors:
         yield invalid(path / "key", requirement.key, "not a valid field selector key")
         return
     for index, value in enumerate(requirement.values):
-        for text in names.subdomain_reference(value):
-            yield invalid(path / "values" / index, value, text)
+        yield from named(value, path / "values" / index, names.subdomain_reference)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api import names
 from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.types import core, meta
-from dray.api.validation.lists import Errors, each, named
+from dray.api.validation.lists import Errors, each, named, required_name
 from dray.api.validation.metadata import check_labels
 from dray.api.validation.nodes import node_selector, node_selector_term
 from dray.api.validation.paths import Path
@@ -70,10 +70,7 @@ def _affinity_term(term: core.PodAffinityTerm, path: Path) -> Errors:
     yield from label_selector(term.namespaceSelector, path / "namespaceSelector")
     for index, name in enumerate(term.namespaces):
         yield from named(name, path / "namespaces" / index, names.label)
-    if not term.topologyKey:
-        yield required(path / "topologyKey", "can not be empty")
-    else:
-        yield from named(term.topologyKey, path / "topologyKey", names.qualified_name)
+    yield from required_name(term.topologyKey, path / "topologyKey", names.qualified_name, "can not be empty")
 
 
 def neighbour_rules(spec: core.PodSpec, path: Path) -> Errors:
@@ -108,8 +105,7 @@ def toleration(item: core.Toleration, path: Path) -> Errors:
     if item.tolerationSeconds is not None and item.effect != "NoExecute":
         yield invalid(path / "effect", item.effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
     if item.operator in ("", "Equal"):
-        for text in names.label_value(item.value):
-            yield invalid(path / "operator", item.value, text)
+        yield from named(item.value, path / "operator", names.label_value)
     elif item.operator == "Exists":
         if item.value:
             yield invalid(path / "operator", item, "value must be empty when `operator` is 'Exists'")
@@ -122,10 +118,7 @@ def toleration(item: core.Toleration, path: Path) -> Errors:
 def spread_constraint(item: core.TopologySpreadConstraint, path: Path) -> Errors:
     if item.maxSkew <= 0:
         yield invalid(path / "maxSkew", item.maxSkew, "must be greater than zero")
-    if not item.topologyKey:
-        yield required(path / "topologyKey", "can not be empty")
-    else:
-        yield from named(item.topologyKey, path / "topologyKey", names.qualified_name)
+    yield from required_name(item.topologyKey, path / "topologyKey", names.qualified_name, "can not be empty")
     if item.whenUnsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
         yield unsupported(path / "whenUnsatisfiable", item.whenUnsatisfiable, ("DoNotSchedule", "ScheduleAnyway"))
     yield from label_selector(item.labelSelector, path / "labelSelector")

@@ -23,10 +23,10 @@ from dray.api.types.admissionregistration import (
     Validation,
     Variable,
 )
-from dray.api.validation.access import FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, operation_rule, option
+from dray.api.validation.access import FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES, operation_rule
 from dray.api.validation.context import Context, ExpressionUse
 from dray.api.validation.expressions import Expressions, Stored, match_conditions, texts
-from dray.api.validation.lists import Errors, each, named, required_name, unique
+from dray.api.validation.lists import Errors, each, named, one_of, required_name, required_one_of, unique
 from dray.api.validation.metadata import metadata, metadata_update
 from dray.api.validation.paths import SPEC, Path
 from dray.api.validation.placement import label_selector
@@ -124,10 +124,7 @@ def _mutating_spec(spec: MutatingAdmissionPolicySpec, expressions: Expressions) 
         yield required(SPEC / "mutations", "mutations must contain at least one item")
     for index, mutation in enumerate(spec.mutations):
         yield from _mutation(mutation, SPEC / "mutations" / index, expressions)
-    if not spec.reinvocationPolicy:
-        yield required(SPEC / "reinvocationPolicy")
-    else:
-        yield from option(spec.reinvocationPolicy, REINVOCATION_POLICIES, SPEC / "reinvocationPolicy")
+    yield from required_one_of(spec.reinvocationPolicy, REINVOCATION_POLICIES, SPEC / "reinvocationPolicy")
 
 
 def _mutation_text(mutation: Mutation) -> str:
@@ -155,7 +152,7 @@ def _mutation(mutation: Mutation, path: Path, expressions: Expressions) -> Error
 
 def _common(spec: Spec, expressions: Expressions) -> Errors:
     """What all policies say: for what they are, and what they compute first."""
-    yield from option(spec.failurePolicy, FAILURE_POLICIES, SPEC / "failurePolicy")
+    yield from one_of(spec.failurePolicy, FAILURE_POLICIES, SPEC / "failurePolicy")
     yield from _param_kind(spec.paramKind, SPEC / "paramKind")
     if spec.matchConstraints is None:
         yield required(SPEC / "matchConstraints")
@@ -211,7 +208,7 @@ def _validation(validation: Validation, path: Path, expressions: Expressions) ->
         yield invalid(path / "message", message, "message must be non-empty if specified")
     elif "\n" in message.strip() or "\r" in message.strip():
         yield invalid(path / "message", message, "message must not contain line breaks")
-    yield from option(validation.reason, _REASONS, path / "reason")
+    yield from one_of(validation.reason, _REASONS, path / "reason")
 
 
 def _annotations(policy: ValidatingAdmissionPolicy, expressions: Expressions) -> Errors:
@@ -245,7 +242,7 @@ def _annotation(annotation: AuditAnnotation, policy: str, path: Path, expression
 def _match(match: MatchResources | None, path: Path) -> Errors:
     if match is None:
         return
-    yield from option(match.matchPolicy, MATCH_POLICIES, path / "matchPolicy")
+    yield from one_of(match.matchPolicy, MATCH_POLICIES, path / "matchPolicy")
     yield from label_selector(match.namespaceSelector, path / "namespaceSelector")
     yield from label_selector(match.objectSelector, path / "objectSelector")
     yield from each(match.resourceRules, path / "resourceRules", _named_rule)
@@ -271,16 +268,13 @@ def _param_ref(reference: ParamRef | None, path: Path) -> Errors:
         yield forbidden(path / "selector", _EXCLUSIVE)
     if not reference.name and reference.selector is None:
         yield required(path, "one of name or selector must be specified")
-    if not reference.parameterNotFoundAction:
-        yield required(path / "parameterNotFoundAction")
-    else:
-        yield from option(reference.parameterNotFoundAction, _NOT_FOUND_ACTIONS, path / "parameterNotFoundAction")
+    here = path / "parameterNotFoundAction"
+    yield from required_one_of(reference.parameterNotFoundAction, _NOT_FOUND_ACTIONS, here)
 
 
 def _actions(actions: Sequence[str], path: Path) -> Errors:
     for index, action in enumerate(actions):
-        if action not in _ACTIONS:
-            yield unsupported(path / index, action, _ACTIONS)
+        yield from one_of(action, _ACTIONS, path / index)
     yield from unique(actions, path, str, whole=False)
     if {"Deny", "Warn"} <= set(actions):
         text = "must not contain both Deny and Warn (repeating the same validation failure information in the API "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from dray.api import names
-from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.errors import forbidden, invalid, required
 from dray.api.types import core
-from dray.api.validation.lists import Errors, at_least, named
+from dray.api.validation.lists import Errors, at_least, named, one_of
 from dray.api.validation.paths import Path
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -45,26 +45,25 @@ def handler(value: core.Probe | core.LifecycleHandler, path: Path) -> Errors:
     if value.httpGet is not None:
         yield from _http_get(value.httpGet, path / "httpGet")
     if value.tcpSocket is not None:
-        yield from _target_port(value.tcpSocket.port, path / "tcpSocket" / "port")
+        yield from target_port(value.tcpSocket.port, path / "tcpSocket" / "port")
     grpc: core.GRPCAction | None = getattr(value, "grpc", None)
     if grpc is not None:
-        yield from _target_port(grpc.port, path / "grpc" / "port")
+        yield from target_port(grpc.port, path / "grpc" / "port")
 
 
 def _http_get(action: core.HTTPGetAction, path: Path) -> Errors:
     if not action.path:
         yield required(path / "path")
-    yield from _target_port(action.port, path / "port")
-    if action.scheme not in SCHEMES:
-        yield unsupported(path / "scheme", action.scheme, SCHEMES)
+    yield from target_port(action.port, path / "port")
+    yield from one_of(action.scheme, SCHEMES, path / "scheme")
     for header in action.httpHeaders:
         if not _HEADER.fullmatch(header.name):
             yield invalid(path / "httpHeaders", header.name, _HEADER_TEXT)
 
 
-def _target_port(port: int | str, path: Path) -> Errors:
+def target_port(port: int | str, path: Path) -> Errors:
+    """A port of a container, by its number or by its name."""
     if isinstance(port, int):
-        for text in names.port_number(port):
-            yield invalid(path, port, text)
+        yield from named(port, path, names.port_number)
     else:
         yield from named(port, path, names.port_name)

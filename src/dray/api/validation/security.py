@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.errors import forbidden, invalid, unsupported
 from dray.api.types import core
-from dray.api.validation.lists import Errors
+from dray.api.validation.lists import Errors, one_of
 from dray.api.validation.paths import Path
 
 _LARGEST_ID = 2**31 - 1
@@ -19,8 +19,7 @@ _CHOICES = (
 def container_security(context: core.SecurityContext, path: Path) -> Errors:
     yield from _identity(context.runAsUser, path / "runAsUser")
     yield from _identity(context.runAsGroup, path / "runAsGroup")
-    if context.procMount is not None and context.procMount not in ("Default", "Unmasked"):
-        yield unsupported(path / "procMount", context.procMount, ("Default", "Unmasked"))
+    yield from one_of(context.procMount, ("Default", "Unmasked"), path / "procMount")
     if context.allowPrivilegeEscalation is False:
         if context.privileged:
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
@@ -36,9 +35,7 @@ def pod_security(context: core.PodSecurityContext, path: Path) -> Errors:
     for index, group in enumerate(context.supplementalGroups):
         yield from _identity(group, path / "supplementalGroups" / index)
     for field, options in _CHOICES:
-        value = getattr(context, field)
-        if value is not None and value not in options:
-            yield unsupported(path / field, value, options)
+        yield from one_of(getattr(context, field), options, path / field)
 
 
 def propagation(value: str, context: core.SecurityContext | None, path: Path) -> Errors:

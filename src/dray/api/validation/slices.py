@@ -63,9 +63,8 @@ def _spec(spec: resource.ResourceSliceSpec, old: resource.ResourceSliceSpec | No
     if spec.sharedCounters and spec.devices:
         yield invalid(SPEC, "", "only one of `sharedCounters` or `devices` is allowed")
     yield from _devices(spec, old)
-    yield from bounded(spec.sharedCounters, COUNTER_SETS_MAX, SPEC / "sharedCounters", _counter_set)
-    if len(spec.sharedCounters) <= COUNTER_SETS_MAX:
-        yield from unique(spec.sharedCounters, SPEC / "sharedCounters", lambda item: item.name)
+    path = SPEC / "sharedCounters"
+    yield from bounded(spec.sharedCounters, COUNTER_SETS_MAX, path, _counter_set, lambda item: item.name)
     yield from _partition_type(spec)
     yield from devices.skipped_operations(spec.skipNodeOperations, SPEC / "skipNodeOperations")
 
@@ -138,18 +137,13 @@ def _device(device: resource.Device, old: resource.Device | None, path: Path, ow
     if device.taints and (old is None or old.taints != device.taints):
         yield from bounded(device.taints, TAINTS_MAX, path / "taints", devices.taint)
     if device.consumesCounters:
-        yield from _consumptions(device.consumesCounters, path / "consumesCounters")
+        here = path / "consumesCounters"
+        yield from bounded(device.consumesCounters, CONSUMPTIONS_MAX, here, _consumption, lambda item: item.counterSet)
     yield from _device_place(device, path, own_place)
     if device.bindingConditions or device.bindingFailureConditions:
         yield from devices.binding_conditions(device.bindingConditions, device.bindingFailureConditions, path)
     if device.nodeAllocatableResources:
         yield from _node_resources(device, path / "nodeAllocatableResources")
-
-
-def _consumptions(items: tuple[resource.DeviceCounterConsumption, ...], path: Path) -> Errors:
-    yield from bounded(items, CONSUMPTIONS_MAX, path, _consumption)
-    if len(items) <= CONSUMPTIONS_MAX:
-        yield from unique(items, path, lambda item: item.counterSet)
 
 
 def _entries(items: Mapping[str, V], path: Path, check: Callable[[V, Path], Errors]) -> Errors:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dray.api.errors import forbidden, invalid, required, unsupported
+from dray.api.errors import forbidden, invalid, required
 from dray.api.types import apps, policy
 from dray.api.validation.conditions import conditions
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, unchanged
+from dray.api.validation.lists import Errors, at_least, one_of, unchanged
 from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import label_selector
 from dray.api.validation.workloads import scaled, selected_template
@@ -40,8 +40,7 @@ def create_stateful_set(stateful_set: apps.StatefulSet, context: Context) -> Err
     if retention is not None:
         path = SPEC / "persistentVolumeClaimRetentionPolicy"
         for field in ("whenDeleted", "whenScaled"):
-            if getattr(retention, field) not in _RETENTION:
-                yield unsupported(path / field, getattr(retention, field), _RETENTION)
+            yield from one_of(getattr(retention, field), _RETENTION, path / field)
     for field in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
         yield from at_least(getattr(spec, field), 0, SPEC / field)
     if spec.ordinals is not None:
@@ -123,6 +122,5 @@ def check_budget(budget: policy.PodDisruptionBudget, context: Context) -> Errors
         if not faults and isinstance(value, str) and int(value[:-1]) > 100:
             yield invalid(SPEC / field, value, "must not be greater than 100%")
     yield from label_selector(spec.selector, SPEC / "selector")
-    policy_ = spec.unhealthyPodEvictionPolicy
-    if policy_ is not None and policy_ not in _EVICTION_POLICIES:
-        yield unsupported(SPEC / "unhealthyPodEvictionPolicy", policy_, _EVICTION_POLICIES)
+    path = SPEC / "unhealthyPodEvictionPolicy"
+    yield from one_of(spec.unhealthyPodEvictionPolicy, _EVICTION_POLICIES, path)

@@ -12,7 +12,7 @@ from dray.api.errors import forbidden, invalid, required, unsupported
 from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, named, unchanged
+from dray.api.validation.lists import Errors, named, one_of, required_name, unchanged
 from dray.api.validation.nodes import node_selector
 from dray.api.validation.paths import SPEC, STATUS, Path
 from dray.api.validation.placement import label_selector
@@ -98,10 +98,8 @@ def inline_spec(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 
 def _attributes_class(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
-    if not spec.volumeAttributesClassName:
-        yield required(path / "volumeAttributesClassName", "an empty string is disallowed")
-    else:
-        yield from named(spec.volumeAttributesClassName, path / "volumeAttributesClassName", names.subdomain)
+    given, here = spec.volumeAttributesClassName or "", path / "volumeAttributesClassName"
+    yield from required_name(given, here, names.subdomain, "an empty string is disallowed")
     if spec.csi is None:
         yield required(path / "csi", "has to be specified when using volumeAttributesClassName")
 
@@ -130,8 +128,7 @@ def _volume_source(spec: core.PersistentVolumeSpec, path: Path) -> Errors:
 
 def _access_modes(modes: Sequence[str], path: Path) -> Errors:
     for mode in modes:
-        if mode not in ACCESS_MODES:
-            yield unsupported(path, mode, ACCESS_MODES)
+        yield from one_of(mode, ACCESS_MODES, path)
     if "ReadWriteOncePod" in modes and len({*modes} & {*ACCESS_MODES}) > 1:
         yield forbidden(path, "may not use ReadWriteOncePod with other access modes")
 
@@ -139,8 +136,7 @@ def _access_modes(modes: Sequence[str], path: Path) -> Errors:
 def _class_and_mode(class_name: str | None, mode: str | None, path: Path) -> Errors:
     if class_name:
         yield from named(class_name, path / "storageClassName", names.subdomain)
-    if mode is not None and mode not in _VOLUME_MODES:
-        yield unsupported(path / "volumeMode", mode, _VOLUME_MODES)
+    yield from one_of(mode, _VOLUME_MODES, path / "volumeMode")
 
 
 def _positive(amount: str, path: Path) -> Errors:

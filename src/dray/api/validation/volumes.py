@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dray.api import names
-from dray.api.errors import duplicate, forbidden, invalid, required, unsupported
+from dray.api.errors import duplicate, forbidden, invalid, required
 from dray.api.quantity import Quantity
 from dray.api.types import core
 from dray.api.validation import downward
 from dray.api.validation.filepaths import file_mode, unreserved, without_backsteps
-from dray.api.validation.lists import Errors, each, named, required_name
+from dray.api.validation.lists import Errors, each, named, one_of, required_name
 from dray.api.validation.paths import Path
 
 _SOURCES = tuple(name for name in core.Volume.__struct_fields__ if name != "name")
@@ -71,8 +71,7 @@ def host_path(source: core.HostPathVolumeSource, path: Path) -> Errors:
     if not source.path:
         yield required(path / "path")
     yield from without_backsteps(source.path, path / "path")
-    if source.type is not None and source.type not in HOST_PATH_TYPES:
-        yield unsupported(path / "type", source.type, HOST_PATH_TYPES)
+    yield from one_of(source.type, HOST_PATH_TYPES, path / "type")
 
 
 def _empty_dir(source: core.EmptyDirVolumeSource, path: Path) -> Errors:

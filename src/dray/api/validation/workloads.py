@@ -10,7 +10,7 @@ from dray.api.selectors import label_selector as matcher
 from dray.api.selectors import spelled_out
 from dray.api.types import apps, batch, core, meta
 from dray.api.validation.context import Context
-from dray.api.validation.lists import Errors, at_least, unchanged
+from dray.api.validation.lists import Errors, at_least, required_one_of, unchanged
 from dray.api.validation.metadata import template_metadata
 from dray.api.validation.paths import METADATA, SPEC, Path
 from dray.api.validation.placement import label_selector
@@ -230,10 +230,7 @@ def _cron_job_spec(spec: batch.CronJobSpec, old: batch.CronJobSpec | None) -> Er
     yield from at_least(spec.startingDeadlineSeconds, 0, SPEC / "startingDeadlineSeconds")
     if spec.timeZone is not None:
         yield from _time_zone(spec.timeZone, SPEC / "timeZone")
-    if not spec.concurrencyPolicy:
-        yield required(SPEC / "concurrencyPolicy")
-    elif spec.concurrencyPolicy not in _CONCURRENCY:
-        yield unsupported(SPEC / "concurrencyPolicy", spec.concurrencyPolicy, _CONCURRENCY)
+    yield from required_one_of(spec.concurrencyPolicy, _CONCURRENCY, SPEC / "concurrencyPolicy")
     for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         yield from at_least(getattr(spec, field), 0, SPEC / field)
     path = SPEC / "jobTemplate" / "spec"
