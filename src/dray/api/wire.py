@@ -21,6 +21,12 @@ class Wire(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unk
     """A message of the Kubernetes API with its wire names as attributes."""
 
 
+def tree_of(wire: object) -> Tree:
+    """A typed object as a tree of dicts and lists that whoever gets it may change."""
+    tree: Tree = msgspec.json.decode(msgspec.json.encode(wire))
+    return tree
+
+
 def always(value: T) -> T:
     """A field that is written even when it holds its zero value.
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
-
-import msgspec
 
 from dray.api.errors import AlreadyExists, NotFound
 from dray.api.podclaims import is_finished
 from dray.api.types.core import Container, Endpoints, Pod, Service, ServicePort
 from dray.api.types.discovery import EndpointSlice
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.client import Controller, Deltas, Key, key_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.ownership import controller_reference
-from dray.controllers.workloads.pods import is_deleting, is_ready, tree_of
+from dray.controllers.workloads.pods import is_deleting, is_ready
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -237,7 +234,7 @@ def _slice(service: Service, tree: Tree) -> Tree:
 
 
 def _content(slice_: EndpointSlice) -> Tree:
-    tree: Any = msgspec.json.decode(msgspec.json.encode(slice_))
+    tree = tree_of(slice_)
     return {"addressType": tree["addressType"], "endpoints": tree["endpoints"] or [], "ports": tree["ports"] or []}
 
 

@@ -22,7 +22,7 @@ from dray.api.types.apps import ReplicaSet
 from dray.api.types.core import Pod, PodResourceClaimStatus, PodStatus, PodTemplateSpec
 from dray.api.types.resource import ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.apiserver.write.patches.merge_patch import merge_patch
 from dray.client import Object
 from dray.controllers.generated import claim_for, claim_name
@@ -34,12 +34,6 @@ _KEPT = ("name", "namespace", "labels", "annotations")  # of metadata, when an o
 
 
 # Making changes
-
-
-def tree_of(object_: Object) -> Tree:
-    """The object as a tree of one's own."""
-    tree: Tree = msgspec.json.decode(msgspec.json.encode(object_))
-    return tree
 
 
 def manifest_of(object_: Object) -> Tree:

@@ -12,9 +12,9 @@ from dray.api.reasons.suggestions import Change
 from dray.api.types.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from dray.api.types.core import Pod
 from dray.api.types.meta import OwnerReference
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.client import Object
-from dray.inspect.changes import deleted, patched, tree_of
+from dray.inspect.changes import deleted, patched
 from dray.inspect.snapshot import Snapshot
 
 Maker = Deployment | ReplicaSet | StatefulSet | DaemonSet

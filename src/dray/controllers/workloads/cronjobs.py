@@ -20,12 +20,12 @@ from dray.api.errors import AlreadyExists, NotFound
 from dray.api.times import parse_timestamp, timestamp
 from dray.api.types.batch import CronJob, CronJobStatus, Job
 from dray.api.types.core import ObjectReference
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.adoption import controlled
 from dray.controllers.workloads.loop import WorkloadLoop
-from dray.controllers.workloads.pods import creation_time, is_deleting, tree_of
+from dray.controllers.workloads.pods import creation_time, is_deleting
 from dray.controllers.workloads.status import write_status
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"

@@ -16,11 +16,10 @@ from dray.api.errors import AlreadyExists, NotFound
 from dray.api.names import GENERATED_ALPHABET
 from dray.api.types.apps import ControllerRevision, DaemonSet, StatefulSet
 from dray.api.types.core import PodTemplateSpec
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.client import Client, Informer
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.adoption import controlled, index_by_controller
-from dray.controllers.workloads.pods import tree_of
 from dray.controllers.workloads.writes import OwnWrites
 
 HASH_LABEL = "controller.kubernetes.io/hash"

@@ -9,12 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from dray.api.podclaims import is_finished
 from dray.api.times import parse_timestamp
 from dray.api.types.core import Pod, PodTemplateSpec
-from dray.api.wire import Tree, Wire
+from dray.api.wire import Tree, tree_of
 from dray.client.interface import Object
 from dray.controllers.ownership import controller_reference
 
@@ -118,12 +116,6 @@ def pod_tree(owner: Object, template: PodTemplateSpec) -> Tree:
         "metadata": {name: value for name, value in metadata.items() if value},
         "spec": tree_of(template.spec),
     }
-
-
-def tree_of(wire: Wire) -> Tree:
-    """A typed object as a tree of dicts and lists that whoever gets it may change."""
-    tree: Tree = msgspec.json.decode(msgspec.json.encode(wire))
-    return tree
 
 
 def _deletion_cost(pod: Pod) -> int:

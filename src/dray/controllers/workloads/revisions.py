@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from dray.api.names import GENERATED_ALPHABET
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import PodTemplateSpec
+from dray.api.wire import tree_of
 from dray.client import Tree
 from dray.controllers.ownership import controller_reference
-from dray.controllers.workloads.pods import creation_time, tree_of
+from dray.controllers.workloads.pods import creation_time
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

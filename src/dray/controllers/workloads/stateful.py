@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from dray.api.podclaims import is_finished
 from dray.api.types.apps import ControllerRevision, StatefulSet, StatefulSetStatus
 from dray.api.types.core import PersistentVolumeClaim, Pod, PodTemplateSpec
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.history import REVISION_LABEL
 from dray.controllers.workloads.podcontrol import BURST
-from dray.controllers.workloads.pods import is_available, is_deleting, is_ready, pod_tree, tree_of
+from dray.controllers.workloads.pods import is_available, is_deleting, is_ready, pod_tree
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"

@@ -11,9 +11,9 @@ from dray.api.reasons.causes import Cause
 from dray.api.reasons.suggestions import Suggestion, SuggestionCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.inspect.asking import Ask, Census, asks_of
-from dray.inspect.changes import deleted, is_controlled, patched, tree_of
+from dray.inspect.changes import deleted, is_controlled, patched
 from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Published
 from dray.inspect.shortage import rules_with, taint_text

@@ -14,8 +14,8 @@ from dray.api.reasons.causes import Cause
 from dray.api.reasons.nodes import NodeCode, NodeReason, NodeVerdict
 from dray.api.reasons.suggestions import Suggestion, SuggestionCode
 from dray.api.types.core import Node, Pod
-from dray.api.wire import Tree
-from dray.inspect.changes import is_controlled, patched, tree_of
+from dray.api.wire import Tree, tree_of
+from dray.inspect.changes import is_controlled, patched
 from dray.inspect.pods import DEFAULT_SCHEDULER
 from dray.inspect.suggesting.devices import ending
 from dray.inspect.suggesting.subject import Subject

@@ -10,9 +10,9 @@ from dray.api.reasons.cause_wording import place
 from dray.api.reasons.causes import Asked, Cause, SelectorCode
 from dray.api.reasons.suggestions import Change, Suggestion, SuggestionCode
 from dray.api.types.resource import DeviceTaint
-from dray.api.wire import Tree
+from dray.api.wire import Tree, tree_of
 from dray.inspect.asking import Census
-from dray.inspect.changes import patched, tree_of
+from dray.inspect.changes import patched
 from dray.inspect.expressions import accesses, in_words
 from dray.inspect.selectors import missing_name
 from dray.inspect.shortage import taint_text
