@@ -13,9 +13,11 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from dray.cli._examples import epilog
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,6 +105,16 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     """The known word that was probably meant, as the end of a sentence."""
     close = difflib.get_close_matches(word, known, 1)
     return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
+
+
+class InputError(ValueError):
+    """What was asked cannot be answered; says what to change."""
+
+
+def fail(command: str, why: object, status: int = 1) -> int:
+    """Say why a command did not do what it was asked to; returns the exit status."""
+    print(f"dray {command}: {why}", file=sys.stderr)
+    return status
 
 
 def problem(error: Exception) -> str:

@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from dray.cli import fail
+
 if TYPE_CHECKING:
     from aiohttp.web import Request, Response
 
@@ -56,6 +58,14 @@ def set_up_logging(verbosity: int) -> None:
     logging.getLogger("dray").setLevel(level)
 
 
+def on_signals() -> asyncio.Event:
+    """What is set when the process is told to end."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    return stopping
+
+
 async def lists_pods(client: Client) -> None:
     """What scheduler and controllers cannot do without."""
     from dray.api.types.core import Pod
@@ -75,14 +85,12 @@ def run_component(name: str, args: argparse.Namespace, run: Run, probe: Probe = 
 
     set_up_logging(args.v)
     if not -1 <= args.port < 65536:
-        print(f"dray {name}: port {args.port}: expected a number from 0 to 65535, or -1 for none", file=sys.stderr)
-        return 1
+        return fail(name, f"port {args.port}: expected a number from 0 to 65535, or -1 for none")
     try:
         gates = FeatureGates.parse(args.feature_gates)
         config = load(args.kubeconfig, args.context)
     except (GateError, ConfigError) as error:
-        print(f"dray {name}: {error}", file=sys.stderr)
-        return 1
+        return fail(name, error)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_run(name, args, config, gates, run, probe))
 
@@ -93,15 +101,12 @@ async def _run(name: str, args: argparse.Namespace, config: object, gates: Featu
     from dray.client.http import Http
 
     assert isinstance(config, Config)
-    stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stopping = on_signals()
     async with Http(config) as client:
         try:
             port = await serve_metrics(args.port)
         except OSError as error:
-            print(f"dray {name}: port {args.port} cannot be used: {error.strerror or error}", file=sys.stderr)
-            return 1
+            return fail(name, f"port {args.port} cannot be used: {error.strerror or error}")
         where = f", metrics at http://127.0.0.1:{port}/metrics" if port else ""
         print(f"dray {name} works for {config.server}{where}", flush=True)
         if not await reached(f"dray {name}", client, probe, stopping):
@@ -117,8 +122,7 @@ async def _run(name: str, args: argparse.Namespace, config: object, gates: Featu
     if outcome is None or isinstance(outcome, asyncio.CancelledError):
         return 0
     text = "another one leads now" if isinstance(outcome, LostLeadership) else repr(outcome)
-    print(f"dray {name}: {text}", file=sys.stderr)
-    return 1
+    return fail(name, text)
 
 
 async def reached(prog: str, client: Client, probe: Probe, stopping: asyncio.Event) -> bool:

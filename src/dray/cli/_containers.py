@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli._banner import counted
+
 if TYPE_CHECKING:
     from dray.node.runtime import Key, Runtime
 
@@ -23,6 +25,13 @@ def running(directory: Path, node: str = "*") -> list[tuple[Runtime, Key]]:
         for attempt in runtime.attempts(pod)
         if attempt.running
     ]
+
+
+def left(directory: Path) -> str:
+    """What is to be said of containers that go on when the cluster has ended; empty where there are none."""
+    number = len(running(directory))
+    rest = "left running: the next `dray up` finds them again, `dray delete` ends them"
+    return f"{counted(number, 'container')} {rest}" if number else ""
 
 
 async def end(directory: Path, node: str = "*") -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from dray.cli import _clusters
+from dray.cli import _clusters, fail
 
 LOG = "dray.log"
 _START_SECONDS = 60.0
@@ -19,8 +19,7 @@ def start(args: argparse.Namespace) -> int:
     try:
         directory = _clusters.directory_of(args)
     except _clusters.ClusterError as error:
-        print(f"dray up: {error}", file=sys.stderr)
-        return 1
+        return fail("up", error)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = directory / LOG
     command = [sys.executable, "-m", "dray", *(word for word in sys.argv[1:] if word != "--detach")]

@@ -6,18 +6,18 @@ import argparse
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli import _dashboard
-from dray.cli.node import add_image_options, image_settings
+from dray.cli._serve import Part, Work
+from dray.cli.node import add_image_options, add_runtime_option, image_settings
 
 if TYPE_CHECKING:
     from dray.api.selectors.labels import LabelSelector
-    from dray.api.wire import Tree, Wire
+    from dray.api.wire import Tree
     from dray.apiserver.assembly import Running
     from dray.apiserver.read.storage import Storage
     from dray.client import Client, SharedInformers
@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from dray.sim.autoscaling.groups import NodeGroups
 
 _LOOK_SECONDS = 1.0  # between two looks for pods that wait: simulated nodes come fast
-
-
-@dataclass(frozen=True)
-class Part:
-    """Something that runs until it is cancelled."""
-
-    name: str
-    work: Callable[[], Awaitable[None]]
-
-    async def run(self) -> None:
-        await self.work()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -68,12 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="real nodes agent-0, agent-1, …: node agents in this process, each below DIR/nodes (%(default)s)",
     )
-    parser.add_argument(
-        "--runtime",
-        default="auto",
-        choices=("auto", "fake", "process", "bwrap", "oci"),
-        help="what runs the containers of these nodes; auto is bwrap where it works, else process",
-    )
+    add_runtime_option(parser)
     add_image_options(parser)
     parser.add_argument("--scheduler-config", metavar="FILE", help="a KubeSchedulerConfiguration")
     parser.add_argument(
@@ -203,7 +187,7 @@ def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
     return found
 
 
-def _leftovers(client: Client, names: list[str], directory: Path) -> Callable[[], Awaitable[None]]:
+def _leftovers(client: Client, names: list[str], directory: Path) -> Work:
     """Remove nodes that nobody runs any more, and end their containers; their pods and slices go with them."""
     from dray.api.errors import NotFound
     from dray.api.types.core import Node
@@ -221,7 +205,7 @@ def _leftovers(client: Client, names: list[str], directory: Path) -> Callable[[]
 
 def _controllers(
     client: Client, informers: SharedInformers, running: Running, accounts: Callable[[str], Client], volumes: str
-) -> Callable[[], Awaitable[None]]:
+) -> Work:
     from dray.controllers import ControllerManager
 
     return ControllerManager(
@@ -234,9 +218,7 @@ def _controllers(
     ).run
 
 
-def _scheduler(
-    client: Client, informers: SharedInformers, running: Running, args: argparse.Namespace
-) -> Callable[[], Awaitable[None]]:
+def _scheduler(client: Client, informers: SharedInformers, running: Running, args: argparse.Namespace) -> Work:
     from dray.cli.scheduler import read_configuration
     from dray.scheduler import Scheduler
 
@@ -279,14 +261,15 @@ def autoscaling(
     groups: NodeGroups,
     running: Running,
     args: argparse.Namespace,
-) -> Callable[[], Awaitable[None]]:
+) -> Work:
     """What adds and removes nodes of groups: the loop, or Cluster Autoscaler through gRPC."""
     from dray.api.types.core import Node
+    from dray.api.wire import tree_of
     from dray.sim.autoscaling.simulated import SimulatedProvider
 
     provider = SimulatedProvider(nodes, groups)
     known = informers.informer(Node)
-    work: Callable[[], Awaitable[None]]
+    work: Work
     if args.provider_address:
         from dray.sim.autoscaling.external_server import serve
 
@@ -300,17 +283,10 @@ def autoscaling(
         await informers.start()
         await informers.synced()
         provider.adopt(known.list())
-        await nodes.add([_tree_of(one) for one in groups.classes(())])
+        await nodes.add([tree_of(one) for one in groups.classes(())])
         await asyncio.gather(provider.run(), work())
 
     return run
-
-
-def _tree_of(one: Wire) -> Tree:
-    import msgspec
-
-    tree: Tree = msgspec.json.decode(msgspec.json.encode(one))
-    return tree
 
 
 def _agent(name: str, running: Running, args: argparse.Namespace) -> Part:

@@ -8,15 +8,15 @@ import errno
 import gc
 import resource
 import shutil
-import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dray.cli import _banner, _clusters, _containers, _dashboard, _kubeconfig, version
+from dray.cli._component import on_signals
 
 if TYPE_CHECKING:
     from dray.apiserver.assembly import Running, Settings
@@ -33,13 +33,14 @@ _PORT = 6443  # as Kubernetes has it
 _STORES = "memory, sqlite (the default: a file in DIR), sqlite:PATH or etcd://HOST:PORT,HOST:PORT,…"
 
 
-class Part(Protocol):
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Part(NamedTuple):
     """Something that runs beside the API server until it is cancelled."""
 
-    @property
-    def name(self) -> str: ...
-
-    async def run(self) -> None: ...
+    name: str
+    run: Work
 
 
 Parts = Callable[["Running", argparse.Namespace], Sequence[Part]]
@@ -171,13 +172,6 @@ def _allow_connections() -> None:
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(allowed, min(most, _OPEN_FILES)), most))
-
-
-def on_signals() -> asyncio.Event:
-    stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    return stopping
 
 
 # Starting, with words for what can go wrong
@@ -319,11 +313,8 @@ def _announce(args: argparse.Namespace, running: Running, keys: Keys, url: str, 
 
 def _take_leave(directory: Path) -> None:
     """Say what goes on after the end, since nothing else would."""
-    if left := len(_containers.running(directory)):
-        print(
-            f"{_banner.counted(left, 'container')} left running: the next `dray up` finds them again, `dray delete` ends them",
-            file=sys.stderr,
-        )
+    if left := _containers.left(directory):
+        print(left, file=sys.stderr)
 
 
 def context_of(name: str) -> str:

@@ -16,19 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dray.cli import InputError, Subparsers, fail
+
 if TYPE_CHECKING:
     from dray.allocator import Allocated, Outcome
     from dray.api.types.core import Node, Pod
     from dray.api.types.resource import ResourceClaim
     from dray.cli._manifests import Manifests
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 ALLOCATED, WRONG_INPUT = 0, 2
-
-
-class InputError(ValueError):
-    """What was asked cannot be answered; says what to change."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -59,8 +56,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _scenarios(args) if args.scenarios else _manifests(args)
     except (InputError, ManifestError, ScenarioError, GateError, OSError) as error:
-        print(f"dray allocate: {error}", file=sys.stderr)
-        return WRONG_INPUT
+        return fail("allocate", error, WRONG_INPUT)
 
 
 def answer(id_: str, outcome: Outcome, milliseconds: float) -> dict[str, Any]:

@@ -14,16 +14,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dray.cli import problem
+from dray.cli import Subparsers, fail, problem
 from dray.cli._cluster import add_options, read_all
+from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.client import Client
     from dray.sim.autoscaling.groups import NodeGroups
     from dray.sim.cluster import Cluster
-
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -94,10 +93,9 @@ def _run(args: argparse.Namespace, action: str) -> int:
         asked = _from_files(args, gates) if action == "simulate" else _from_cluster(args, gates)
         return _answer(args, *asked)
     except GroupError as error:
-        print(f"dray autoscale {action}: {args.groups}: {error}", file=sys.stderr)
+        return fail(f"autoscale {action}", f"{args.groups}: {error}", 2)
     except (ApiError, ConfigError, DemandError, GateError, ManifestError, OSError) as error:
-        print(f"dray autoscale {action}: {problem(error)}", file=sys.stderr)
-    return 2
+        return fail(f"autoscale {action}", problem(error), 2)
 
 
 def _from_files(args: argparse.Namespace, gates: FeatureGates) -> tuple[Cluster, NodeGroups, list[Any]]:
@@ -155,8 +153,6 @@ def _groups(args: argparse.Namespace, objects: list[Any], gates: FeatureGates) -
 
 
 def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daemons: list[Any]) -> int:
-    import msgspec
-
     from dray.sim.autoscaling import report
     from dray.sim.autoscaling.planner import plan
     from dray.sim.autoscaling.scale_down import ScaleDown, scale_down
@@ -164,7 +160,7 @@ def _answer(args: argparse.Namespace, cluster: Cluster, groups: NodeGroups, daem
     found = plan(cluster, groups, daemon_sets=daemons, seconds=args.seconds)
     down = ScaleDown() if found.nodes else scale_down(cluster, groups)  # nothing goes while something has to come
     if args.output == "json":
-        print(msgspec.json.format(msgspec.json.encode(report.tree(found, down, groups))).decode())
+        print(data(report.tree(found, down, groups), args.output))
     else:
         print("\n".join(report.lines(found, down, groups)))
     return 1 if found.unhelped else 0
@@ -181,8 +177,7 @@ def run_loop(args: argparse.Namespace) -> int:
         trusted = _credentials(args)
     except (GroupError, GateError, OSError, ValueError) as error:
         place = f"{args.groups}: " if isinstance(error, GroupError) else ""
-        print(f"dray autoscale run: {place}{problem(error)}", file=sys.stderr)
-        return 2
+        return fail("autoscale run", f"{place}{problem(error)}", 2)
 
     async def loop(client: Client, gates: FeatureGates) -> None:
         from dray.client import SharedInformers

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import platform
-import sys
 from statistics import harmonic_mean
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+from dray.cli import Subparsers, fail
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -27,8 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
     for name in ("nodes", "devices", "pods"):
         if getattr(args, name) < 1:
-            print(f"dray bench: --{name}: expected a number from 1, got {getattr(args, name)}", file=sys.stderr)
-            return 1
+            return fail("bench", f"--{name}: expected a number from 1, got {getattr(args, name)}")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_scheduling(args.nodes, args.devices, args.pods))
     return 0

@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dray.cli import InputError, Subparsers, fail
+
 if TYPE_CHECKING:
     from dray.cel import DeviceView
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 MATCHED, DIFFERENT, WRONG_INPUT = 0, 1, 2
-
-
-class InputError(ValueError):
-    """What was asked cannot be answered; says what to change."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -49,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError("either an expression or --cases is needed")
         return _expression(args.expression, args.device, args.driver)
     except (InputError, OSError) as error:
-        print(f"dray cel: {error}", file=sys.stderr)
-        return WRONG_INPUT
+        return fail("cel", error, WRONG_INPUT)
 
 
 def _cases(path: str) -> int:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli import Subparsers, fail
 from dray.cli._component import add_options, run_component
 
 if TYPE_CHECKING:
     from dray.client import Client
-
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -37,11 +35,9 @@ def run(args: argparse.Namespace) -> int:
         chosen(args.controllers, FeatureGates())
         root_ca = args.root_ca_file.read_text() if args.root_ca_file else ""
     except UnknownController as error:
-        print(f"dray controller-manager: {error}", file=sys.stderr)
-        return 1
+        return fail("controller-manager", error)
     except (OSError, UnicodeDecodeError) as error:
-        print(f"dray controller-manager: --root-ca-file {args.root_ca_file}: {error}", file=sys.stderr)
-        return 1
+        return fail("controller-manager", f"--root-ca-file {args.root_ca_file}: {error}")
 
     async def work(client: Client, gates: FeatureGates) -> None:
         from dray.client.http import Http

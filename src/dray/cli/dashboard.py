@@ -7,14 +7,13 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from dray.cli import problem
+from dray.cli import Subparsers, fail, problem
 from dray.cli._cluster import add_options
 from dray.cli._component import add_verbosity, set_up_logging
 
 if TYPE_CHECKING:
     from dray.cli._shown import Shown
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _HOST = "127.0.0.1"
 
@@ -46,18 +45,16 @@ def run(args: argparse.Namespace) -> int:
 
     set_up_logging(args.v)
     if not 0 <= args.port < 65536:
-        print(f"dray dashboard: port {args.port}: expected a number from 0 to 65535", file=sys.stderr)
-        return 1
+        return fail("dashboard", f"port {args.port}: expected a number from 0 to 65535")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(args))
     except (ApiError, ConfigError, ManifestError, StartError, OSError) as error:
-        print(f"dray dashboard: {problem(error)}", file=sys.stderr)
-        return 1
+        return fail("dashboard", problem(error))
 
 
 async def _serve(args: argparse.Namespace) -> int:
-    from dray.cli._serve import on_signals
+    from dray.cli._component import on_signals
     from dray.cli._shown import shown
 
     stopping = on_signals()

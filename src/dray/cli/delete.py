@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
-from typing import TYPE_CHECKING
 
-from dray.cli import _clusters, _containers, _kubeconfig
+from dray.cli import Subparsers, _clusters, _containers, _kubeconfig, fail
 from dray.cli._serve import context_of
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -28,7 +23,6 @@ def run(args: argparse.Namespace) -> int:
         cluster.delete()
         _kubeconfig.remove(_kubeconfig.of_user(), context_of(args.name))
     except (_clusters.ClusterError, OSError, ValueError) as error:
-        print(f"dray delete: {error}", file=sys.stderr)
-        return 1
+        return fail("delete", error)
     print(f"cluster {cluster.name} is deleted")
     return 0

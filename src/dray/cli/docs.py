@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
+from dray.cli import Subparsers, fail
+
 if TYPE_CHECKING:
     from rich.console import Console
-
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -31,8 +30,7 @@ def run(args: argparse.Namespace) -> int:
     known = pages()
     page = known.get(args.page.removesuffix(".md"))
     if page is None:
-        print(f"dray docs: there is no page {args.page}{suggestion(args.page, sorted(known))}", file=sys.stderr)
-        return 2
+        return fail("docs", f"there is no page {args.page}{suggestion(args.page, sorted(known))}", 2)
     if args.path:
         print(page)
         return 0

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING
 
-from dray.cli import _clusters, _containers
-from dray.cli._banner import counted
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+from dray.cli import Subparsers, _clusters, _containers, fail
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -24,16 +18,13 @@ def run(args: argparse.Namespace) -> int:
         cluster = _clusters.meant(args)
         ended = cluster.stop()
     except (_clusters.ClusterError, PermissionError) as error:
-        print(f"dray down: {error}", file=sys.stderr)
-        return 1
+        return fail("down", error)
     if ended is None:
         print(f"cluster {cluster.name} does not run")
     elif ended.state:
         print(f"cluster {cluster.name} ended; its state is in {ended.state}")
     else:
         print(f"cluster {cluster.name} ended; its state was in memory and is gone")
-    if left := len(_containers.running(cluster.directory)):
-        print(
-            f"{counted(left, 'container')} left running: the next `dray up` finds them again, `dray delete` ends them"
-        )
+    if left := _containers.left(cluster.directory):
+        print(left)
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -13,8 +12,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import problem
-from dray.cli._component import add_verbosity, reached, set_up_logging
+from dray.cli import fail, problem
+from dray.cli._component import add_verbosity, on_signals, reached, set_up_logging
 
 if TYPE_CHECKING:
     from dray.client import Client
@@ -88,8 +87,7 @@ def run_example(args: argparse.Namespace) -> int:
     try:
         asyncio.run(_example(args))
     except (ConfigError, SocketError, OSError) as error:
-        print(f"dray driver example: {problem(error)}", file=sys.stderr)
-        return 1
+        return fail("driver example", problem(error))
     return 0
 
 
@@ -100,9 +98,7 @@ async def _example(args: argparse.Namespace) -> None:
 
     if args.kind != "network" and not args.node:
         raise ConfigError("--node is required: the devices of this example belong to a node")
-    stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stopping = on_signals()
     driver = _driver(args)
     async with Http(load(args.kubeconfig, args.context)) as client, _webhook(args):
         runner = Runner(
@@ -205,8 +201,7 @@ def run_test(args: argparse.Namespace) -> int:
         running = len(args.target) == 1 and socket.is_socket()
         report = asyncio.run(_test_running(args, socket) if running else _test(args))
     except (ConfigError, OSError) as error:
-        print(f"dray driver test: {problem(error)}", file=sys.stderr)
-        return 2
+        return fail("driver test", problem(error), 2)
     print(report.json() if args.output == "json" else report.text())
     return 0 if report.passed else 1
 

@@ -7,10 +7,8 @@ import sys
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+from dray.cli import Subparsers, fail
 
 EXAMPLES = {
     "tour": "a pod with a GPU, alternatives, and a claim that is too much",
@@ -44,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
             target.write_bytes(source.read_bytes())
             print(target)
     except OSError as error:
-        print(f"dray example: {error.filename or directory}: {error.strerror or error}", file=sys.stderr)
-        return 1
+        return fail("example", f"{error.filename or directory}: {error.strerror or error}")
     return 0
 
 

@@ -8,13 +8,14 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from dray.cli import Subparsers, fail
 from dray.cli._cluster import add_options, connect
+from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.client.http import Http
     from dray.inspect.explanation import Explanation
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _NAMES = {
     "pod": ("pods", "po"),
@@ -58,13 +59,11 @@ def run(args: argparse.Namespace) -> int:
     what, _, name = args.what.partition("/")
     kind, name = _KINDS.get(what.casefold(), ""), args.name or name
     if problem := _problem(args, what, kind, name):
-        print(f"dray explain: {problem}", file=sys.stderr)
-        return 2
+        return fail("explain", problem, 2)
     try:
         asyncio.run(_watch(args, kind, name) if args.watch else _once(args, kind, name))
     except (ApiError, ConfigError, NotThere) as error:
-        print(f"dray explain: {error}", file=sys.stderr)
-        return 1
+        return fail("explain", error)
     return 0
 
 
@@ -146,14 +145,8 @@ def _show(found: Explanation, output: str) -> None:
 
     if output == "text":
         _draw(found)
-    elif output == "yaml":
-        import yaml
-
-        print(str(yaml.safe_dump(data_of(found), sort_keys=False, allow_unicode=True)).rstrip("\n"))
     else:
-        import msgspec
-
-        print(msgspec.json.format(msgspec.json.encode(data_of(found))).decode())
+        print(data(data_of(found), output))
 
 
 def _draw(found: Explanation) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from dray.api.gates import GATES, FeatureGates, Gate, GateError
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+from dray.cli import Subparsers
+from dray.cli._output import columns
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -31,11 +29,7 @@ def run(args: argparse.Namespace) -> int:
 def lines(gates: FeatureGates) -> list[str]:
     """The table: one row a gate, in the order of the list."""
     rows = [("NAME", "STAGE", "ON", "NEEDS", "MEANING"), *(_row(gate, gates) for gate in GATES)]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]).rstrip()
-        for row in rows
-    ]
+    return columns(rows)
 
 
 def _row(gate: Gate, gates: FeatureGates) -> tuple[str, str, str, str, str]:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dray.cli import Subparsers, fail
 from dray.cli._cluster import add_options, connect
+from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.cli._manifests import DocumentPlace
     from dray.inspect.findings import Finding
     from dray.inspect.snapshot import Snapshot
-
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -63,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
         findings = lint([(name, tree) for name, (_, tree) in trees.items()], gates, _known(args, gates))
         findings = [_with_line(finding, trees[finding.place][0]) for finding in findings]
     except (ApiError, ConfigError, GateError, ManifestError, OSError) as error:
-        print(f"dray lint: {error}", file=sys.stderr)
-        return 2
+        return fail("lint", error, 2)
     print(_shown(findings, args.output))
     bad = ("error", "warning") if args.strict else ("error",)
     return int(any(finding.level in bad for finding in findings))
@@ -99,9 +97,7 @@ async def _fetched(args: argparse.Namespace) -> Snapshot:
 
 def _shown(findings: Sequence[Finding], output: str) -> str:
     if output == "json":
-        import msgspec
-
-        return msgspec.json.format(msgspec.json.encode(findings)).decode()
+        return data(findings, output)
     if not findings:
         return "nothing to complain about"
     return "\n".join(line for finding in findings for line in _lines(finding))

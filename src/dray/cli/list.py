@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from dray.cli import _clusters
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+from dray.cli import Subparsers, _clusters
+from dray.cli._output import columns
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -22,9 +19,7 @@ def run(args: argparse.Namespace) -> int:
         print("no clusters; `dray up` makes one")
         return 0
     rows = [("NAME", "STATUS", "SERVER", "DIRECTORY"), *(_row(cluster) for cluster in found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))
+    print(*columns(rows), sep="\n")
     return 0
 
 

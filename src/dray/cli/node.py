@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli import Subparsers, fail
 from dray.cli._banner import not_isolated
 from dray.cli._component import add_options, run_component
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from dray.client import Client
     from dray.node.images.puller import ImageSettings
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 PORT = 10255
 
@@ -26,12 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--root", required=True, type=Path, metavar="DIR", help="plugin sockets, checkpoint, containers and logs"
     )
-    parser.add_argument(
-        "--runtime",
-        default="auto",
-        choices=("auto", "fake", "process", "bwrap", "oci"),
-        help="what runs containers; auto is bwrap where it works, else process",
-    )
+    add_runtime_option(parser)
     parser.add_argument("--address", default="127.0.0.1", help="of the node, for its pods and logs (%(default)s)")
     parser.add_argument("--log-port", type=int, default=0, help="where the API server reads logs, 0 for any")
     parser.add_argument("--labels", default="", metavar="K=V,…", help="of the node")
@@ -47,6 +42,15 @@ def add_parser(subparsers: Subparsers) -> None:
     add_image_options(parser)
     add_options(parser, PORT, elects=False)
     parser.set_defaults(run=run)
+
+
+def add_runtime_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runtime",
+        default="auto",
+        choices=("auto", "fake", "process", "bwrap", "oci"),
+        help="what runs containers; auto is bwrap where it works, else process",
+    )
 
 
 def add_image_options(parser: argparse.ArgumentParser) -> None:
@@ -87,8 +91,7 @@ def run(args: argparse.Namespace) -> int:
         images = image_settings(args)
         runtime = open_runtime(args.runtime, args.root.resolve())
     except (ValueError, RuntimeUnavailable) as error:
-        print(f"dray node: {error}", file=sys.stderr)
-        return 1
+        return fail("node", error)
     print(f"runtime {runtime.name}{not_isolated(runtime.name)}")
     problems: list[str] = []
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import problem
+from dray.cli import Subparsers, fail
 from dray.cli._cluster import add_options, connect, read_all
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dray.sim.history import Event, HistoryFile
     from dray.sim.recording import Recording
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _SHOWN = 5  # names that a person gets to see
 
@@ -61,16 +60,14 @@ def run(args: argparse.Namespace) -> int:
     from dray.sim.recording import to_bytes
 
     if wrong := _misused(args):
-        print(f"dray record: {wrong}", file=sys.stderr)
-        return 2
+        return fail("record", wrong, 2)
     try:
         if args.follow:
             return _followed(args)
         made, objects = _from_files(args) if args.filename else _from_cluster(args)
         Path(args.output).write_bytes(to_bytes(made, compressed=args.output.endswith(".gz")))
     except (ApiError, ConfigError, ManifestError, OSError) as error:
-        print(f"dray record: {problem(error)}", file=sys.stderr)
-        return 1
+        return fail("record", error)
     _tell(args, made, objects)
     return 0
 

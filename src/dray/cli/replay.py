@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import problem
+from dray.cli import Subparsers, fail, problem
 from dray.cli._collector import without_collections
+from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from dray.sim.replay import Replay, Replayed, Setup
     from dray.sim.report import Report
     from dray.sim.timeline import Timeline
-
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -86,8 +85,7 @@ def run(args: argparse.Namespace) -> int:
     except problems as error:
         files = {RecordingError: args.recording, ConfigurationError: args.config}
         place = next((f"{file}: " for type_, file in files.items() if isinstance(error, type_)), "")
-        print(f"dray replay: {place}{problem(error)}", file=sys.stderr)
-        return 2
+        return fail("replay", f"{place}{problem(error)}", 2)
     print(_shown(report, args.output))
     checks = report.comparison is not None and len(report.runs) == 1
     return int(checks and report.comparison is not None and bool(report.comparison.differences))
@@ -212,8 +210,4 @@ def _write_page(args: argparse.Namespace, report: Report) -> None:
 def _shown(report: Report, output: str) -> str:
     from dray.sim.report import text_of, tree_of
 
-    if output == "json":
-        import msgspec
-
-        return msgspec.json.format(msgspec.json.encode(tree_of(report))).decode()
-    return text_of(report)
+    return data(tree_of(report), output) if output == "json" else text_of(report)

@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli import Subparsers, fail
 from dray.cli._component import add_options, run_component
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.client import Client
     from dray.scheduler.configuration import Configuration
-
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -30,8 +29,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         configuration = read_configuration(args.config)
     except (ConfigurationError, OSError) as error:
-        print(f"dray scheduler: {args.config}: {error}", file=sys.stderr)
-        return 1
+        return fail("scheduler", f"{args.config}: {error}")
     for warning in configuration.warnings:
         print(f"dray scheduler: {args.config}: {warning}", file=sys.stderr)
 

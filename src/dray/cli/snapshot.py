@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from dray.cli import Subparsers, fail
 
 if TYPE_CHECKING:
     from dray.store.snapshot import Recovered
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _DATABASE = "state.db"
 _KEYS = (".crt", ".key", ".token")  # how the names of a cluster's keys end
@@ -49,8 +49,7 @@ def run_save(args: argparse.Namespace) -> int:
         found = snapshot.read(_database(args.dir))
         snapshot.write(args.file, found)
     except StoreError as error:
-        print(f"dray snapshot save: {error}", file=sys.stderr)
-        return 1
+        return fail("snapshot save", error)
     print(f"{len(found.rows)} objects at revision {found.head} are in {args.file}")
     return 0
 
@@ -62,8 +61,7 @@ def run_check(args: argparse.Namespace) -> int:
     try:
         found = snapshot.recover(path)
     except StoreError as error:
-        print(f"dray snapshot check: {error}", file=sys.stderr)
-        return 1
+        return fail("snapshot check", error)
     print(f"{path}: {_summary(found)}")
     return 1 if found.lost else 0
 
@@ -79,8 +77,7 @@ def run_restore(args: argparse.Namespace) -> int:
         _copy_keys(source.parent, args.dir)
         dropped = asyncio.run(_repair(target)) if found.lost or found.unverified else 0
     except (StoreError, OSError) as error:
-        print(f"dray snapshot restore: {error}", file=sys.stderr)
-        return 1
+        return fail("snapshot restore", error)
     print(f"{target}: {_summary(found)}")
     if dropped:
         print(f"{dropped} more could not be decoded and were left out")

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
-from typing import TYPE_CHECKING
 
-from dray.cli import _clusters
+from dray.cli import Subparsers, _clusters, fail
 from dray.cli._banner import counted
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _ANSWER_SECONDS = 5.0
 
@@ -26,8 +21,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         cluster = _clusters.meant(args)
     except _clusters.ClusterError as error:
-        print(f"dray status: {error}", file=sys.stderr)
-        return 1
+        return fail("status", error)
     record = cluster.record()
     if record is None:
         print(f"cluster {cluster.name} does not run; `dray up{cluster.option}` starts it again in {cluster.directory}")

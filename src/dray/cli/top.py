@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dray.cli import Subparsers, fail
 from dray.cli._cluster import add_options, connect
+from dray.cli._output import data
 from dray.cli._top_tables import SORT_KEYS, picture, sorted_rows
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from dray.client import Client
     from dray.inspect.snapshot import Snapshot
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _ASKING_SECONDS = 10.0  # between requests for pool status, of which a user may make ten a minute
 
@@ -54,13 +55,11 @@ def run(args: argparse.Namespace) -> int:
     from dray.client.config import ConfigError
 
     if problem := _problem(args):
-        print(f"dray top: {problem}", file=sys.stderr)
-        return 2
+        return fail("top", problem, 2)
     try:
         asyncio.run(_watch(args) if args.watch else _once(args))
     except (ApiError, ConfigError, NotShown) as error:
-        print(f"dray top: {error}", file=sys.stderr)
-        return 1
+        return fail("top", error)
     return 0
 
 
@@ -89,7 +88,7 @@ async def _once(args: argparse.Namespace) -> None:
     async with connect(args) as client:
         rows, _ = await rows_of(client, args)
     if args.output in ("json", "yaml"):
-        print(_data(rows, args.output))
+        print(data(rows, args.output))
     elif rows:
         console = _console()
         console.print(drawn(args, rows, console))
@@ -196,13 +195,3 @@ def drawn(args: argparse.Namespace, rows: Sequence[Any], console: Console) -> Gr
 
     width = console.width if console.is_terminal else None
     return Group(*picture(args.what, rows, width, wide=args.output == "wide"))
-
-
-def _data(rows: Sequence[Any], output: str) -> str:
-    import msgspec
-
-    if output == "json":
-        return msgspec.json.format(msgspec.json.encode(rows)).decode()
-    import yaml
-
-    return str(yaml.safe_dump(msgspec.to_builtins(rows), sort_keys=False)).rstrip("\n")

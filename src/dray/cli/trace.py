@@ -10,13 +10,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli import problem
+from dray.cli import Subparsers, fail, problem
 
 if TYPE_CHECKING:
     from dray.api.wire import Tree
     from dray.sim.traces import TraceNode, TracePod
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _EXAMPLES = """examples:
   dray trace generate --pods 1000 --sizes 1:60,2:20,4:20 --profile 'dgx-h100*8' --class gpu.nvidia.com -o day.json.gz
@@ -84,8 +83,7 @@ def run(args: argparse.Namespace) -> int:
         file.write(events_of(pods))
         file.close()
     except (OSError, ProfileError, TraceError) as error:
-        print(f"dray trace: {problem(error)}", file=sys.stderr)
-        return 2
+        return fail("trace", problem(error), 2)
     count = sum(tree["kind"] == "Node" for tree in made.objects)
     print(f"{args.output}: {len(pods)} pods, {count} nodes")
     return 0

@@ -7,15 +7,10 @@ until it is cancelled, and the cluster ends with the first that fails.
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import TYPE_CHECKING
 
-from dray.cli import _detached, _parts
+from dray.cli import Subparsers, _detached, _parts, fail
 from dray.cli._component import add_verbosity, set_up_logging
 from dray.cli._serve import add_options, serve
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -35,7 +30,6 @@ def run(args: argparse.Namespace) -> int:
     if args.detach:
         return _detached.start(args)
     if problem := _parts.problem(args):
-        print(f"dray up: {problem}", file=sys.stderr)
-        return 1
+        return fail("up", problem)
     set_up_logging(args.v)
     return serve("dray up", args, _parts.parts)

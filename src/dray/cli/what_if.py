@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from dray.cli import problem
+from dray.cli import Subparsers, fail, problem
 from dray.cli._cluster import add_options, read_all
 from dray.cli._collector import without_collections
+from dray.cli._output import data
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from dray.sim.demands import PodBatch
     from dray.sim.what_if import HowMany, PodOutcome
 
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _LIMIT = 100_000
 
@@ -78,14 +78,12 @@ def run(args: argparse.Namespace) -> int:
 
     problems = ApiError, ChangeError, ConfigError, DemandError, GateError, ManifestError, ProfileError, OSError
     if wrong := _misused(args):
-        print(f"dray what-if: {wrong}", file=sys.stderr)
-        return 2
+        return fail("what-if", wrong, 2)
     try:
         with without_collections():
             found = _answered(args, FeatureGates.parse(args.feature_gates))
     except problems as error:
-        print(f"dray what-if: {problem(error)}", file=sys.stderr)
-        return 2
+        return fail("what-if", problem(error), 2)
     print(_shown(found, args.output))
     return 0 if found["fits"] else 1
 
@@ -194,9 +192,7 @@ def _count_tree(count: HowMany) -> dict[str, Any]:
 
 def _shown(found: dict[str, Any], output: str) -> str:
     if output == "json":
-        import msgspec
-
-        return msgspec.json.format(msgspec.json.encode(found)).decode()
+        return data(found, output)
     lines = [line for one in found["moved"] for line in _lines(one, "moves")]
     lines += [line for one in found["pods"] for line in _lines(one, "goes")]
     lines += [f"namespace {name} has a ResourceQuota, which is not considered" for name in found.get("quotas", ())]

@@ -1,0 +1,22 @@
+"""Answers on standard output: as data for programs, or as plain columns for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def data(answer: object, form: str) -> str:
+    """An answer as indented JSON, or as YAML."""
+    import msgspec
+
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(answer)).decode()
+    import yaml
+
+    return str(yaml.safe_dump(msgspec.to_builtins(answer), sort_keys=False, allow_unicode=True)).rstrip("\n")
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines, with columns as wide as what is in them; the last one may be of any length."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    return ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
