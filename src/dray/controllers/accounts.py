@@ -11,7 +11,7 @@ from typing import Any
 
 from dray.api.errors import AlreadyExists, Forbidden, NotFound
 from dray.api.types.core import ConfigMap, Namespace, ServiceAccount
-from dray.client import Controller, Deltas
+from dray.client import Deltas
 from dray.controllers.context import ControllerContext
 
 DEFAULT_ACCOUNT = "default"
@@ -27,7 +27,7 @@ class _NamespaceContent:
         self._bring = bring
         self._namespaces = context.informers.informer(Namespace)
         self._namespaces.add_handler(self._on_namespaces)
-        self._controller: Controller[str] = Controller(name, self._reconcile, clock=context.clock)
+        self._controller = context.controller(name, self._reconcile)
         self.again = self._controller.queue.add
         self.run = self._controller.run
 
@@ -61,11 +61,9 @@ class ServiceAccounts:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._content = _NamespaceContent(context, "serviceaccount", self._bring)
+        self.run = self._content.run
         self._accounts = context.informers.informer(ServiceAccount)
         self._accounts.add_handler(self._on_accounts)
-
-    async def run(self) -> None:
-        await self._content.run()
 
     def _on_accounts(self, deltas: Deltas[ServiceAccount]) -> None:
         for old, new in deltas:
@@ -84,11 +82,9 @@ class RootCertificates:
         self._client = context.client
         self._data = {"ca.crt": context.root_ca} if context.root_ca else {}
         self._content = _NamespaceContent(context, "root-ca-certificate-publisher", self._bring)
+        self.run = self._content.run
         self._maps = context.informers.informer(ConfigMap)
         self._maps.add_handler(self._on_maps)
-
-    async def run(self) -> None:
-        await self._content.run()
 
     def _on_maps(self, deltas: Deltas[ConfigMap]) -> None:
         for delta in deltas:

@@ -25,7 +25,7 @@ from dray.api.podclaims import Sharing, Use
 from dray.api.types.core import Node, Pod, PodResourceClaim, PodResourceClaimStatus, PodStatus
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup, PodGroupResourceClaimStatus, PodGroupStatus
-from dray.client import Controller, Deltas, Informer, change_status
+from dray.client import Deltas, Informer, change_status
 from dray.client.consumers import Consumers
 from dray.controllers.claim_facts import ClaimFacts
 from dray.controllers.context import ControllerContext
@@ -57,9 +57,8 @@ class ClaimController:
         sharing = self._known.sharing
         self._consumers = Consumers(informers, groups=sharing.groups)
         self._claim_facts = ClaimFacts(context, self._consumers, sharing)
-        self._controller: Controller[ClaimKey] = Controller(
-            "resource_claim", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("resource_claim", self._reconcile, WORKERS)
+        self.run = self._controller.run
         self._pods = informers.informer(Pod)
         self._claims = informers.informer(ResourceClaim)
         self._nodes = informers.informer(Node)
@@ -77,9 +76,6 @@ class ClaimController:
         self._claims.add_handler(self._on_claims)
         self._nodes.add_handler(self._on_nodes)
         templates.add_handler(self._on_templates)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     # -- what makes us look
 

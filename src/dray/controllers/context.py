@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dray.api.gates import FeatureGates
-from dray.client import Client, Clock, EventRecorder, SharedInformers, SystemClock
+from dray.client import Client, Clock, Controller, EventRecorder, SharedInformers, SystemClock
+from dray.client.controller import Reconcile
+from dray.client.workqueue import K
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,10 @@ class ControllerContext:
     def client_for(self, account: str) -> Client:
         """A client of the controller's own, which may do what its account may; the shared one where there is none."""
         return self.accounts(account) if self.accounts is not None else self.client
+
+    def controller(self, name: str, reconcile: Reconcile[K], workers: int = 1) -> Controller[K]:
+        """A queue of keys, and the workers that reconcile them."""
+        return Controller(name, reconcile, workers=workers, clock=self.clock)
 
 
 class Runnable(Protocol):

@@ -20,7 +20,7 @@ from dray.api.types.apps import Deployment, ReplicaSet, StatefulSet
 from dray.api.types.core import Pod, ReplicationController
 from dray.api.types.meta import Condition
 from dray.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
-from dray.client import Controller, Deltas, Key, key_of
+from dray.client import Deltas, Key, key_of
 from dray.client.status import with_conditions
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import controller_of
@@ -146,16 +146,12 @@ class DisruptionController:
             type_.__name__: informers.informer(type_)
             for type_ in (ReplicaSet, ReplicationController, StatefulSet, Deployment)
         }
-        self._controller: Controller[Key] = Controller(
-            "disruption", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("disruption", self._reconcile, WORKERS)
+        self.run = self._controller.run
         self._budgets.add_handler(self._on_budgets)
         self._pods.add_handler(self._on_dependents)
         for informer in self._owners.values():
             informer.add_handler(self._on_dependents)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _on_budgets(self, deltas: Deltas[PodDisruptionBudget]) -> None:
         for delta in deltas:

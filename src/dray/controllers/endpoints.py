@@ -16,7 +16,7 @@ from dray.api.podclaims import is_finished
 from dray.api.types.core import Container, Endpoints, Pod, Service, ServicePort
 from dray.api.types.discovery import EndpointSlice
 from dray.api.wire import Tree, tree_of
-from dray.client import Controller, Deltas, Key, key_of
+from dray.client import Deltas, Key, key_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.pods import is_deleting, is_ready
@@ -134,15 +134,11 @@ class EndpointController:
         self._slices = informers.informer(EndpointSlice)
         self._slices.add_index(BY_SERVICE, _service_of)
         self._endpoints = informers.informer(Endpoints)
-        self._controller: Controller[Key] = Controller(
-            "endpointslice", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("endpointslice", self._reconcile, WORKERS)
+        self.run = self._controller.run
         self._services.add_handler(self._on_services)
         self._pods.add_handler(self._on_pods)
         self._slices.add_handler(self._on_slices)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _on_services(self, deltas: Deltas[Service]) -> None:
         for delta in deltas:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from dray.api.errors import NotFound
 from dray.api.resources import BY_KIND, BY_TYPE, RESOURCES, Resource
 from dray.api.types.meta import ObjectMeta, OwnerReference
-from dray.client import Controller, Deltas, Informer, Object, Tree, type_of
+from dray.client import Deltas, Informer, Object, Tree, type_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.custom import CustomResources
 from dray.controllers.ownership import (
@@ -92,9 +92,7 @@ class GarbageCollector:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._controller: Controller[Dependent] = Controller(
-            "garbage_collector", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("garbage_collector", self._reconcile, WORKERS)
         self._dependents = Dependents()
         self._informers: dict[Resource, Informer[Any]] = {}
         for resource in collected():

@@ -19,7 +19,7 @@ from dray.api.times import timestamp
 from dray.api.types.core import Pod
 from dray.api.types.meta import Condition
 from dray.api.types.scheduling import PodGroup
-from dray.client import Controller, Deltas, Key, key_of, with_conditions
+from dray.client import Deltas, Key, key_of, with_conditions
 from dray.client.consumers import Consumers
 from dray.controllers.context import ControllerContext
 
@@ -40,15 +40,11 @@ class GroupController:
         self._recorder = context.recorder
         self._told: set[str] = set()  # uids of groups that know which pods are in the way; once is enough
         self._consumers = Consumers(context.informers, groups=True)
-        self._controller: Controller[Key] = Controller(
-            "pod_group", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("pod_group", self._reconcile, WORKERS)
+        self.run = self._controller.run
         self._groups = context.informers.informer(PodGroup)
         self._groups.add_handler(self._on_groups)
         context.informers.informer(Pod).add_handler(self._on_pods)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _on_groups(self, deltas: Deltas[PodGroup]) -> None:
         for old, new in deltas:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dray.api.errors import NotFound
 from dray.api.types.batch import Job
 from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReference
-from dray.client import Controller, Deltas, Key, key_of
+from dray.client import Deltas, Key, key_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.references import BY_CONSUMER, consumers_named
 
@@ -26,17 +26,13 @@ class JobClaims:
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
-        self._controller: Controller[Key] = Controller(
-            "job_claims", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("job_claims", self._reconcile, WORKERS)
+        self.run = self._controller.run
         self._jobs = context.informers.informer(Job)
         self._claims = context.informers.informer(ResourceClaim)
         self._claims.add_index(BY_CONSUMER, consumers_named)
         self._jobs.add_handler(self._on_jobs)
         self._claims.add_handler(self._on_claims)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _on_jobs(self, deltas: Deltas[Job]) -> None:
         for _, new in deltas:

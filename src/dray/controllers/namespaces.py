@@ -17,7 +17,7 @@ from dray.api.errors import ApiError, NotFound
 from dray.api.resources import RESOURCES, Resource
 from dray.api.times import parse_timestamp, timestamp
 from dray.api.types.core import Namespace, NamespaceCondition
-from dray.client import Controller, Deltas, Object, Tree, type_of, with_conditions
+from dray.client import Deltas, Object, Tree, type_of, with_conditions
 from dray.controllers.context import ControllerContext
 from dray.controllers.custom import CustomResources
 
@@ -81,12 +81,8 @@ class NamespaceController:
         self._custom = CustomResources(context)
         self._namespaces = context.informers.informer(Namespace)
         self._namespaces.add_handler(self._on_namespaces)
-        self._controller: Controller[str] = Controller(
-            "namespace", self._reconcile, workers=WORKERS, clock=context.clock
-        )
-
-    async def run(self) -> None:
-        await self._controller.run()
+        self._controller = context.controller("namespace", self._reconcile, WORKERS)
+        self.run = self._controller.run
 
     def _on_namespaces(self, deltas: Deltas[Namespace]) -> None:
         for old, new in deltas:

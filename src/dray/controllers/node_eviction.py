@@ -12,7 +12,7 @@ from dray.api.podclaims import is_finished
 from dray.api.selectors.taints import tolerates
 from dray.api.times import parse_timestamp, timestamp
 from dray.api.types.core import Node, Pod, PodCondition, PodStatus, Taint, Toleration
-from dray.client import Controller, Deltas, Key, change_status, key_of, with_conditions
+from dray.client import Deltas, Key, change_status, key_of, with_conditions
 from dray.controllers.context import ControllerContext
 from dray.controllers.nodes import BY_NODE, node_named
 
@@ -27,17 +27,13 @@ class NodeEviction:
         self._client = context.client
         self._recorder = context.recorder
         self._clock = context.clock
-        self._controller: Controller[Key] = Controller(
-            "taint_eviction", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("taint_eviction", self._reconcile, WORKERS)
+        self.run = self._controller.run
         self._nodes = context.informers.informer(Node)
         self._pods = context.informers.informer(Pod)
         self._pods.add_index(BY_NODE, node_named)
         self._nodes.add_handler(self._on_nodes)
         self._pods.add_handler(self._on_pods)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
         for old, new in deltas:

@@ -19,7 +19,7 @@ from dray.api.selectors.taints import untolerated
 from dray.api.times import timestamp
 from dray.api.types.core import Node, Pod, PodCondition, PodStatus, Taint
 from dray.api.types.resource import ResourceSlice
-from dray.client import Controller, Deltas, change_status, with_conditions
+from dray.client import Deltas, change_status, with_conditions
 from dray.controllers.context import ControllerContext
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -45,9 +45,8 @@ class NodeGarbage:
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._clock = context.clock
-        self._controller: Controller[NodeKey] = Controller(
-            "node_garbage", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("node_garbage", self._reconcile, WORKERS)
+        self.run = self._controller.run
         self._nodes = context.informers.informer(Node)
         self._pods = context.informers.informer(Pod)
         self._slices = context.informers.informer(ResourceSlice)
@@ -56,9 +55,6 @@ class NodeGarbage:
         self._slices.add_index(BY_NODE, node_named)
         self._nodes.add_handler(self._on_nodes)
         self._pods.add_handler(self._on_pods)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
         for delta in deltas:

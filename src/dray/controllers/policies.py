@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dray.api.errors import NotFound
 from dray.api.resources import RESOURCES, Resource
 from dray.api.types.admissionregistration import ExpressionWarning, TypeChecking, ValidatingAdmissionPolicy
-from dray.client import Controller, Deltas
+from dray.client import Deltas
 from dray.controllers.context import ControllerContext
 
 if TYPE_CHECKING:
@@ -32,10 +32,8 @@ class PolicyStatus:
         self._client = context.client
         self._policies = context.informers.informer(ValidatingAdmissionPolicy)
         self._policies.add_handler(self._on_policies)
-        self._controller: Controller[str] = Controller("policy_status", self._reconcile, clock=context.clock)
-
-    async def run(self) -> None:
-        await self._controller.run()
+        self._controller = context.controller("policy_status", self._reconcile)
+        self.run = self._controller.run
 
     def _on_policies(self, deltas: Deltas[ValidatingAdmissionPolicy]) -> None:
         for _, new in deltas:

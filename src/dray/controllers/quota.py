@@ -17,7 +17,7 @@ from dray.api.resources import BY_TYPE, RESOURCES, Resource
 from dray.api.types.core import Pod, ResourceQuota, ResourceQuotaStatus
 from dray.api.types.resource import DeviceClass
 from dray.api.wire import Wire
-from dray.client import Controller, Delta, Deltas, Key, key_of, type_of
+from dray.client import Delta, Deltas, Key, key_of, type_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.custom import CustomResources
 
@@ -38,16 +38,14 @@ class QuotaController:
         self._quotas = context.informers.informer(ResourceQuota)
         self._quotas.add_index("namespace", lambda quota: [quota.metadata.namespace])
         self._quotas.add_handler(self._on_quotas)
-        self._controller: Controller[Key] = Controller("resourcequota", self._reconcile, clock=context.clock)
+        self._controller = context.controller("resourcequota", self._reconcile)
+        self.run = self._controller.run
         for resource in RESOURCES:
             if _is_followed(resource):
                 context.informers.informer(type_of(resource)).add_handler(self._recount(resource))
 
         if self._serves_extended:
             context.informers.informer(DeviceClass).add_handler(self._on_classes)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _on_classes(self, deltas: Deltas[DeviceClass]) -> None:
         """Claims count for other extended resources when classes serve other names."""

@@ -25,7 +25,7 @@ from dray.api.types.resource import (
     ResourceSlice,
 )
 from dray.api.types.scheduling import PodGroup
-from dray.client import Controller, Deltas, Key, change_status, key_of, with_conditions
+from dray.client import Deltas, Key, change_status, key_of, with_conditions
 from dray.client.consumers import Consumers
 from dray.controllers.context import ControllerContext
 from dray.controllers.eviction_time import NO_EXECUTE, EvictionTime, Tainted, eviction_time_of, seconds_tolerated
@@ -52,8 +52,8 @@ class TaintEviction:
         self._times: dict[str, tuple[str, int, EvictionTime | None]] = {}  # claim uid → version, epoch, verdict
         self._epoch = 0  # grows when a taint comes or goes
         self._tainted_slices: set[str] = set()
-        self._evictor: Controller[Key] = Controller("device_taint", self._pod, workers=WORKERS, clock=self._clock)
-        self._statuses: Controller[str] = Controller("device_taint_rule", self._rule, clock=self._clock)
+        self._evictor = context.controller("device_taint", self._pod, WORKERS)
+        self._statuses = context.controller("device_taint_rule", self._rule)
         self._pods = informers.informer(Pod)
         self._claims = informers.informer(ResourceClaim)
         self._slices = informers.informer(ResourceSlice)

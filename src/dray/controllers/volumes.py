@@ -25,7 +25,7 @@ from dray.api.times import timestamp
 from dray.api.types.core import ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
 from dray.api.types.storage import StorageClass
 from dray.api.wire import Tree
-from dray.client import Controller, Deltas, Key, change_status, key_of, with_fields
+from dray.client import Deltas, Key, change_status, key_of, with_fields
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.pods import is_deleting
 
@@ -114,9 +114,7 @@ class VolumeController:
         self._classes = informers.informer(StorageClass)
         self._pods = informers.informer(Pod)
         self._pods.add_index(BY_CLAIM, _claims_of)
-        self._controller: Controller[tuple[str, Key]] = Controller(
-            "persistentvolume", self._reconcile, workers=WORKERS, clock=context.clock
-        )
+        self._controller = context.controller("persistentvolume", self._reconcile, WORKERS)
         self._claims.add_handler(self._on_claims)
         self._volumes.add_handler(self._on_volumes)
         self._classes.add_handler(self._on_classes)

@@ -25,7 +25,7 @@ from dray.api.types.resource import (
     ResourcePoolStatusRequestStatus,
     ResourceSlice,
 )
-from dray.client import Controller, Deltas, Tree
+from dray.client import Deltas, Tree
 from dray.controllers.context import ControllerContext
 from dray.controllers.poolstatus.computation import DEFAULT_LIMIT, answer, complete_status, failed_status
 from dray.controllers.poolstatus.metrics import DURATION, ERRORS, PROCESSED
@@ -49,9 +49,7 @@ class PoolStatusController:
         self._own_client = self._client is not context.client
         self._clock = context.clock
         self._pace = Pace(CALLS_PER_SECOND, CALLS_AT_ONCE)
-        self._controller: Controller[str] = Controller(
-            "resourcepoolstatusrequest", self._reconcile, workers=1, clock=context.clock
-        )
+        self._controller = context.controller("resourcepoolstatusrequest", self._reconcile)
         self._slices = context.informers.informer(ResourceSlice)
         self._claims = context.informers.informer(ResourceClaim)
         self._rules = context.informers.informer(DeviceTaintRule) if context.gates.enabled("DRADeviceTaints") else None

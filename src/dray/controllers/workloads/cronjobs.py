@@ -106,12 +106,10 @@ class CronJobController:
     def __init__(self, context: ControllerContext) -> None:
         self._clock = context.clock
         self._loop = WorkloadLoop(context, CronJob, "cronjob", self._reconcile)
+        self.run = self._loop.run
         self._client = self._loop.client
         self._loop.follow(Job)
         self._jobs = context.informers.informer(Job)
-
-    async def run(self) -> None:
-        await self._loop.run()
 
     async def _reconcile(self, cron_job: CronJob) -> float | None:
         jobs = list(controlled(self._jobs, cron_job))

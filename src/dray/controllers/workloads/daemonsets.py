@@ -50,6 +50,7 @@ class DaemonSetController:
         self._clock = context.clock
         self._pauses = _Pauses()
         self._loop = WorkloadLoop(context, DaemonSet, "daemonset", self._reconcile, account="daemon-set-controller")
+        self.run = self._loop.run
         self._client = self._loop.client
         self._loop.follow(Pod)
         self._loop.follow(ControllerRevision)
@@ -59,9 +60,6 @@ class DaemonSetController:
         pods = context.informers.informer(Pod)
         self._adoption = Adoption(self._client, Pod, pods, self._loop.writes)
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
-
-    async def run(self) -> None:
-        await self._loop.run()
 
     def _on_nodes(self, deltas: Deltas[Node]) -> None:
         """Nodes report every few seconds; only what placement looks at matters."""

@@ -42,15 +42,13 @@ class DeploymentController:
     def __init__(self, context: ControllerContext) -> None:
         self._clock = context.clock
         self._loop = WorkloadLoop(context, Deployment, "deployment", self._reconcile)
+        self.run = self._loop.run
         self._client = self._loop.client
         self._loop.follow(ReplicaSet)
         self._pods = context.informers.informer(Pod)
         index_by_controller(self._pods)
         sets = context.informers.informer(ReplicaSet)
         self._adoption = Adoption(self._client, ReplicaSet, sets, self._loop.writes)
-
-    async def run(self) -> None:
-        await self._loop.run()
 
     async def _reconcile(self, deployment: Deployment) -> float | None:
         selector = label_selector(deployment.spec.selector)

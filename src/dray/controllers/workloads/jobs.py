@@ -14,7 +14,7 @@ from dray.api.errors import ApiError, Conflict, NotFound
 from dray.api.selectors import label_selector
 from dray.api.types.batch import Job, JobStatus
 from dray.api.types.core import Pod
-from dray.client import Controller, Deltas, Key, PatchKind, key_of
+from dray.client import Deltas, Key, PatchKind, key_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import Adoption, controlled, controller_of
 from dray.controllers.workloads.completion import (
@@ -55,7 +55,7 @@ class JobController:
         self._pods = context.informers.informer(Pod)
         self._adoption = Adoption(self._client, Pod, self._pods, self._loop.writes, finalizer=TRACKING)
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
-        self._orphans: Controller[Key] = Controller("job_orphan_pod", self._free, clock=context.clock)
+        self._orphans = context.controller("job_orphan_pod", self._free)
         self._pods.add_handler(self._on_pods)
         self._loop.owners.add_handler(self._on_jobs)
 

@@ -12,7 +12,7 @@ from typing import Any, Generic
 
 from dray.api.selectors import label_selector
 from dray.api.types.meta import ObjectMeta
-from dray.client import Controller, Deltas, EventRecorder, Key, key_of
+from dray.client import Deltas, EventRecorder, Key, key_of
 from dray.client.interface import T
 from dray.client.workqueue import WorkQueue
 from dray.controllers.context import ControllerContext
@@ -41,7 +41,7 @@ class WorkloadLoop(Generic[T]):
         self._context = context
         self._kind = type_.__name__
         self._reconcile = reconcile
-        self._controller: Controller[Key] = Controller(name, self._handle, workers=WORKERS, clock=context.clock)
+        self._controller = context.controller(name, self._handle, WORKERS)
 
     @property
     def queue(self) -> WorkQueue[Key]:

@@ -27,6 +27,7 @@ class _Replicator(Generic[O]):
         self._clock = context.clock
         self._type = type_
         self._loop = WorkloadLoop(context, type_, name, self._reconcile, account=account)
+        self.run = self._loop.run
         self._client = self._loop.client
         self._loop.follow(Pod)
         self._pods = context.informers.informer(Pod)
@@ -34,9 +35,6 @@ class _Replicator(Generic[O]):
         index_by_controller(self._sets)
         self._adoption = Adoption(self._client, Pod, self._pods, self._loop.writes, adoptable=is_active)
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
-
-    async def run(self) -> None:
-        await self._loop.run()
 
     async def _reconcile(self, replica_set: O) -> float | None:
         pods = await self._adoption.claim(replica_set, label_selector(replica_set.spec.selector))

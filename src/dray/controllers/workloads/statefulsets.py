@@ -27,6 +27,7 @@ class StatefulSetController:
     def __init__(self, context: ControllerContext) -> None:
         self._clock = context.clock
         self._loop = WorkloadLoop(context, StatefulSet, "statefulset", self._reconcile)
+        self.run = self._loop.run
         self._client = self._loop.client
         self._loop.follow(Pod)
         self._loop.follow(ControllerRevision)
@@ -36,9 +37,6 @@ class StatefulSetController:
         self._history = RevisionHistory(self._client, revisions, self._loop.writes)
         self._adoption = Adoption(self._client, Pod, pods, self._loop.writes)
         self._control = PodControl(self._client, self._loop.recorder, self._loop.writes)
-
-    async def run(self) -> None:
-        await self._loop.run()
 
     async def _reconcile(self, stateful_set: StatefulSet) -> float | None:
         if is_deleting(stateful_set):
