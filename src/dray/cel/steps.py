@@ -385,6 +385,18 @@ class Alternative:
         return value.value if self.unwrap else value
 
 
+_ABSENT = object()
+
+
+def _initial(value: Value, optional: bool, place: str) -> Value:
+    """What is put in a place of a new list, map or object; of an optional its value, or `_ABSENT` where it has none."""
+    if not optional or isinstance(value, EvaluationError):
+        return value
+    if not isinstance(value, Optional):
+        return EvaluationError(f"cannot initialize optional {place} from non-optional value {show(value)}")
+    return value.value if value.present else _ABSENT
+
+
 @dataclass(slots=True)
 class MakeList:
     """A list whose elements are not all constant."""
@@ -400,17 +412,11 @@ class MakeList:
     def _elements(self, scope: Scope) -> Value:
         result: list[Value] = []
         for position, element in enumerate(self.elements):
-            value = element.run(scope)
+            value = _initial(element.run(scope), position in self.optional, "list element")
             if isinstance(value, EvaluationError):
                 return value
-            if position in self.optional:
-                if not isinstance(value, Optional):
-                    complaint = "cannot initialize optional list element from non-optional value"
-                    return EvaluationError(f"{complaint} {show(value)}")
-                if not value.present:
-                    continue
-                value = value.value
-            result.append(value)
+            if value is not _ABSENT:
+                result.append(value)
         return result
 
 
@@ -431,17 +437,12 @@ class MakeMap:
             key = key_step.run(scope)
             if isinstance(key, EvaluationError):
                 return key
-            value = value_step.run(scope)
+            value = _initial(value_step.run(scope), optional, f"entry '{show(key)}'")
             if isinstance(value, EvaluationError):
                 return value
-            if optional:
-                if not isinstance(value, Optional):
-                    complaint = f"cannot initialize optional entry '{show(key)}' from non-optional value"
-                    return EvaluationError(f"{complaint} {show(value)}")
-                if not value.present:
-                    result.pop(map_key(key), None)
-                    continue
-                value = value.value
+            if value is _ABSENT:
+                result.pop(map_key(key), None)
+                continue
             if key.__class__.__hash__ is None:
                 return EvaluationError(f"unsupported key type: {type_name(key)}")
             result[map_key(key)] = value
@@ -463,17 +464,11 @@ class MakeStruct:
     def _fields(self, scope: Scope) -> Value:
         result = Made(self.type)
         for name, step, optional in self.fields:
-            value = step.run(scope)
+            value = _initial(step.run(scope), optional, f"entry '{name}'")
             if isinstance(value, EvaluationError):
                 return value
-            if optional:
-                if not isinstance(value, Optional):
-                    complaint = f"cannot initialize optional entry '{name}' from non-optional value"
-                    return EvaluationError(f"{complaint} {show(value)}")
-                if not value.present:
-                    continue
-                value = value.value
-            result[name] = value
+            if value is not _ABSENT:
+                result[name] = value
         return result
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from dray.cel import types
-from dray.cel.declarations import Function, Overload, overload
+from dray.cel.declarations import Function, overload
 from dray.cel.errors import EvaluationError
 from dray.cel.library.times import format_duration, format_timestamp, make_timestamp, parse_duration, parse_timestamp
 from dray.cel.types import Type, param
@@ -122,10 +122,22 @@ def to_string(value: Value) -> str:
     return str(int(value)) if isinstance(value, int) else str(value)
 
 
-def _conversion(target: str, result: Type, sources: dict[str, tuple[Type, Callable[..., Value]]]) -> Function:
-    overloads: list[Overload] = []
-    for source, (of, run) in sources.items():
-        overloads.append(overload(f"{source}_to_{target}", (of,), result, run))
+# Types as the names of overloads call them.
+_SOURCES = {
+    "bool": types.BOOL,
+    "bytes": types.BYTES,
+    "double": types.DOUBLE,
+    "duration": types.DURATION,
+    "int64": types.INT,
+    "string": types.STRING,
+    "timestamp": types.TIMESTAMP,
+    "uint64": types.UINT,
+}
+
+
+def _conversion(target: str, result: Type, **sources: Callable[..., Value]) -> Function:
+    """The function that makes a value of a type from values of others, each by its name in `_SOURCES`."""
+    overloads = (overload(f"{source}_to_{target}", (_SOURCES[source],), result, run) for source, run in sources.items())
     return Function(target, tuple(overloads))
 
 
@@ -133,69 +145,24 @@ _A = param("A")
 
 FUNCTIONS = (
     Function("type", (overload("type", (_A,), types.type_of(_A)),), type_of),
-    _conversion("bool", types.BOOL, {"bool": (types.BOOL, _same), "string": (types.STRING, _string_to_bool)}),
-    _conversion("bytes", types.BYTES, {"bytes": (types.BYTES, _same), "string": (types.STRING, str.encode)}),
-    _conversion(
-        "double",
-        types.DOUBLE,
-        {
-            "double": (types.DOUBLE, _same),
-            "int64": (types.INT, float),
-            "string": (types.STRING, string_to_double),
-            "uint64": (types.UINT, float),
-        },
-    ),
-    _conversion(
-        "duration",
-        types.DURATION,
-        {"duration": (types.DURATION, _same), "string": (types.STRING, _string_to_duration)},
-    ),
+    _conversion("bool", types.BOOL, bool=_same, string=_string_to_bool),
+    _conversion("bytes", types.BYTES, bytes=_same, string=str.encode),
+    _conversion("double", types.DOUBLE, double=_same, int64=float, string=string_to_double, uint64=float),
+    _conversion("duration", types.DURATION, duration=_same, string=_string_to_duration),
     Function("dyn", (overload("to_dyn", (_A,), types.DYN),), _same),
     _conversion(
         "int",
         types.INT,
-        {
-            "int64": (types.INT, _same),
-            "double": (types.DOUBLE, _double_to_int),
-            "duration": (types.DURATION, lambda duration: duration.nanos),
-            "string": (types.STRING, _string_to_int),
-            "timestamp": (types.TIMESTAMP, lambda timestamp: timestamp.nanos // NANOS),
-            "uint64": (types.UINT, _uint_to_int),
-        },
+        int64=_same,
+        double=_double_to_int,
+        duration=lambda duration: duration.nanos,
+        string=_string_to_int,
+        timestamp=lambda timestamp: timestamp.nanos // NANOS,
+        uint64=_uint_to_int,
     ),
-    _conversion(
-        "string",
-        types.STRING,
-        {
-            "string": (types.STRING, _same),
-            "bool": (types.BOOL, to_string),
-            "bytes": (types.BYTES, to_string),
-            "double": (types.DOUBLE, to_string),
-            "duration": (types.DURATION, to_string),
-            "int64": (types.INT, to_string),
-            "timestamp": (types.TIMESTAMP, to_string),
-            "uint64": (types.UINT, to_string),
-        },
-    ),
-    _conversion(
-        "timestamp",
-        types.TIMESTAMP,
-        {
-            "timestamp": (types.TIMESTAMP, _same),
-            "int64": (types.INT, make_timestamp),
-            "string": (types.STRING, _string_to_timestamp),
-        },
-    ),
-    _conversion(
-        "uint",
-        types.UINT,
-        {
-            "uint64": (types.UINT, _same),
-            "double": (types.DOUBLE, _double_to_uint),
-            "int64": (types.INT, _int_to_uint),
-            "string": (types.STRING, _string_to_uint),
-        },
-    ),
+    _conversion("string", types.STRING, string=_same, **{name: to_string for name in _SOURCES if name != "string"}),
+    _conversion("timestamp", types.TIMESTAMP, timestamp=_same, int64=make_timestamp, string=_string_to_timestamp),
+    _conversion("uint", types.UINT, uint64=_same, double=_double_to_uint, int64=_int_to_uint, string=_string_to_uint),
 )
 
 # Applied to a constant, these are evaluated when the expression is compiled.
