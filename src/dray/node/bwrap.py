@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from dray.api.cdi import CdiDeviceNode, CdiEdits, CdiMount
+from dray.api.cdi import CdiEdits, CdiMount
 from dray.node import rootfs
-from dray.node.process import environment, hooks, network_files, rare
-from dray.node.runtime import StartError, Task
+from dray.node.process import environment, existing, hooks, network_files, rare
+from dray.node.runtime import Task
 from dray.node.shim import REPORT_DESCRIPTOR
 from dray.node.staging import staged
 from dray.node.supervised import Launch
@@ -155,7 +155,7 @@ def _readonly(task: Task) -> Iterator[str]:
 
 def _mounts(task: Task) -> Iterator[str]:
     for volume in task.mounts:
-        source = volume.source if volume.staged else _existing(volume.source)
+        source = volume.source if volume.staged else existing(volume.source)
         yield from ("--ro-bind" if volume.readonly else "--bind", source, rootfs.place(volume.target, task.rootfs))
     for mount in task.edits.mounts:
         yield from _mount(mount, task.rootfs)
@@ -167,20 +167,10 @@ def _mount(mount: CdiMount, image: str) -> tuple[str, ...]:
     if mount.type not in ("", "none", "bind"):
         return ()
     how = "--ro-bind" if "ro" in mount.options else "--bind"
-    return (how, _existing(mount.hostPath), rootfs.place(mount.containerPath, image))
+    return (how, existing(mount.hostPath), rootfs.place(mount.containerPath, image))
 
 
 def _devices(edits: CdiEdits) -> Iterator[str]:
     for node in edits.deviceNodes:
-        if _present(node):
+        if os.path.exists(node.source):
             yield from ("--dev-bind", node.source, node.path)
-
-
-def _present(node: CdiDeviceNode) -> bool:
-    return os.path.exists(node.source)
-
-
-def _existing(path: str) -> str:
-    if not os.path.exists(path):
-        raise StartError(f"cannot mount {path}: it does not exist on the host")
-    return path

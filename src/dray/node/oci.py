@@ -20,7 +20,7 @@ from typing import Any
 from dray.api.cdi import HOOKS, CdiDeviceNode, CdiEdits, CdiHook, CdiMount
 from dray.node import rootfs
 from dray.node.builders import why_not_started
-from dray.node.process import environment, network_files
+from dray.node.process import environment, existing, network_files
 from dray.node.runtime import Key, StartError, Task
 from dray.node.shim import write_json
 from dray.node.staging import staged
@@ -259,7 +259,7 @@ def _own_mounts(privileged: bool) -> list[dict[str, Any]]:
 
 def _volume_mounts(task: Task) -> Iterator[dict[str, Any]]:
     for mount in task.mounts:
-        source = mount.source if mount.staged else _existing(mount.source)
+        source = mount.source if mount.staged else existing(mount.source)
         propagation = _PROPAGATION.get(mount.propagation, "rprivate")
         yield _bind(source, rootfs.place(mount.target, task.rootfs), "ro" if mount.readonly else "rw", propagation)
 
@@ -270,14 +270,8 @@ def _cdi_mounts(task: Task) -> list[dict[str, Any]]:
 
 def _cdi_mount(mount: CdiMount, image: str) -> dict[str, Any]:
     kind = mount.type or "bind"
-    source = _existing(mount.hostPath) if kind in ("bind", "none") else mount.hostPath
+    source = existing(mount.hostPath) if kind in ("bind", "none") else mount.hostPath
     options = [*mount.options] or ["rbind"]
     if kind in ("bind", "none") and not {"bind", "rbind"} & set(options):
         options.append("rbind")
     return {"destination": rootfs.place(mount.containerPath, image), "type": kind, "source": source, "options": options}
-
-
-def _existing(path: str) -> str:
-    if not os.path.exists(path):
-        raise StartError(f"cannot mount {path}: it does not exist on the host")
-    return path

@@ -218,16 +218,17 @@ class Supervised:
             ended.cancel()
 
     async def exec(self, key: Key, argv: Sequence[str], *, tty: bool = False, stdin: bool = False) -> ExecSession:
-        attempt = self._find(key)
-        if attempt is None or not attempt.running:
-            raise ExecError(f"container {key.container} is not running")
-        return await run_command(self._directories[key], argv, tty=tty, stdin=stdin)
+        return await run_command(self._running(key), argv, tty=tty, stdin=stdin)
 
     async def attach(self, key: Key, *, stdin: bool = False) -> ExecSession:
+        return await attach(self._running(key), stdin=stdin)
+
+    def _running(self, key: Key) -> Path:
+        """The directory of an attempt that runs."""
         attempt = self._find(key)
         if attempt is None or not attempt.running:
             raise ExecError(f"container {key.container} is not running")
-        return await attach(self._directories[key], stdin=stdin)
+        return self._directories[key]
 
     def log(self, key: Key) -> Path | None:
         directory = self._directories.get(key)

@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -125,7 +126,7 @@ def _small(read: Read, path: str, what: str) -> bytes:
 
 
 def _in_layout(read: Read, repository: str, name: ImageName, what: str) -> FoundImage | None:
-    index = cast(Index, decoded(_small(read, "index.json", what), Index, f"{what}: index.json"))
+    index = decoded(_small(read, "index.json", what), Index, f"{what}: index.json")
     for descriptor in index.manifests:
         if _is_meant(descriptor, repository, name, alone=len(index.manifests) == 1):
             return _from_layout(read, descriptor, what)
@@ -154,15 +155,11 @@ def _blob(digest: str) -> str:
 def _from_layout(read: Read, descriptor: Descriptor, what: str) -> FoundImage:
     data = check_digest(_small(read, _blob(descriptor.digest), what), descriptor.digest, what)
     if is_index(data, descriptor.mediaType):
-        return _from_layout(read, choose(cast(Index, decoded(data, Index, what)), what), what)
-    manifest = cast(Manifest, decoded(data, Manifest, what))
+        return _from_layout(read, choose(decoded(data, Index, what), what), what)
+    manifest = decoded(data, Manifest, what)
     config = check_digest(_small(read, _blob(manifest.config.digest), what), manifest.config.digest, what)
-    layers = tuple(Layer(d.digest, d.size, _opener(read, _blob(d.digest))) for d in manifest.layers)
+    layers = tuple(Layer(d.digest, d.size, partial(read, _blob(d.digest))) for d in manifest.layers)
     return FoundImage(descriptor.digest, config, layers)
-
-
-def _opener(read: Read, path: str) -> Callable[[], AbstractContextManager[IO[bytes]]]:
-    return lambda: read(path)
 
 
 # Archives of `docker save`
@@ -175,14 +172,10 @@ class _Saved(msgspec.Struct, frozen=True):
 
 
 def _in_docker_archive(read: Read, name: ImageName, what: str) -> FoundImage | None:
-    try:
-        saved = msgspec.json.decode(_small(read, "manifest.json", what), type=tuple[_Saved, ...])
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ImageError(f"{what}: manifest.json: {error}") from error
-    for image in saved:
+    for image in decoded(_small(read, "manifest.json", what), tuple[_Saved, ...], f"{what}: manifest.json"):
         if any(_same(tag, name) for tag in image.RepoTags or ()):
             config = _small(read, image.Config, what)
-            layers = tuple(Layer("", -1, _opener(read, path)) for path in image.Layers)
+            layers = tuple(Layer("", -1, partial(read, path)) for path in image.Layers)
             return FoundImage(f"sha256:{hashlib.sha256(config).hexdigest()}", config, layers)
     return None
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from dray.node.images.archives import FoundImage, Verified
 from dray.node.images.manifest import ImageConfig, ImageError, RunConfig, decoded
@@ -59,7 +58,7 @@ class Library:
             told = json.loads((place / "image.json").read_bytes())
         except FileNotFoundError:
             return None
-        config = cast(ImageConfig, decoded((place / "config.json").read_bytes(), ImageConfig, digest))
+        config = decoded((place / "config.json").read_bytes(), ImageConfig, digest)
         return StoredImage(digest, place / "rootfs", config.config or RunConfig(), told["size"])
 
     def remember(self, name: str, digest: str) -> None:
@@ -85,7 +84,7 @@ class Library:
         known = self.get(found.digest)
         if known is not None:
             return known
-        config = cast(ImageConfig, decoded(found.config, ImageConfig, found.digest))
+        config = decoded(found.config, ImageConfig, found.digest)
         with self.workshop() as place:
             (place / "rootfs").mkdir()
             _unpack(found, config, place / "rootfs", self._most_bytes)

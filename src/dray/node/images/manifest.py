@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
+from typing import TypeVar
 
 import msgspec
 
+T = TypeVar("T")
 MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
@@ -73,7 +75,7 @@ class ImageConfig(msgspec.Struct, frozen=True):
     os: str = ""
 
 
-def decoded(data: bytes, kind: type[msgspec.Struct], what: str) -> msgspec.Struct:
+def decoded(data: bytes, kind: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import ipaddress
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -108,15 +109,15 @@ class _Repository:
 
     async def image(self, name: ImageName, directory: Path, known: Sequence[str]) -> FoundImage | str:
         data, media_type = await self._manifest(name.digest or name.tag)
-        digest = name.digest or f"sha256:{_sha256(data)}"
+        digest = name.digest or f"sha256:{hashlib.sha256(data).hexdigest()}"
         check_digest(data, digest, name.full)
         if is_index(data, media_type):
-            chosen = choose(cast(Index, decoded(data, Index, name.full)), name.full)
+            chosen = choose(decoded(data, Index, name.full), name.full)
             data, _ = await self._manifest(chosen.digest)
             check_digest(data, chosen.digest, name.full)
         if digest in known:
             return digest
-        manifest = cast(Manifest, decoded(data, Manifest, name.full))
+        manifest = decoded(data, Manifest, name.full)
         config = await self._blob(manifest.config, directory)
         if config.stat().st_size > MOST_MANIFEST_BYTES:
             raise ImageError(f"{name.full}: the configuration has more than {MOST_MANIFEST_BYTES} bytes")
@@ -199,9 +200,3 @@ def _basic(credential: Credential) -> str:
     if not credential.user:
         return ""
     return "Basic " + base64.b64encode(f"{credential.user}:{credential.password}".encode()).decode()
-
-
-def _sha256(data: bytes) -> str:
-    check = hasher("sha256:" + "0" * 64)
-    check.update(data)
-    return check.hexdigest()
