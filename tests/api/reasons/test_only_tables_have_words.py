@@ -91,7 +91,7 @@ def causes(code: CauseCode) -> Iterator[Cause]:
     asked = (None, Asked("C", "R", "CLS", 1), Asked("C", "R", "CLS", 2, resource="E"))
     for names, ask, every, fault in product([("A",), tuple("ABCD")], asked, (False, True), FAULTS):
         found = Cause(
-            code, "S", "M", "C", "R", "G", "NS", "N", "D", "MSG", names, "W", 1, 4, "2", "U", every, asked=ask,
+            code, "S", "M", "C", "R", "G", "N", "D", "MSG", names, "W", 1, 4, "2", "U", every, asked=ask,
             step=DeviceStep(StepCode.FREE, 1), lacking=AMOUNTS, held=held, selector=fault, refused=refused,
             alternatives=(Cause(CauseCode.UNKNOWN),), behind=Cause(CauseCode.UNKNOWN),
         )  # fmt: skip

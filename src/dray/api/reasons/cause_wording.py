@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from msgspec.structs import asdict
+
 from dray.api.reasons.cause_texts import CausePhrase
 from dray.api.reasons.causes import Asked, Cause, CauseCode, HeldAmount, Place, SelectorCode, SelectorFault
 from dray.api.reasons.devices import LackingAmount
@@ -53,41 +55,31 @@ def cause(found: Cause) -> str:
 
 def cause_detail(found: Cause) -> str:
     """The cause without what is asked for."""
-    return say(
-        _template(found),
-        subject=found.subject,
-        meant=say(CausePhrase.MEANT, meant=found.meant) if found.meant else "",
-        other=say(CausePhrase.OF_OTHER_KIND, kind=found.wanted) if found.wanted else "",
-        claim=found.claim,
-        request=found.request,
-        group=found.group,
-        namespace=found.namespace,
-        node=found.node,
-        driver=found.driver,
-        message=f": {found.message}" if found.message and found.code in _AFTER_COLON else found.message,
-        names=_names(found),
-        wanted=found.wanted,
-        found=_found(found),
-        of=found.of,
-        limit=found.limit,
-        used=_used(found),
-        needed=found.asked.needed if found.asked is not None else 0,
-        whose=say(CausePhrase.FOR_GROUP if found.group else CausePhrase.FOR_POD, group=found.group),
-        asked=_askers(found),
-        needs=say(CausePhrase.SEVERAL_NEED if len(found.names) > 1 else CausePhrase.ONE_NEEDS),
-        how=_how(found),
-        step=condition(found.step) if found.step is not None else "",
-        lacking=_lacks(found) if found.lacking else "",
-        selector=_selector(found),
-        input=input_problem(found.input) if found.input is not None else "",
-        pool=pool_problem(found.pool) if found.pool is not None else "",
-        progress=timed_out(found.progress) if found.progress is not None else "",
-        refused=refusals(found.refused) or say(CausePhrase.OTHER_CLAIMS),
-        alternatives="; ".join(
+    words = {
+        "meant": say(CausePhrase.MEANT, meant=found.meant) if found.meant else "",
+        "other": say(CausePhrase.OF_OTHER_KIND, kind=found.wanted) if found.wanted else "",
+        "message": f": {found.message}" if found.message and found.code in _AFTER_COLON else found.message,
+        "names": _names(found),
+        "found": _found(found),
+        "used": _used(found),
+        "needed": found.asked.needed if found.asked is not None else 0,
+        "whose": say(CausePhrase.FOR_GROUP if found.group else CausePhrase.FOR_POD, group=found.group),
+        "asked": _askers(found),
+        "needs": say(CausePhrase.SEVERAL_NEED if len(found.names) > 1 else CausePhrase.ONE_NEEDS),
+        "how": _how(found),
+        "step": condition(found.step) if found.step is not None else "",
+        "lacking": _lacks(found) if found.lacking else "",
+        "selector": _selector(found),
+        "input": input_problem(found.input) if found.input is not None else "",
+        "pool": pool_problem(found.pool) if found.pool is not None else "",
+        "progress": timed_out(found.progress) if found.progress is not None else "",
+        "refused": refusals(found.refused) or say(CausePhrase.OTHER_CLAIMS),
+        "alternatives": "; ".join(
             say(CausePhrase.ALTERNATIVE, name=one.request, why=cause_detail(one)) for one in found.alternatives
         ),
-        behind=cause(found.behind) if found.behind is not None else "",
-    )
+        "behind": cause(found.behind) if found.behind is not None else "",
+    }
+    return say(_template(found), **asdict(found) | words)
 
 
 def _template(found: Cause) -> StrEnum:
@@ -288,15 +280,7 @@ def _on_devices(counted: Iterable[tuple[str, int]]) -> list[str]:
 
 def suggestion(found: Suggestion) -> str:
     """What to do."""
-    return say(
-        _suggestion_template(found),
-        subject=found.subject,
-        old=found.old,
-        new=found.new,
-        names=", ".join(found.names),
-        node=found.node,
-        number=found.number,
-    )
+    return say(_suggestion_template(found), **asdict(found) | {"names": ", ".join(found.names)})
 
 
 def _suggestion_template(found: Suggestion) -> StrEnum:

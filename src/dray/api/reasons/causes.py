@@ -178,7 +178,6 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     claim: str = ""
     request: str = ""
     group: str = ""
-    namespace: str = ""
     node: str = ""
     driver: str = ""
     message: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-import msgspec
+from msgspec.structs import asdict
 
 from dray.api.binding_conditions import BindingState, DeviceBinding
 from dray.api.reasons.autoscaling import NoHelp, ScaleUp, Stays
@@ -261,42 +261,17 @@ def say(code: StrEnum, /, **subjects: object) -> str:
 
 def input_problem(problem: InputProblem) -> str:
     """Wrong input, as Kubernetes words it."""
-    return say(
-        problem.code,
-        claim=problem.claim,
-        request=problem.request,
-        subject=problem.subject,
-        device=problem.device,
-        pool=problem.pool,
-        number=problem.number,
-        limit=problem.limit,
-        detail=problem.detail,
-    )
+    return say(problem.code, **asdict(problem))
 
 
 def pool_problem(problem: PoolProblem) -> str:
     """What is wrong with a pool."""
-    expected = ", ".join(str(count) for count in problem.expected)
-    return say(
-        problem.code,
-        published=problem.published,
-        expected=expected,
-        device=problem.device,
-        counter_set=problem.counter_set,
-        counter=problem.counter,
-    )
+    return say(problem.code, **asdict(problem) | {"expected": ", ".join(map(str, problem.expected))})
 
 
 def timed_out(progress: TimedOut) -> str:
     """How far an allocation came before its time was up."""
-    return say(
-        progress.code,
-        claim=progress.claim,
-        request=progress.request,
-        number=progress.number,
-        requests=progress.requests,
-        got=progress.got,
-    )
+    return say(progress.code, **asdict(progress))
 
 
 def step(found: DeviceStep) -> str:
@@ -419,7 +394,7 @@ def node_reason(reason: NodeReason) -> str:
 
 def claim_problem(problem: ClaimProblem) -> str:
     """Why a pod may not use a claim."""
-    return say(problem.code, **msgspec.structs.asdict(problem))
+    return say(problem.code, **asdict(problem))
 
 
 def verdict(found: NodeVerdict) -> str:
