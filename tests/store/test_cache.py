@@ -251,7 +251,7 @@ async def test_wait_for_returns_when_the_revision_is_there(cache: Cache) -> None
 async def test_a_consistent_read_sees_what_another_client_wrote(log: Log, cache: Cache) -> None:
     for n in range(10):
         revision = await log.commit([Op(f"pods/{n}", b"")])
-        assert await cache.read(consistent=True, timeout=SECONDS) >= revision
+        assert await cache.read(timeout=SECONDS) >= revision
         assert cache.get(f"pods/{n}") is not None
 
 

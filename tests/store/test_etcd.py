@@ -57,7 +57,7 @@ async def test_two_caches_see_each_others_writes(logs: list[EtcdLog], open_cache
     await two.commit([Op("pods/a", b"2", revision)])
     with pytest.raises(Conflict):
         await one.commit([Op("pods/a", b"3", revision)])
-    await one.read(consistent=True, timeout=SECONDS)
+    await one.read(timeout=SECONDS)
     seen = one.get("pods/a")
     assert seen is not None
     assert seen.value == b"2"
@@ -97,7 +97,7 @@ async def test_a_consistent_read_is_not_held_up_by_foreign_writes(
     foreign = EtcdClient([etcd.endpoint])
     for _ in range(3):
         answer, _ = await foreign.call(PUT, pb.PutRequest(key=b"/foreign", value=b"x"))
-        assert await cache.read(consistent=True, timeout=SECONDS) >= answer.header.revision
+        assert await cache.read(timeout=SECONDS) >= answer.header.revision
     await foreign.close()
     assert [version.key for version in cache.list("").versions] == []
 
@@ -153,7 +153,7 @@ async def test_a_cache_that_was_away_too_long_starts_anew(etcd: Etcd, prefix: st
     log.back = asyncio.Event()
     await other.commit([Op("pods/a", None), Op("pods/c", b"1")])
     with pytest.raises(Unavailable, match="the cache is behind"):
-        await cache.read(consistent=True, timeout=0.1)
+        await cache.read(timeout=0.1)
     await other.compact(await other.commit([Op("pods/d", b"1")]))
     log.back.set()
     with pytest.raises(Expired):

@@ -236,9 +236,9 @@ _FUNCTIONS: dict[str, Estimator] = {
 }
 
 
-def _allocation(factor: float, count: Range, size: Range | None = None) -> Estimate:
+def _allocation(factor: float, count: Range) -> Estimate:
     """A new list: a pass over `count` elements, the call, and the list itself."""
-    return Estimate(count.scaled(factor) + fixed(_LIST_COST) + ONE, count if size is None else size)
+    return Estimate(count.scaled(factor) + fixed(_LIST_COST) + ONE, count)
 
 
 def _slice(target: Argument | None, arguments: list[Argument]) -> Estimate | None:

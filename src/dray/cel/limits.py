@@ -67,9 +67,9 @@ def spend_elements(count: int) -> None:
     spend_text(_ELEMENT_EFFORT * count)
 
 
-def quickly(seconds: float = QUICK) -> Interrupt:
+def quickly() -> Interrupt:
     """Ends with TooSlow what takes longer than an event loop can wait, in seconds of the thread's processor."""
-    ends = time.thread_time() + seconds
+    ends = time.thread_time() + QUICK
 
     def interrupt() -> bool:
         if time.thread_time() > ends:

@@ -39,7 +39,7 @@ class Row(NamedTuple):
     remark: str = ""
 
 
-def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None, remarks: str = "PROBLEM") -> list[Text]:
+def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> list[Text]:
     """The table for a screen so wide; without a width, with everything at its widest."""
     from rich.text import Text
 
@@ -52,7 +52,7 @@ def lines(columns: Sequence[Column], rows: Sequence[Row], width: int | None, rem
         if width is None or total <= width:
             break
     beside = has_remarks and (width is None or total + len(_GAP) + max(len(row.remark) for row in rows) <= width)
-    head = [Text(title, style="bold") for title in titles] + ([Text(remarks, style="bold")] if beside else [])
+    head = [Text(title, style="bold") for title in titles] + ([Text("PROBLEM", style="bold")] if beside else [])
     found = [_line(head, columns, sizes)]
     for row, cells in zip(rows, drawn, strict=True):
         remark = Text(row.remark, style="yellow")

@@ -46,10 +46,6 @@ class LeaderElection:
         self._leading = False
 
     @property
-    def leading(self) -> bool:
-        return self._leading
-
-    @property
     def leader(self) -> str:
         """Who held the lease when it was last read."""
         return (self._seen.spec.holderIdentity or "") if self._seen else ""

@@ -60,9 +60,9 @@ class Line(NamedTuple):
         )
 
 
-def text_of(explanation: Explanation, width: int | None = None) -> str:
-    """Several lines for a person."""
-    return "\n".join(text for line in lines_of(explanation) for text in line.wrapped(width))
+def text_of(explanation: Explanation) -> str:
+    """Several lines for a person, each as long as it is."""
+    return "\n".join(text for line in lines_of(explanation) for text in line.wrapped(None))
 
 
 def data_of(explanation: Explanation) -> dict[str, Any]:

@@ -141,17 +141,16 @@ class Cache:
         keys = self._range(prefix, "")
         return len(keys) - self._removed(prefix, "")
 
-    async def read(self, *, consistent: bool = True, timeout: float = 10.0) -> int:
+    async def read(self, *, timeout: float = 10.0) -> int:
         """Wait until the cache has everything that was acknowledged anywhere before the call; returns its revision.
 
         Raises Unavailable if it has not after `timeout` seconds.
         """
-        if consistent:
-            head = await self._log.head()
-            try:
-                await self.wait_for(head, timeout)
-            except TimeoutError:
-                raise Unavailable(f"the cache is behind: revision {head} is wanted, {self.revision} is here") from None
+        head = await self._log.head()
+        try:
+            await self.wait_for(head, timeout)
+        except TimeoutError:
+            raise Unavailable(f"the cache is behind: revision {head} is wanted, {self.revision} is here") from None
         return self.revision
 
     async def wait_for(self, revision: int, timeout: float | None = None) -> None:

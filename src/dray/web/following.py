@@ -44,10 +44,6 @@ class Following:
         informer = self._informers.get(type_)
         return informer.get(namespace, name) if informer is not None else None
 
-    def all(self, type_: type[Any]) -> list[Any]:
-        informer = self._informers.get(type_)
-        return informer.list() if informer is not None else []
-
     def copies(self) -> dict[type[Any], list[Any]]:
         """All objects, by type."""
         return {type_: informer.list() for type_, informer in self._informers.items()}

@@ -199,7 +199,7 @@ class SpdyConnection:
         if kind == _SYN_STREAM:
             await self._open(head[4], body)
         elif kind == _PING:
-            await self._stream.write(_control(_PING, 0, body[:4]))
+            await self._stream.write(_control(_PING, body[:4]))
         elif kind == _RST_STREAM and len(body) >= 4:
             await self._data(int.from_bytes(body[:4], "big") & 0x7FFFFFFF, _FIN, b"")
         # Settings, window updates, headers and farewells need no answer.
@@ -212,11 +212,11 @@ class SpdyConnection:
         if number % 2 == 0 or number in self._streams:
             raise SpdyError(f"stream {number} cannot be opened by a client, or is open")
         if len(self._streams) >= STREAMS:
-            await self._stream.write(_control(_RST_STREAM, 0, struct.pack(">II", number, _REFUSED)))
+            await self._stream.write(_control(_RST_STREAM, struct.pack(">II", number, _REFUSED)))
             return
         stream = self._streams[number] = SpdyStream(self, number, headers)
         reply = struct.pack(">I", number) + self._compressed({})
-        await self._stream.write(_control(_SYN_REPLY, 0, reply))
+        await self._stream.write(_control(_SYN_REPLY, reply))
         if flags & _FIN:
             stream.fed_end = True
             stream.feed(None)
@@ -253,7 +253,7 @@ class SpdyConnection:
     async def refuse(self, stream: SpdyStream) -> None:
         """Take no part in a stream."""
         self.forget(stream)
-        await self._stream.write(_control(_RST_STREAM, 0, struct.pack(">II", stream._number, _REFUSED)))
+        await self._stream.write(_control(_RST_STREAM, struct.pack(">II", stream._number, _REFUSED)))
 
     async def send_data(self, number: int, data: bytes, flags: int) -> None:
         await self._stream.write(struct.pack(">IB", number, flags) + len(data).to_bytes(3, "big") + data)
@@ -261,7 +261,7 @@ class SpdyConnection:
     async def leave(self) -> None:
         """Say farewell and close."""
         with suppress(ConnectionError):  # the peer was faster
-            await self._stream.write(_control(_GOAWAY, 0, struct.pack(">II", max(self._streams, default=0), 0)))
+            await self._stream.write(_control(_GOAWAY, struct.pack(">II", max(self._streams, default=0), 0)))
         self._stream.close()
 
     # -- header blocks
@@ -282,8 +282,9 @@ class SpdyConnection:
         return self._deflate.compress(block) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
 
 
-def _control(kind: int, flags: int, body: bytes) -> bytes:
-    return struct.pack(">HHB", 0x8000 | _VERSION, kind, flags) + len(body).to_bytes(3, "big") + body
+def _control(kind: int, body: bytes) -> bytes:
+    """A frame without flags."""
+    return struct.pack(">HHB", 0x8000 | _VERSION, kind, 0) + len(body).to_bytes(3, "big") + body
 
 
 def _read_pairs(data: bytes) -> dict[str, str]:

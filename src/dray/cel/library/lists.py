@@ -200,10 +200,9 @@ def insert_all(mapping: dict[Value, Value], entries: dict[Value, Value]) -> Valu
     return {**mapping, **entries}
 
 
-def _of_each(
-    template: str, of: dict[str, Type], run: Callable[..., Value], result: Type | None = None
-) -> list[Overload]:
-    return [method(template.format(name), (list_of(kind),), result or kind, run) for name, kind in of.items()]
+def _of_each(template: str, run: Callable[..., Value], result: Type | None = None) -> list[Overload]:
+    """An overload for each type that can be compared."""
+    return [method(template.format(name), (list_of(kind),), result or kind, run) for name, kind in _COMPARABLE.items()]
 
 
 _A, _T, _K, _V = param("A"), param("T"), param("K"), param("V")
@@ -211,13 +210,13 @@ _LIST, _MAP = list_of(_T), map_of(_K, _V)
 _SUMMABLE = {name: _COMPARABLE[name] for name in _ZEROS}
 
 FUNCTIONS = (
-    function("isSorted", *_of_each("list_{}_is_sorted_bool", _COMPARABLE, _is_sorted, types.BOOL)),
+    function("isSorted", *_of_each("list_{}_is_sorted_bool", _is_sorted, types.BOOL)),
     function(
         "sum",
         *(method(f"list_{name}_sum_{name}", (list_of(of),), of, _sum(_ZEROS[name])) for name, of in _SUMMABLE.items()),
     ),
-    function("max", *_of_each("list_{0}_max_{0}", _COMPARABLE, _extreme("max", -1))),
-    function("min", *_of_each("list_{0}_min_{0}", _COMPARABLE, _extreme("min", 1))),
+    function("max", *_of_each("list_{0}_max_{0}", _extreme("max", -1))),
+    function("min", *_of_each("list_{0}_min_{0}", _extreme("min", 1))),
     function("indexOf", method("list_a_index_of_int", (list_of(_A), _A), types.INT, _index_of)),
     function("lastIndexOf", method("list_a_last_index_of_int", (list_of(_A), _A), types.INT, _last_index_of)),
 )

@@ -151,7 +151,7 @@ class CronJobController:
             return status
         if cron_job.spec.concurrencyPolicy == "Replace":
             for reference in status.active:
-                await self._delete(cron_job, reference.name, "SuccessfulDelete")
+                await self._delete(cron_job, reference.name)
             status = replace(status, active=())
         with suppress(AlreadyExists):
             job = await self._client.create(Job, job_tree(cron_job, found.due), namespace=cron_job.metadata.namespace)
@@ -163,12 +163,12 @@ class CronJobController:
     async def _forget(self, cron_job: CronJob, jobs: Sequence[Job]) -> None:
         for job in surplus(cron_job, jobs):
             if not is_deleting(job):
-                await self._delete(cron_job, job.metadata.name, "SuccessfulDelete")
+                await self._delete(cron_job, job.metadata.name)
 
-    async def _delete(self, cron_job: CronJob, name: str, reason: str) -> None:
+    async def _delete(self, cron_job: CronJob, name: str) -> None:
         with suppress(NotFound):
             await self._client.delete(Job, name, cron_job.metadata.namespace, propagation="Background")
-            self._loop.recorder.record(cron_job, reason, f"Deleted job {name}")
+            self._loop.recorder.record(cron_job, "SuccessfulDelete", f"Deleted job {name}")
 
 
 def _reference(job: Job) -> ObjectReference:
