@@ -173,9 +173,7 @@ class _Trial:
     # -- the claims of templates
 
     def _make_claims(self, snapshot: Snapshot, pod: Pod) -> None:
-        name = podclaims.group_name(pod)
-        group = snapshot.get(PodGroup, name, pod.metadata.namespace) if name else None
-        made = [*self._claims_for(snapshot, pod, group)]
+        made = [*self._claims_for(snapshot, pod, snapshot.group_of(pod))]
         if made:
             statuses = (*pod.status.resourceClaimStatuses, *made)
             self._put(pod, replace(pod, status=replace(pod.status, resourceClaimStatuses=statuses)))

@@ -14,7 +14,6 @@ from dray.api.reasons.wording import say
 from dray.api.taints import selects
 from dray.api.types.core import Pod, ResourceHealth
 from dray.api.types.resource import Device, DeviceTaint, DeviceTaintRule, ResourceClaim
-from dray.api.types.scheduling import PodGroup
 from dray.inspect.shortage import taint_text
 from dray.inspect.snapshot import Snapshot
 
@@ -69,8 +68,8 @@ def _devices(
 ) -> list[DeviceId]:
     """The devices of an entry of a container's status, `claim:ENTRY[/REQUEST]`."""
     entry, _, request = name.removeprefix("claim:").partition("/")
-    group = snapshot.get(PodGroup, podclaims.group_name(pod), pod.metadata.namespace)
-    used = next((use.claim for use in podclaims.uses_of(pod, group) if use.entry == entry), None)
+    uses = podclaims.uses_of(pod, snapshot.group_of(pod))
+    used = next((use.claim for use in uses if use.entry == entry), None)
     claim = claims.get((pod.metadata.namespace, used or ""))
     if claim is None or claim.status.allocation is None:
         return []

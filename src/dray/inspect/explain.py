@@ -18,7 +18,6 @@ from dray.api.reasons.wording import say
 from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourcePoolStatusRequest
-from dray.api.types.scheduling import PodGroup
 from dray.client import Object
 from dray.inspect.explanation import Explanation
 from dray.inspect.hardware import alike
@@ -173,9 +172,7 @@ def _settled(claim: ResourceClaim) -> CauseFinding | None:
 def _uses(snapshot: Snapshot, pod: Pod, claim: ResourceClaim) -> bool:
     if pod.metadata.namespace != claim.metadata.namespace:
         return False
-    name = podclaims.group_name(pod)
-    group = snapshot.get(PodGroup, name, pod.metadata.namespace) if name else None
-    return any(use.claim == claim.metadata.name for use in podclaims.uses_of(pod, group))
+    return any(use.claim == claim.metadata.name for use in podclaims.uses_of(pod, snapshot.group_of(pod)))
 
 
 # What is not there

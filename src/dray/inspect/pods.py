@@ -62,7 +62,7 @@ class PodCase:
         self.deadlines = deadlines
         self.namespace = pod.metadata.namespace
         self.group_name = podclaims.group_name(pod)
-        self.group = snapshot.get(PodGroup, self.group_name, self.namespace) if self.group_name else None
+        self.group = snapshot.group_of(pod)
         unknown = snapshot.unserved | snapshot.unreadable
         self.known = Knowledge(
             Sharing(groups=PodGroup not in unknown),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+from dray.api import podclaims
 from dray.api.allocations import DeviceId, taken_by_claim
 from dray.api.errors import Forbidden, NotFound
 from dray.api.pools import PoolName
@@ -74,6 +75,11 @@ class Snapshot:
 
     def get(self, type_: type[T], name: str, namespace: str = "") -> T | None:
         return next((o for o in self.all(type_) if o.metadata.name == name and o.metadata.namespace == namespace), None)
+
+    def group_of(self, pod: Pod) -> PodGroup | None:
+        """The group that a pod belongs to, if there is one."""
+        name = podclaims.group_name(pod)
+        return self.get(PodGroup, name, pod.metadata.namespace) if name else None
 
     @cached_property
     def slices(self) -> tuple[ResourceSlice, ...]:

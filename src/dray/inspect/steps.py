@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dray.api import podclaims
 from dray.api.allocations import DeviceId
 from dray.api.claim_access import Knowledge, PodClaims, claims_of
 from dray.api.podclaims import Sharing
@@ -17,7 +16,6 @@ from dray.api.pools import CountersLeft, PoolName
 from dray.api.reasons.devices import StepCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
-from dray.api.types.scheduling import PodGroup
 from dray.inspect.asking import Ask, Census, asks_of
 from dray.inspect.expressions import conjuncts, in_words
 from dray.inspect.hardware import Hardware, Published
@@ -50,10 +48,8 @@ class RequestSteps(NamedTuple):
 
 def pending_claims(snapshot: Snapshot, pod: Pod) -> list[ResourceClaim]:
     """The claims of a pod that have no devices yet; none where something else is in the way of them."""
-    name, namespace = podclaims.group_name(pod), pod.metadata.namespace
-    group = snapshot.get(PodGroup, name, namespace) if name else None
-    known = Knowledge(Sharing(), lambda _: True)
-    found = claims_of(pod, group, lambda claim: snapshot.get(ResourceClaim, claim, namespace), known)
+    known, namespace = Knowledge(Sharing(), lambda _: True), pod.metadata.namespace
+    found = claims_of(pod, snapshot.group_of(pod), lambda name: snapshot.get(ResourceClaim, name, namespace), known)
     return [*found.pending] if isinstance(found, PodClaims) else []
 
 

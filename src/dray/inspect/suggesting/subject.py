@@ -17,7 +17,6 @@ from dray.api.reasons.nodes import NodeVerdict
 from dray.api.reasons.suggestions import Change
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim, ResourceClaimTemplate
-from dray.api.types.scheduling import PodGroup
 from dray.api.wire import Tree
 from dray.inspect.asking import Ask, asks_of
 from dray.inspect.changes import deleted, is_controlled, replaced
@@ -38,8 +37,7 @@ class Subject:
         self.nodes = nodes
         self.namespace = pod.metadata.namespace
         self.hardware = Hardware(snapshot.slices, deadline)
-        name = podclaims.group_name(pod)
-        self.group = snapshot.get(PodGroup, name, self.namespace) if name else None
+        self.group = snapshot.group_of(pod)
 
         self._maker = maker_of(self.pod, snapshot)
 
