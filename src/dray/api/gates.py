@@ -3,8 +3,8 @@
 The names are those of the proposals that the features come from; `WorkloadPodGroupResourceClaimTemplate` also answers
 to the name that it has in Kubernetes. A gate that is off drops its fields from new objects (`strategy`) and hides its
 resources (`resources`); both ask here. A gate of Kubernetes without a switch here is no error, so that the flags of an
-existing cluster can be taken over; who asks for the other state is warned. Left out: where the choice comes from, which
-is the command line.
+existing cluster can be taken over; whoever asks for the other state is warned. Left out: where the choice comes from,
+which is the command line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`dray top devices|pools|nodes|claims`: what is in use, as a table for people or as data, on any cluster.
 
-Who may not read claims still learns how full pools are: then the numbers are asked for with ResourcePoolStatusRequests,
-which are deleted again. `--watch` reads again every few seconds and draws in place. Left out: tables (`_top_tables`).
+A user who may not read claims still learns how full pools are: then the numbers are asked for with
+ResourcePoolStatusRequests, which are deleted again. `--watch` reads again every few seconds and draws in place. Left
+out: tables (`_top_tables`).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _CLASSES: tuple[type[ApiError], ...] = (
     errors.Timeout,
 )
 _BY_REASON = {class_.reason: class_ for class_ in _CLASSES} | {"ServerTimeout": errors.Timeout}
-# Of two classes with one code, the first is what a bare code means; a proxy's 502 means that the server is away.
+# The first of two classes with one code is what a bare code means; a proxy's 502 means that the server is away.
 _BY_CODE = {class_.code: class_ for class_ in reversed(_CLASSES)} | {502: errors.ServiceUnavailable}
 
 

@@ -1,7 +1,7 @@
 """The client over HTTP: for servers in another process, of this project or any Kubernetes.
 
 Connections are kept and shared; answers that say "later" are retried after the time they name; a refused token is
-renewed once. Connection failures are not retried here: of a write nobody knows whether it happened, and informers
+renewed once. Connection failures are not retried here: nobody knows whether a write happened, and informers
 retry reads themselves. Left out: choosing a configuration (`config`) and reading bytes (`codec`).
 """
 
@@ -42,11 +42,11 @@ _RETRY_LIMIT_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 # The server ends a watch at its timeout; a connection that is silent for longer than that is dead.
 _STREAM_GRACE_SECONDS = 30.0
-# Servers send a bookmark every 60 to 75 seconds: who misses two of them has most likely lost the connection. A server
-# without bookmarks is only asked to go on from the same version.
+# Servers send a bookmark every 60 to 75 seconds: a client that misses two of them has most likely lost the connection.
+# A server without bookmarks is only asked to go on from the same version.
 _BOOKMARKED_SECONDS = 150.0
-# The kernel notices a peer that is gone without a word: it asks after this many seconds of silence, then again, and gives
-# up after so many questions. What a system does not know is left out.
+# The kernel notices a peer that is gone without a word: it asks after this many seconds of silence, then again, and
+# gives up after so many questions. What a system does not know is left out.
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 5}
 
 Query = dict[str, str]

@@ -117,7 +117,7 @@ class Informer(Generic[T]):
         clock: Clock | None = None,
         gather: float = 0.0,
     ) -> None:
-        """`gather` are seconds that pass between two batches: who can wait gets fewer and larger ones, for less."""
+        """`gather` are seconds that pass between two batches: a consumer that can wait gets fewer, larger ones."""
         self._client = client
         self._gather = gather
         self._type = type_

@@ -67,7 +67,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Add the key later; of several such wishes the earliest holds."""
+        """Add the key later; the earliest of several wishes holds."""
         if self._closed:
             return
         if seconds <= 0:

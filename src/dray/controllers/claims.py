@@ -1,9 +1,9 @@
 """Claims from templates, reservations of consumers that are gone, and the end of claims that nobody uses.
 
-Four kinds of keys: a pod or a group, for which claims are made and recorded, a claim, whose reservations are checked, and
-a claim that was left: it has devices and lists nobody, and a pod gave its reservation back or has ended. That such a
-claim was used is what its state does not tell; an allocation that nobody has used yet is not ours to free. Nothing else
-is remembered between runs: the name of a generated claim follows from its owner (`generated`), and what a claim needs is
+Four kinds of keys: a pod or a group, for which claims are made and recorded, a claim, whose reservations are checked,
+and a claim that was left: it has devices and lists nobody, and a pod gave its reservation back or has ended. The state
+of a claim does not tell that it was used; an allocation that nobody has used yet is not ours to free. Nothing else is
+remembered between runs: the name of a generated claim follows from its owner (`generated`), and what a claim needs is
 decided (`upkeep`) from what is there (`claim_facts`). Left out: keeping groups alive (`groups`), and taking away the
 reservation of a workload, which is its owner's part (for jobs: `jobclaims`).
 """

@@ -54,7 +54,7 @@ def eviction_time_of(result: DeviceRequestAllocationResult, taints: Iterable[Tai
 
 
 def seconds_tolerated(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> float | None:
-    """For how many seconds a taint is put up with; None means for ever. Of several tolerations the strictest holds."""
+    """For how many seconds a taint is put up with; None means for ever. The strictest of several tolerations holds."""
     matching = [t.tolerationSeconds for t in tolerations if tolerates_device(t, taint)]
     if None in matching:
         return None

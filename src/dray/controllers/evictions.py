@@ -1,4 +1,4 @@
-"""How far evictions have come, for the status of the rules that caused them. EvictionCounts of this process, pure state."""
+"""How far the evictions of this process have come, for the status of the rules that caused them. Pure state."""
 
 from __future__ import annotations
 

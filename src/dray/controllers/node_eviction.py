@@ -92,7 +92,7 @@ def eviction_due(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...],
 
 
 def _due(taint: Taint, tolerations: tuple[Toleration, ...], now: float) -> float | None:
-    """When a pod must leave because of one taint. Of several tolerations the shortest counts, as in Kubernetes."""
+    """When a pod must leave because of one taint. The shortest of several tolerations counts, as in Kubernetes."""
     covering = [toleration for toleration in tolerations if tolerates(toleration, taint)]
     if not covering:
         return now

@@ -13,7 +13,7 @@ from dray.api.reasons.suggestions import Suggestion
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who has devices that were asked for, or counters and capacity that such devices lack."""
+    """Who has devices that were asked for, or counters and capacity that those devices lack."""
 
     claim: str
     devices: tuple[str, ...]

@@ -1,7 +1,7 @@
 """What is in use, as rows: devices, pools and claims, for tables and programs alike.
 
 Pools are counted as for ResourcePoolStatusRequests, whether a user may read claims or has to ask for the numbers; but
-who may not read DeviceTaintRules does not see their taints. Left out: drawing (`dray.cli.top`).
+a user who may not read DeviceTaintRules does not see their taints. Left out: drawing (`dray.cli.top`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dray.inspect.hardware import Hardware
 from dray.inspect.partial_use import WHOLE, PartialUse, PoolUse
 from dray.inspect.snapshot import Snapshot
 
-_IN_USE = ("allocated", "shared", "unhealthy")  # only who uses a device is told of its health
+_IN_USE = ("allocated", "shared", "unhealthy")  # only those who use a device are told of its health
 
 
 class PoolRow(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """From what all nodes say about devices to the one cause.
 
-The node that came closest names the step at which devices ran out; the census of the whole cluster tells what that means:
-nobody has such devices, somebody else has them, or they are spread over too many nodes. Left out: everything that keeps
-a pod away from a node for other reasons (`pods`).
+The node that came closest names the step at which devices ran out; the census of the whole cluster tells what that
+means: nobody has such devices, somebody else has them, or they are spread over too many nodes. Left out: everything
+that keeps a pod away from a node for other reasons (`pods`).
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ def _unsupported(census: Census, reasons: AlternativeReasons, lost: DeviceStep) 
 
 
 def rules_with(taints: Iterable[DeviceTaint], snapshot: Snapshot) -> list[str]:
-    """The DeviceTaintRules that add such taints."""
+    """The DeviceTaintRules that add these taints."""
     keys = {(taint.key, taint.effect) for taint in taints}
     rules = snapshot.all(DeviceTaintRule)
     return [rule.metadata.name for rule in rules if (rule.spec.taint.key, rule.spec.taint.effect) in keys]

@@ -58,7 +58,7 @@ class Settings:
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
     cdi_directories: tuple[Path, ...] = ()  # empty: the system's, then `cdi` below the root
-    authority: str = ""  # the cluster's CA in PEM: who may read logs must show a certificate of it
+    authority: str = ""  # the cluster's CA in PEM: whoever reads logs must show a certificate of it
     gates: FeatureGates = field(default_factory=FeatureGates)
     delays: RestartDelays = field(default_factory=RestartDelays)
     images: ImageSettings = field(default_factory=ImageSettings)

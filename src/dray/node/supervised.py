@@ -1,7 +1,7 @@
 """Containers as processes under a guardian each: what the runtimes `process`, `bwrap` and `oci` share.
 
-Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>-<token>`, and a guardian (`shim`) that holds
-a lock on a file in it. All that is known of an attempt is read from there, so an agent that was killed finds its
+Each attempt has a directory, `<root>/pods/<uid>/containers/<name>/<attempt>-<token>`, and a guardian (`shim`) that
+holds a lock on a file in it. All that is known of an attempt is read from there, so an agent that was killed finds its
 containers again, and takes the lock itself to give up an attempt that has no guardian any more. One that never began is
 removed: a guardian that comes late finds its directory gone and starts nothing, and the token keeps it from finding the
 next one. How a command line becomes a container is the business of a `Wrapper`.
@@ -304,7 +304,7 @@ class Supervised:
             self._collect(key)
 
     def _collect(self, key: Key) -> None:
-        """Of several who wait, one reaps."""
+        """One of several that wait reaps."""
         pid = self._children.pop(key, None)
         if pid is not None:
             os.waitpid(pid, 0)

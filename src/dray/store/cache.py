@@ -1,8 +1,9 @@
 """The cache: the whole state in memory above any log, serving GET, LIST and WATCH.
 
-Everything is synchronous except waiting, and belongs to one event loop: between two awaits a caller sees one revision, so
-a list followed by a watch from the list's revision has no gap. Values are opaque; `decode` makes of them, once and on
-demand, what readers share. Left out: selectors, resource versions in requests, and everything else that the API means.
+Everything is synchronous except waiting, and belongs to one event loop: between two awaits a caller sees one revision,
+so a list followed by a watch from the list's revision has no gap. Values are opaque; `decode` makes of them, once and
+on demand, what readers share. Left out: selectors, resource versions in requests, and everything else that the API
+means.
 """
 
 import asyncio
@@ -166,7 +167,7 @@ class Cache:
             async with asyncio.timeout(timeout):
                 await waiter
         except TimeoutError:
-            # The revision may never come, and a client may ask for many such.
+            # The revision may never come, and a client may ask for many of them.
             self._waiters = [entry for entry in self._waiters if not entry[2].done()]
             heapify(self._waiters)
             raise

@@ -1,8 +1,8 @@
 """The database file of the SQLite log: an append-only table of versions, read once and then only written.
 
 One row a version, numbered by revision and position in its commit, so that rows are only ever appended and no index is
-needed: who asks for a key is answered from memory. Here the file is claimed, made or brought up to date, and read; the
-scribe checks and writes it.
+needed: whoever asks for a key is answered from memory. Here the file is claimed, made or brought up to date, and read;
+the scribe checks and writes it.
 """
 
 import fcntl

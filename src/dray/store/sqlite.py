@@ -1,9 +1,9 @@
 """The log in a SQLite file: the embedded default. Nothing acknowledged is lost, however the process ends.
 
-A memory log with the disk in between: a commit is checked against everything staged before it, handed to the scribe (the
-process that writes the file), and published and acknowledged when its transaction is on the disk. All commits that come
-while the scribe is busy share the next transaction, so that many writers cost hardly more than one. Left out: reading
-from the file after the start; all reads are the memory log's.
+A memory log with the disk in between: a commit is checked against everything staged before it, handed to the scribe
+(the process that writes the file), and published and acknowledged when its transaction is on the disk. All commits that
+come while the scribe is busy share the next transaction, so that many writers cost hardly more than one. Left out:
+reading from the file after the start; all reads are the memory log's.
 """
 
 import asyncio
@@ -214,8 +214,9 @@ class SqliteLog(MemoryLog):
         self._call(_GATHERING_SECONDS if len(group) >= _MANY else 0.0)
 
     def _acknowledge(self, group: Sequence[Pending]) -> None:
-        # Who lost to another writer comes first, or one that writes again at once would win every time; then those whom
-        # clients wait for, who send nothing until they are answered, while there is work enough in this process.
+        # A writer that lost to another one comes first, or one that writes again at once would win every time; then
+        # those whom clients wait for, who send nothing until they are answered, while there is work enough in this
+        # process.
         for pending in sorted(group, key=lambda pending: (bool(pending.versions), not pending.awaited)):
             versions, future = pending.versions, pending.future
             if not future.done():

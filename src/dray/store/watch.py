@@ -1,9 +1,9 @@
 """Watching: who is told of which event.
 
-A subscription is a function that is called with batches of events within the commit that causes them: no task, no queue,
-no turn of the event loop. A watch is a subscription with a bounded queue for consumers that wait, such as an HTTP
-response; who does not keep up is dropped, since a queue without bound would let one slow client exhaust the server.
-Selectors are left to the consumer: an event carries the states before and after.
+A subscription is a function that is called with batches of events within the commit that causes them: no task, no
+queue, no turn of the event loop. A watch is a subscription with a bounded queue for consumers that wait, such as an
+HTTP response; a consumer that does not keep up is dropped, since a queue without bound would let one slow client
+exhaust the server. Selectors are left to the consumer: an event carries the states before and after.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """One picture of a cluster for one identity: tables, kept by informers, sent to every page that this identity has open.
 
 Informers note what changed; a tenth of a second later the rows are made, in short turns, and one message goes to all
-pages. Rights are asked for again every ten seconds; when less may be read, rows go, history is forgotten and pages start
-again. Left out: the connection of a page (`streaming`), and questions (`questions`).
+pages. Rights are asked for again every ten seconds; when less may be read, rows go, history is forgotten and pages
+start again. Left out: the connection of a page (`streaming`), and questions (`questions`).
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ class Picture:
         self._changed.set()
 
     async def _counting(self) -> None:
-        """Who may not read all claims learns from the cluster how full pools are."""
+        """A user who may not read all claims learns from the cluster how full pools are."""
         while True:
             if self.pages and not self.inventory.claims_known:
                 await self._trying("how full pools are", self._count)

@@ -1,8 +1,9 @@
 """JSONPath as definitions use it: for columns, fields to select by, and replicas.
 
 Understands members (`.a`, `['a']`, `\\.` in names), elements (`[0]`, `[-1]`, `[0:2]`, `[*]`), comparisons
-(`[?(@.type=="Ready")]`) and `..` for all depths. Who reads an object by many paths gives them one reach together
-(`Reach`), so that they do not look through all of it again and again. Left out: what templates do with several results.
+(`[?(@.type=="Ready")]`) and `..` for all depths. A caller that reads an object by many paths gives them one reach
+together (`Reach`), so that they do not look through all of it again and again. Left out: what templates do with several
+results.
 """
 
 from __future__ import annotations

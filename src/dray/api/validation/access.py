@@ -129,7 +129,7 @@ def create_webhooks(configuration: WebhookConfiguration, context: Context) -> Er
 
 
 def update_webhooks(configuration: WebhookConfiguration, old: WebhookConfiguration, context: Context) -> Errors:
-    """Conditions that all stay as they are, are not judged again."""
+    """Conditions are not judged again when all of them stay as they are."""
     yield from _webhooks(configuration)
     if [webhook.matchConditions for webhook in configuration.webhooks] != [w.matchConditions for w in old.webhooks]:
         stored = texts(condition for webhook in old.webhooks for condition in webhook.matchConditions)

@@ -79,7 +79,7 @@ def _amounts(item: core.LimitRangeItem, path: Path) -> Errors:
 
 
 def _order(amounts: Mapping[str, Quantity], name: str, path: Path) -> Errors:
-    """Of one resource: min ≤ defaultRequest ≤ default ≤ max. Each breach is told at a field of its own."""
+    """Amounts of one resource have an order: min ≤ defaultRequest ≤ default ≤ max. A breach is told at its own field."""
     for low, high, at, shown in _ORDER:
         less, more = amounts.get(low), amounts.get(high)
         if less is not None and more is not None and less > more:

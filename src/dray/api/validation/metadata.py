@@ -21,7 +21,7 @@ _checked = attrgetter("labels", "annotations", "ownerReferences", "finalizers")
 def metadata(
     value: meta.ObjectMeta, namespaced: bool, name_check: Check = names.subdomain, any_finalizer: bool = False
 ) -> Errors:
-    """The metadata of a new object. Of some kinds finalizers need not say whose they are (`any_finalizer`)."""
+    """The metadata of a new object. Finalizers of some kinds need not say whose they are (`any_finalizer`)."""
     if value.generateName:
         for text in names.prefixed(name_check, value.generateName):
             yield invalid(METADATA / "generateName", value.generateName, text)

@@ -1,8 +1,8 @@
 """`metrics.k8s.io`: what nodes and pods use now, made of what nodes tell of themselves when somebody asks.
 
 Nodes count processor time (`/metrics/resource`), so a rate takes two looks: one that was taken for an earlier question,
-or else one a second ago. Objects say when and over which window they were measured. Of a node that tells nothing, as
-simulated ones, nothing is known, and it is left out. Left out: keeping any of it.
+or else one a second ago. Objects say when and over which window they were measured. A node that tells nothing, as
+simulated ones do, is left out. Left out: keeping any of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CronJobs: a Job at every moment that a schedule names.
 
-Of moments that were missed only the last is made up for, if it is not too late and jobs may run beside each other.
-Finished jobs are kept as many as the CronJob wants to remember. Nothing is kept in memory: what was scheduled last is in
-the status.
+Only the last of the moments that were missed is made up for, if it is not too late and jobs may run beside each other.
+Finished jobs are kept as many as the CronJob wants to remember. Nothing is kept in memory: what was scheduled last is
+in the status.
 """
 
 from __future__ import annotations

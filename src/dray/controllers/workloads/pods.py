@@ -17,7 +17,7 @@ from dray.client.interface import Object
 from dray.controllers.ownership import controller_reference
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-# Of two pods the one that has come less far goes first.
+# The one of two pods that has come less far goes first.
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 

@@ -1,7 +1,7 @@
 """From a cause to what would help: which module offers changes, and which of them pass a trial.
 
-A trial applies the changes to the snapshot and asks whether the pod has a place then. It stands for the scheduler, whose
-rules and search it runs; so what passes here happens there, unless somebody else is faster.
+A trial applies the changes to the snapshot and asks whether the pod has a place then. It stands for the scheduler,
+whose rules and search it runs; so what passes here happens there, unless somebody else is faster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dray.inspect.suggesting.subject import Subject, causes_in
 MOST = 3  # suggestions that are told
 _TRIALS = 12  # changes that are tried of what one module offers
 _LOOKED_AT = 100  # changes that it may offer
-_NEEDED = frozenset(CLUSTER_WIDE)  # who may not read all of it knows too little for a trial
+_NEEDED = frozenset(CLUSTER_WIDE)  # a user who may not read all of it knows too little for a trial
 
 Offer = Callable[[Subject, Cause], Iterator[Suggestion]]
 
