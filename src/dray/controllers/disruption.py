@@ -7,7 +7,6 @@ is pure. Left out: granting evictions, which is the API server's.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from dray.client.status import with_conditions
 from dray.controllers.context import ControllerContext
 from dray.controllers.workloads.adoption import controller_of
 from dray.controllers.workloads.pods import is_deleting, is_ready
+from dray.controllers.workloads.rollout import share
 
 DISRUPTED_SECONDS = 120.0
 WORKERS = 4
@@ -60,9 +60,8 @@ def counted(
         return Counts(len(pods), spec.minAvailable, healthy)
     expected = _expected(pods, wanted)
     if spec.minAvailable is not None:
-        return Counts(expected, _scaled(spec.minAvailable, expected), healthy)
-    bound = spec.maxUnavailable if spec.maxUnavailable is not None else 0
-    return Counts(expected, max(0, expected - _scaled(bound, expected)), healthy)
+        return Counts(expected, share(spec.minAvailable, expected, up=True), healthy)
+    return Counts(expected, max(0, expected - share(spec.maxUnavailable, expected, up=True)), healthy)
 
 
 def _expected(pods: Sequence[Pod], wanted: Callable[[Pod], tuple[str, int] | None]) -> int:
@@ -73,10 +72,6 @@ def _expected(pods: Sequence[Pod], wanted: Callable[[Pod], tuple[str, int] | Non
             raise NotScalable(f"found no controllers for pod {pod.metadata.name!r}")
         owners[found[0]] = found[1]
     return sum(owners.values())
-
-
-def _scaled(bound: int | str, of: int) -> int:
-    return math.ceil(of * int(bound[:-1]) / 100) if isinstance(bound, str) else bound
 
 
 def still_disturbed(budget: PodDisruptionBudget, pods: Iterable[Pod], now: float) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from dray.api.types.resource import ResourceClaim, ResourceClaimConsumerReferenc
 from dray.client import Deltas, Key, key_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.references import BY_CONSUMER, consumers_named
+from dray.controllers.workloads.jobstatus import finish
 
 WORKERS = 4
 
@@ -36,7 +37,7 @@ class JobClaims:
 
     def _on_jobs(self, deltas: Deltas[Job]) -> None:
         for _, new in deltas:
-            if new is not None and is_finished(new):
+            if new is not None and finish(new) is not None:
                 for claim in self._claims.by_index(BY_CONSUMER, new.metadata.uid):
                     self._controller.queue.add(key_of(claim))
 
@@ -57,12 +58,7 @@ class JobClaims:
 
     def _is_done(self, claim: ResourceClaim, reference: ResourceClaimConsumerReference) -> bool:
         job = self._jobs.get(claim.metadata.namespace, reference.name) if _is_job(reference) else None
-        return job is not None and job.metadata.uid == reference.uid and is_finished(job)
-
-
-def is_finished(job: Job) -> bool:
-    """Whether a job has come to its end, well or not; its pods have stopped by then."""
-    return any(c.type in ("Complete", "Failed") and c.status == "True" for c in job.status.conditions)
+        return job is not None and job.metadata.uid == reference.uid and finish(job) is not None
 
 
 def _is_job(reference: ResourceClaimConsumerReference) -> bool:

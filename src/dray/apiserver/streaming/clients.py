@@ -43,6 +43,14 @@ class StreamClient(Protocol):
         ...
 
 
+async def _tell(client: StreamClient, status: Tree, whole: bool) -> None:
+    """Send how a session ended: the whole status, or, in older protocols, the message of a failure."""
+    if whole:
+        await client.send(ERROR, msgspec.json.encode(status))
+    elif status["status"] != "Success":
+        await client.send(ERROR, status["message"].encode())
+
+
 class WebSocketClient:
     """A client of any WebSocket form."""
 
@@ -73,10 +81,7 @@ class WebSocketClient:
 
     async def finish(self, status: Tree) -> None:
         with suppress(ConnectionError):
-            if self._tells_status:
-                await self.send(ERROR, msgspec.json.encode(status))
-            elif status["status"] != "Success":
-                await self.send(ERROR, status["message"].encode())
+            await _tell(self, status, self._tells_status)
         await self._socket.close()
 
 
@@ -133,10 +138,7 @@ class SpdyClient:
 
     async def finish(self, status: Tree) -> None:
         with suppress(ConnectionError):
-            if self._tells_status:
-                await self.send(ERROR, msgspec.json.encode(status))
-            elif status["status"] != "Success":
-                await self.send(ERROR, status["message"].encode())
+            await _tell(self, status, self._tells_status)
             for stream in self._streams.values():
                 await stream.end()
         await self._connection.leave()

@@ -9,10 +9,10 @@ from itertools import pairwise
 from dray.cel import types
 from dray.cel.declarations import Overload, function, method, overload
 from dray.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
-from dray.cel.library.operators import add, contains
+from dray.cel.library.operators import add, contains, same
 from dray.cel.limits import MAX_COST, spend_elements
 from dray.cel.types import Type, list_of, map_of, param
-from dray.cel.values import ORDERED, Duration, Uint, Value, compare, equal, map_key, show
+from dray.cel.values import ORDERED, Duration, Uint, Value, compare, map_key, show
 
 _COMPARABLE = {
     "int": types.INT,
@@ -72,26 +72,19 @@ def _extreme(name: str, preferred: int) -> Callable[[List], Value]:
     return extreme
 
 
-def _same(left: Value, right: Value) -> bool:
-    try:
-        return equal(left, right)
-    except NoSuchOverload:
-        return False
-
-
 def _index_of(elements: List, wanted: Value) -> Value:
-    return next((i for i, element in enumerate(elements) if _same(element, wanted)), -1)
+    return next((i for i, element in enumerate(elements) if same(element, wanted)), -1)
 
 
 def _last_index_of(elements: List, wanted: Value) -> Value:
-    return next((i for i in reversed(range(len(elements))) if _same(elements[i], wanted)), -1)
+    return next((i for i in reversed(range(len(elements))) if same(elements[i], wanted)), -1)
 
 
 def includes(target: Value, wanted: Value) -> Value:
     """`target.includes(wanted)`: an element of the list, or the very value"""
     if isinstance(target, list):
-        return any(_same(element, wanted) for element in target)
-    return _same(target, wanted)
+        return any(same(element, wanted) for element in target)
+    return same(target, wanted)
 
 
 def _slice(elements: List, start: int, end: int) -> Value:
@@ -168,7 +161,7 @@ def _distinct(elements: List) -> Value:
     _bound_comparisons(len(elements))
     result: List = []
     for element in elements:
-        if not any(_same(element, other) for other in result):
+        if not any(same(element, other) for other in result):
             result.append(element)
     return result
 

@@ -193,13 +193,14 @@ def contains(element: Value, container: Value) -> bool:
     """`in`"""
     if isinstance(container, list):
         spend_elements(len(container))
-        return any(_same(element, item) for item in container)
+        return any(same(element, item) for item in container)
     if container.__class__ in MAPS:
         return element.__hash__ is not None and map_key(element) in container
     raise NoSuchOverload
 
 
-def _same(left: Value, right: Value) -> bool:
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are equal; no where they cannot be compared."""
     try:
         return equal(left, right)
     except NoSuchOverload:

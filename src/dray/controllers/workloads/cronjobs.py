@@ -24,6 +24,7 @@ from dray.api.wire import Tree, tree_of
 from dray.controllers.context import ControllerContext
 from dray.controllers.ownership import controller_reference
 from dray.controllers.workloads.adoption import controlled
+from dray.controllers.workloads.jobstatus import finish
 from dray.controllers.workloads.loop import WorkloadLoop
 from dray.controllers.workloads.pods import creation_time, is_deleting
 from dray.controllers.workloads.status import write_status
@@ -87,8 +88,8 @@ def job_tree(cron_job: CronJob, moment: datetime) -> Tree:
 
 def finished(job: Job) -> str:
     """How a job ended: Complete, Failed, or not at all."""
-    held = {condition.type for condition in job.status.conditions if condition.status == "True"}
-    return next((state for state in ("Complete", "Failed") if state in held), "")
+    end = finish(job)
+    return end.type if end is not None else ""
 
 
 def surplus(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:

@@ -21,7 +21,7 @@ Conditions = tuple[JobCondition, ...]
 
 
 def finish(job: Job) -> JobCondition | None:
-    """The condition that says that the job is over."""
+    """The condition that says that the job is over, well or not; its pods have stopped by then."""
     return next((c for c in job.status.conditions if c.type in (COMPLETE, FAILED) and c.status == "True"), None)
 
 
