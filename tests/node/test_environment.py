@@ -109,9 +109,9 @@ async def test_what_is_missing_is_named(client: Client, container: dict[str, Any
 
 async def test_a_missing_config_map_is_asked_for_again(client: Client) -> None:
     sources = Sources(client, "default")
-    assert await sources.config_map("m") is None
+    assert await sources.data("configmap", "m") is None
     await client.create(ConfigMap, {"metadata": {"name": "m"}, "data": {"a": "1"}}, namespace="default")
-    assert await sources.config_map("m") == {"a": b"1"}
+    assert await sources.data("configmap", "m") == {"a": b"1"}
 
 
 async def test_variables_refer_to_earlier_ones(client: Client) -> None:

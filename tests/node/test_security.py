@@ -38,7 +38,7 @@ def test_a_container_overrules_its_pod() -> None:
         {"runAsUser": 1, "runAsGroup": 2, "runAsNonRoot": True, "fsGroup": 3, "supplementalGroups": [4, 3]},
         {"runAsUser": 5, "runAsNonRoot": False, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True},
     )
-    assert (found.user, found.group, found.groups, found.volume_group) == (5, 2, (4, 3), 3)
+    assert (found.user, found.group, found.groups) == (5, 2, (4, 3))
     assert (found.non_root, found.no_new_privileges, found.readonly_root) == (False, True, True)
 
 

@@ -10,14 +10,24 @@ import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from dray.api.errors import ApiError, NotFound
 from dray.api.quantity import Quantity
-from dray.api.types.core import ConfigMap, EnvFromSource, EnvVar, Pod, ResourceFieldSelector, Secret
+from dray.api.types.core import (
+    ConfigMap,
+    ConfigMapKeySelector,
+    EnvFromSource,
+    EnvVar,
+    Pod,
+    ResourceFieldSelector,
+    Secret,
+    SecretKeySelector,
+)
 from dray.client import Client
-from dray.client.interface import T
 from dray.node.containers import AnyContainer, container_of
 
+SourceKind = Literal["configmap", "secret"]
 _REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
@@ -32,36 +42,28 @@ class Sources:
 
     client: Client
     namespace: str
-    _config_maps: dict[str, dict[str, bytes] | None] = field(default_factory=dict)
-    _secrets: dict[str, dict[str, bytes] | None] = field(default_factory=dict)
+    _known: dict[tuple[SourceKind, str], dict[str, bytes]] = field(default_factory=dict)
 
-    async def config_map(self, name: str) -> dict[str, bytes] | None:
-        """Its data; None when there is no such config map."""
-        if self._config_maps.get(name) is None:
-            found = await self._get(ConfigMap, name)
-            self._config_maps[name] = None if found is None else _data(found)
-        return self._config_maps[name]
+    async def data(self, kind: SourceKind, name: str) -> dict[str, bytes] | None:
+        """What a config map or a secret holds; None when there is none of that name."""
+        if (kind, name) not in self._known:
+            try:
+                self._known[kind, name] = await self._read(kind, name)
+            except NotFound:
+                return None
+            except ApiError as error:
+                raise ConfigProblem(str(error)) from error
+        return self._known[kind, name]
 
-    async def secret(self, name: str) -> dict[str, bytes] | None:
-        if self._secrets.get(name) is None:
-            found = await self._get(Secret, name)
-            self._secrets[name] = (
-                None if found is None else {key: base64.b64decode(value) for key, value in found.data.items()}
-            )
-        return self._secrets[name]
-
-    async def _get(self, type_: type[T], name: str) -> T | None:
-        try:
-            return await self.client.get(type_, name, self.namespace)
-        except NotFound:
-            return None
-        except ApiError as error:
-            raise ConfigProblem(str(error)) from error
+    async def _read(self, kind: SourceKind, name: str) -> dict[str, bytes]:
+        if kind == "secret":
+            return _decoded((await self.client.get(Secret, name, self.namespace)).data)
+        found = await self.client.get(ConfigMap, name, self.namespace)
+        return {key: value.encode() for key, value in found.data.items()} | _decoded(found.binaryData)
 
 
-def _data(found: ConfigMap) -> dict[str, bytes]:
-    texts = {key: value.encode() for key, value in found.data.items()}
-    return texts | {key: base64.b64decode(value) for key, value in found.binaryData.items()}
+def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
+    return {key: base64.b64decode(value) for key, value in data.items()}
 
 
 @dataclass(frozen=True)
@@ -131,20 +133,13 @@ async def environment(pod: Pod, container: AnyContainer, sources: Sources, place
 
 
 async def _all_of(source: EnvFromSource, sources: Sources) -> dict[str, str]:
-    if source.configMapRef is not None:
-        what, data, optional = (
-            "configmap",
-            await sources.config_map(source.configMapRef.name),
-            source.configMapRef.optional,
-        )
-        name = source.configMapRef.name
-    elif source.secretRef is not None:
-        what, data, optional = "secret", await sources.secret(source.secretRef.name), source.secretRef.optional
-        name = source.secretRef.name
-    else:
+    kind: SourceKind = "secret" if source.configMapRef is None else "configmap"
+    reference = source.configMapRef or source.secretRef
+    if reference is None:
         return {}
-    if data is None and not optional:
-        raise ConfigProblem(f'{what} "{name}" not found')
+    data = await sources.data(kind, reference.name)
+    if data is None and not reference.optional:
+        raise ConfigProblem(f'{kind} "{reference.name}" not found')
     return {source.prefix + key: value.decode(errors="replace") for key, value in (data or {}).items()}
 
 
@@ -158,25 +153,24 @@ async def _value(
         return pod_field(pod, source.fieldRef.fieldPath, place)
     if source.resourceFieldRef is not None:
         return container_resource(pod, source.resourceFieldRef, place, container.name)
-    if source.configMapKeyRef is not None:
-        reference = source.configMapKeyRef
-        data = await sources.config_map(reference.name)
-        return _chosen(data, "configmap", reference.name, reference.key, bool(reference.optional))
-    if source.secretKeyRef is not None:
-        secret = source.secretKeyRef
-        data = await sources.secret(secret.name)
-        return _chosen(data, "secret", secret.name, secret.key, bool(secret.optional))
+    if (chosen := source.configMapKeyRef) is not None:
+        return _chosen(await sources.data("configmap", chosen.name), "configmap", chosen)
+    if (secret := source.secretKeyRef) is not None:
+        return _chosen(await sources.data("secret", secret.name), "secret", secret)
     raise ConfigProblem(
         f"env {variable.name}: only fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef are supported"
     )
 
 
-def _chosen(data: dict[str, bytes] | None, what: str, name: str, key: str, optional: bool) -> str | None:
+def _chosen(
+    data: dict[str, bytes] | None, kind: SourceKind, reference: ConfigMapKeySelector | SecretKeySelector
+) -> str | None:
+    name, key = reference.name, reference.key
     if data is not None and key in data:
         return data[key].decode(errors="replace")
-    if optional:
+    if reference.optional:
         return None
-    raise ConfigProblem(f'{what} "{name}" not found' if data is None else f"couldn't find key {key} in {what} {name}")
+    raise ConfigProblem(f'{kind} "{name}" not found' if data is None else f"couldn't find key {key} in {kind} {name}")
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:

@@ -108,11 +108,12 @@ class Projections:
     async def _of(self, pod: Pod, source: Any, volume: str, mode: int) -> Files:
         """Files of one source; volumes and projections spell them alike, but for the name of a secret."""
         if source.configMap is not None:
-            name, data = source.configMap.name, await self._sources.config_map(source.configMap.name)
+            name = source.configMap.name
+            data = await self._sources.data("configmap", name)
             return _items("configmap", name, data, source.configMap.items, source.configMap.optional, mode)
         if source.secret is not None:
             name = getattr(source.secret, "secretName", "") or getattr(source.secret, "name", "")
-            data = await self._sources.secret(name)
+            data = await self._sources.data("secret", name)
             return _items("secret", name, data, source.secret.items, source.secret.optional, mode)
         if source.downwardAPI is not None:
             return {item.path: self._told(pod, item, mode) for item in source.downwardAPI.items}

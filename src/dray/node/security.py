@@ -83,7 +83,6 @@ class Security:
     user: int | None = None
     group: int | None = None
     groups: tuple[int, ...] = ()  # supplementalGroups, and the fsGroup
-    volume_group: int | None = None
     non_root: bool = False
     privileged: bool = False
     add: tuple[str, ...] = ()
@@ -124,7 +123,6 @@ def security_of(pod: Pod, container: AnyContainer) -> Security:
         user=own.runAsUser if own.runAsUser is not None else whole.runAsUser,
         group=own.runAsGroup if own.runAsGroup is not None else whole.runAsGroup,
         groups=tuple(dict.fromkeys(groups)),
-        volume_group=whole.fsGroup,
         non_root=bool(own.runAsNonRoot if own.runAsNonRoot is not None else whole.runAsNonRoot),
         privileged=bool(own.privileged),
         add=_plain(names.add if names is not None else ()),

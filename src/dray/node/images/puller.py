@@ -159,7 +159,7 @@ async def _credentials(pod: Pod, name: ImageName, sources: Sources) -> list[Cred
     found = []
     for reference in pod.spec.imagePullSecrets:
         try:
-            data = await sources.secret(reference.name) or {}
+            data = await sources.data("secret", reference.name) or {}
         except ConfigProblem as error:
             log.info("pull secret %s of pod %s: %s", reference.name, pod.metadata.name, error)
             continue
