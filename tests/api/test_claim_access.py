@@ -14,6 +14,7 @@ from dray.api.reasons.claims import ClaimCode
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
+from tests import objects
 
 WAIT, PLACE, RESERVE, START = Purpose.WAIT, Purpose.PLACE, Purpose.RESERVE, Purpose.START
 HERE = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}
@@ -36,34 +37,37 @@ EQUAL = {"name": "shared", "resourceClaimTemplateName": "t"}
 MADE_EQUAL = [{"name": "shared", "resourceClaimName": "c"}]
 
 
-def pod(*entries: dict[str, Any], made: list[dict[str, str]] | None = None, group: str = "", node: str = "n") -> Pod:
-    spec: dict[str, Any] = {"resourceClaims": list(entries or (BY_NAME,)), "nodeName": node}
-    if group:
-        spec["schedulingGroup"] = {"podGroupName": group}
-    metadata = {"name": "p", "namespace": "ns", "uid": "uid-p"}
-    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"resourceClaimStatuses": made or []}}, Pod)
+def pod_with(
+    *entries: dict[str, Any], made: list[dict[str, str]] | None = None, group: str = "", node: str = "n"
+) -> Pod:
+    """A pod with entries for claims, which were made for it, perhaps in a group."""
+    member = {"schedulingGroup": {"podGroupName": group}} if group else {}
+    tree = objects.pod(
+        namespace="ns",
+        node=node,
+        metadata={"uid": "uid-p"},
+        status={"resourceClaimStatuses": made or []},
+        resourceClaims=list(entries or (BY_NAME,)),
+        **member,
+    )
+    return msgspec.convert(tree, Pod)
 
 
-def claim(
+def claim_that_is(
     *, owner: str = "", allocated: bool = False, users: int = 0, for_pod: bool = False, deleting: bool = False
 ) -> ResourceClaim:
     kind = "PodGroup" if owner == "g" else "Pod"
     owners = [{"apiVersion": "v1", "kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}]
     listed = [{"resource": "pods", "name": f"q{i}", "uid": f"uid-q{i}"} for i in range(users)]
     listed += [{"resource": "pods", "name": "p", "uid": "uid-p"}] if for_pod else []
-    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1, "allocationMode": "ExactCount"}}]
-    tree = {
-        "metadata": {
-            "name": "c",
-            "namespace": "ns",
-            "uid": "uid-c",
-            "ownerReferences": owners if owner else [],
-            "deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None,
-        },
-        "spec": {"devices": {"requests": requests}},
-        "status": {"reservedFor": listed, **({"allocation": {"nodeSelector": HERE}} if allocated else {})},
+    metadata = {
+        "uid": "uid-c",
+        "ownerReferences": owners if owner else [],
+        "deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None,
     }
-    return msgspec.convert(tree, ResourceClaim)
+    status = {"reservedFor": listed, **({"allocation": {"nodeSelector": HERE}} if allocated else {})}
+    one = objects.request(count=1, allocationMode="ExactCount")
+    return msgspec.convert(objects.claim("c", one, namespace="ns", metadata=metadata, status=status), ResourceClaim)
 
 
 def code(
@@ -80,27 +84,27 @@ FULL = podclaims.RESERVATIONS_LIMIT
 @pytest.mark.parametrize(
     ("purpose", "wanted", "found", "expected"),
     [
-        (WAIT, pod(), None, ClaimCode.NOT_FOUND),
-        (WAIT, pod(FROM_TEMPLATE), None, ClaimCode.NOT_CREATED),
-        (WAIT, pod(FROM_TEMPLATE, made=MADE), claim(), ClaimCode.NOT_FOR_POD),
-        (WAIT, pod(FROM_TEMPLATE, made=MADE), claim(owner="p"), None),
-        (WAIT, pod(), claim(deleting=True), None),
-        (PLACE, pod(), claim(), None),
-        (PLACE, pod(), claim(deleting=True), ClaimCode.DELETING),
-        (PLACE, pod(), claim(allocated=True, users=1, deleting=True), ClaimCode.DELETING),
-        (PLACE, pod(), claim(allocated=True, for_pod=True, deleting=True), None),
-        (PLACE, pod(), claim(allocated=True, users=FULL), ClaimCode.FULL),
-        (PLACE, pod(), claim(allocated=True, users=FULL - 1, for_pod=True), None),
-        (RESERVE, pod(), claim(), ClaimCode.NOT_ALLOCATED),
-        (RESERVE, pod(), claim(allocated=True), None),
-        (RESERVE, pod(node="m"), claim(allocated=True), ClaimCode.OUT_OF_REACH),
-        (RESERVE, pod(), claim(allocated=True, deleting=True), ClaimCode.DELETING),
-        (RESERVE, pod(), claim(allocated=True, users=FULL), ClaimCode.FULL),
-        (START, pod(), None, ClaimCode.NOT_FOUND),
-        (START, pod(), claim(), ClaimCode.NOT_ALLOCATED),
-        (START, pod(), claim(allocated=True, users=1), ClaimCode.NOT_RESERVED),
-        (START, pod(), claim(allocated=True, for_pod=True, deleting=True), None),
-        (START, pod(FROM_TEMPLATE, made=MADE), claim(allocated=True, for_pod=True), ClaimCode.NOT_FOR_POD),
+        (WAIT, pod_with(), None, ClaimCode.NOT_FOUND),
+        (WAIT, pod_with(FROM_TEMPLATE), None, ClaimCode.NOT_CREATED),
+        (WAIT, pod_with(FROM_TEMPLATE, made=MADE), claim_that_is(), ClaimCode.NOT_FOR_POD),
+        (WAIT, pod_with(FROM_TEMPLATE, made=MADE), claim_that_is(owner="p"), None),
+        (WAIT, pod_with(), claim_that_is(deleting=True), None),
+        (PLACE, pod_with(), claim_that_is(), None),
+        (PLACE, pod_with(), claim_that_is(deleting=True), ClaimCode.DELETING),
+        (PLACE, pod_with(), claim_that_is(allocated=True, users=1, deleting=True), ClaimCode.DELETING),
+        (PLACE, pod_with(), claim_that_is(allocated=True, for_pod=True, deleting=True), None),
+        (PLACE, pod_with(), claim_that_is(allocated=True, users=FULL), ClaimCode.FULL),
+        (PLACE, pod_with(), claim_that_is(allocated=True, users=FULL - 1, for_pod=True), None),
+        (RESERVE, pod_with(), claim_that_is(), ClaimCode.NOT_ALLOCATED),
+        (RESERVE, pod_with(), claim_that_is(allocated=True), None),
+        (RESERVE, pod_with(node="m"), claim_that_is(allocated=True), ClaimCode.OUT_OF_REACH),
+        (RESERVE, pod_with(), claim_that_is(allocated=True, deleting=True), ClaimCode.DELETING),
+        (RESERVE, pod_with(), claim_that_is(allocated=True, users=FULL), ClaimCode.FULL),
+        (START, pod_with(), None, ClaimCode.NOT_FOUND),
+        (START, pod_with(), claim_that_is(), ClaimCode.NOT_ALLOCATED),
+        (START, pod_with(), claim_that_is(allocated=True, users=1), ClaimCode.NOT_RESERVED),
+        (START, pod_with(), claim_that_is(allocated=True, for_pod=True, deleting=True), None),
+        (START, pod_with(FROM_TEMPLATE, made=MADE), claim_that_is(allocated=True, for_pod=True), ClaimCode.NOT_FOR_POD),
     ],
 )
 def test_each_purpose_has_its_checks(
@@ -110,21 +114,31 @@ def test_each_purpose_has_its_checks(
 
 
 def test_what_the_caller_knows_beside_the_objects() -> None:
-    assert code(PLACE, pod(), claim(), is_promised=lambda uid: uid == "uid-c") is ClaimCode.BEING_ALLOCATED
-    assert code(PLACE, pod(), claim(), has_class=lambda name: name != "gpu") is ClaimCode.CLASS_MISSING
+    assert code(PLACE, pod_with(), claim_that_is(), is_promised=lambda uid: uid == "uid-c") is ClaimCode.BEING_ALLOCATED
+    assert code(PLACE, pod_with(), claim_that_is(), has_class=lambda name: name != "gpu") is ClaimCode.CLASS_MISSING
 
 
 @pytest.mark.parametrize(
     ("wanted", "group", "found", "expected"),
     [
-        (pod(OF_GROUP, made=MADE, group="g"), GROUP, claim(owner="g"), None),
-        (pod(OF_GROUP, made=MADE, group="g"), GROUP, claim(owner="p"), ClaimCode.NOT_FOR_GROUP),
-        (pod(EQUAL, made=MADE_EQUAL, group="g", node=""), GROUP, claim(owner="p"), ClaimCode.NOT_FOR_GROUP),
-        (pod(EQUAL, made=MADE_EQUAL, group="g"), GROUP, claim(owner="p"), None),  # placed while groups meant nothing
-        (pod(EQUAL, made=MADE_EQUAL, group="g"), GROUP, claim(owner="q"), ClaimCode.NOT_FOR_GROUP),
-        (pod(OF_GROUP, made=MADE, group="g"), None, claim(owner="g"), ClaimCode.GROUP_MISSING),
-        (pod({**OF_GROUP, "podGroupResourceClaim": "x"}, group="g"), GROUP, None, ClaimCode.GROUP_LACKS_CLAIM),
-        (pod(OF_GROUP, group="g"), GROUP, None, ClaimCode.NOT_CREATED),
+        (pod_with(OF_GROUP, made=MADE, group="g"), GROUP, claim_that_is(owner="g"), None),
+        (pod_with(OF_GROUP, made=MADE, group="g"), GROUP, claim_that_is(owner="p"), ClaimCode.NOT_FOR_GROUP),
+        (
+            pod_with(EQUAL, made=MADE_EQUAL, group="g", node=""),
+            GROUP,
+            claim_that_is(owner="p"),
+            ClaimCode.NOT_FOR_GROUP,
+        ),
+        (
+            pod_with(EQUAL, made=MADE_EQUAL, group="g"),
+            GROUP,
+            claim_that_is(owner="p"),
+            None,
+        ),  # placed while groups meant nothing
+        (pod_with(EQUAL, made=MADE_EQUAL, group="g"), GROUP, claim_that_is(owner="q"), ClaimCode.NOT_FOR_GROUP),
+        (pod_with(OF_GROUP, made=MADE, group="g"), None, claim_that_is(owner="g"), ClaimCode.GROUP_MISSING),
+        (pod_with({**OF_GROUP, "podGroupResourceClaim": "x"}, group="g"), GROUP, None, ClaimCode.GROUP_LACKS_CLAIM),
+        (pod_with(OF_GROUP, group="g"), GROUP, None, ClaimCode.NOT_CREATED),
     ],
 )
 def test_claims_of_a_group(
@@ -135,23 +149,23 @@ def test_claims_of_a_group(
 
 
 def test_where_groups_mean_nothing_a_claim_made_for_the_group_passes_for_the_pods_own() -> None:
-    wanted = pod(OF_GROUP, made=MADE, group="g")
-    assert code(WAIT, wanted, claim(owner="g"), sharing=Sharing(groups=False)) is None
-    assert code(START, wanted, claim(owner="g", allocated=True), sharing=Sharing(groups=False)) is (
+    wanted = pod_with(OF_GROUP, made=MADE, group="g")
+    assert code(WAIT, wanted, claim_that_is(owner="g"), sharing=Sharing(groups=False)) is None
+    assert code(START, wanted, claim_that_is(owner="g", allocated=True), sharing=Sharing(groups=False)) is (
         ClaimCode.NOT_RESERVED
     )
 
 
 def test_a_missing_claim_comes_before_what_is_wrong_with_another() -> None:
-    wanted = pod({"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimName": "gone"})
-    found = claims_of(wanted, None, lambda name: claim(deleting=True) if name == "c" else None, Knowledge())
+    wanted = pod_with({"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimName": "gone"})
+    found = claims_of(wanted, None, lambda name: claim_that_is(deleting=True) if name == "c" else None, Knowledge())
     assert not isinstance(found, PodClaims)
     assert (found.code, found.claim) == (ClaimCode.NOT_FOUND, "gone")
 
 
 def test_two_entries_may_name_one_claim() -> None:
-    wanted = pod({"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimName": "c"})
-    one = claim()
+    wanted = pod_with({"name": "a", "resourceClaimName": "c"}, {"name": "b", "resourceClaimName": "c"})
+    one = claim_that_is()
     found = claims_of(wanted, None, lambda _: one, Knowledge())
     assert isinstance(found, PodClaims)
     assert (len(found.uses), found.pending, found.allocated) == (1, [one], [])

@@ -9,28 +9,29 @@ import pytest
 
 from dray.api.claim_lifecycle import HOLDING, TRANSITIONS, ClaimEvent, ClaimState, after, allows, has_devices, state_of
 from dray.api.types.resource import ResourceClaim
+from tests import objects
 
 POD = {"resource": "pods", "name": "p", "uid": "1"}
 
 
-def claim(*, allocated: bool = False, reserved: bool = False, deleting: bool = False) -> ResourceClaim:
-    metadata = {"name": "c", "deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None}
+def claim_that_is(*, allocated: bool = False, reserved: bool = False, deleting: bool = False) -> ResourceClaim:
     status: dict[str, Any] = {"reservedFor": [POD] if reserved else []}
     if allocated:
         status["allocation"] = {}
-    return msgspec.convert({"metadata": metadata, "status": status}, ResourceClaim)
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None}
+    return msgspec.convert(objects.claim(metadata=metadata, status=status), ResourceClaim)
 
 
 @pytest.mark.parametrize(
     ("found", "state"),
     [
         (None, ClaimState.GONE),
-        (claim(), ClaimState.PENDING),
-        (claim(allocated=True), ClaimState.ALLOCATED),
-        (claim(allocated=True, reserved=True), ClaimState.RESERVED),
-        (claim(deleting=True), ClaimState.DELETING),
-        (claim(allocated=True, deleting=True), ClaimState.DELETING_ALLOCATED),
-        (claim(allocated=True, reserved=True, deleting=True), ClaimState.DELETING_RESERVED),
+        (claim_that_is(), ClaimState.PENDING),
+        (claim_that_is(allocated=True), ClaimState.ALLOCATED),
+        (claim_that_is(allocated=True, reserved=True), ClaimState.RESERVED),
+        (claim_that_is(deleting=True), ClaimState.DELETING),
+        (claim_that_is(allocated=True, deleting=True), ClaimState.DELETING_ALLOCATED),
+        (claim_that_is(allocated=True, reserved=True, deleting=True), ClaimState.DELETING_RESERVED),
     ],
 )
 def test_a_claim_says_what_it_is(found: ResourceClaim | None, state: ClaimState) -> None:
@@ -68,11 +69,11 @@ def test_devices_are_given_once_and_taken_back_only_from_claims_that_have_them()
 
 
 def test_a_claim_that_is_being_deleted_takes_nobody_in() -> None:
-    for found in (claim(deleting=True), claim(allocated=True, reserved=True, deleting=True)):
+    for found in (claim_that_is(deleting=True), claim_that_is(allocated=True, reserved=True, deleting=True)):
         assert not allows(found, ClaimEvent.ALLOCATE)
         assert not allows(found, ClaimEvent.RESERVE)
-    assert allows(claim(), ClaimEvent.ALLOCATE)
-    assert allows(claim(allocated=True), ClaimEvent.RESERVE)
+    assert allows(claim_that_is(), ClaimEvent.ALLOCATE)
+    assert allows(claim_that_is(allocated=True), ClaimEvent.RESERVE)
 
 
 def test_nothing_happens_to_a_claim_by_an_event_of_another_state() -> None:

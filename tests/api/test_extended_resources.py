@@ -15,19 +15,20 @@ from dray.api.resources import BY_TYPE
 from dray.api.types.core import Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.api.usage import ExtendedNames, usage_of
+from tests import objects
 
 GPU = "example.com/gpu"
 PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
-def class_(name: str, resource: str | None = GPU, created: str = "2026-01-01T00:00:00Z") -> DeviceClass:
-    tree = {"metadata": {"name": name, "creationTimestamp": created}, "spec": {"extendedResourceName": resource}}
+def class_of(name: str, resource: str | None = GPU, created: str = "2026-01-01T00:00:00Z") -> DeviceClass:
+    tree = objects.device_class(name, metadata={"creationTimestamp": created}, extendedResourceName=resource)
     return msgspec.convert(tree, DeviceClass)
 
 
-def pod(*containers: dict[str, Any], init: list[dict[str, Any]] | None = None) -> Pod:
-    spec = {"containers": list(containers), "initContainers": init or []}
-    return msgspec.convert({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec}, Pod)
+def pod_of(*containers: dict[str, Any], init: list[dict[str, Any]] | None = None) -> Pod:
+    tree = objects.pod(namespace="n", metadata={"uid": "u"}, containers=list(containers), initContainers=init or [])
+    return msgspec.convert(tree, Pod)
 
 
 def container(name: str, count: int = 0, *, sidecar: bool = False, **others: str) -> dict[str, Any]:
@@ -43,23 +44,25 @@ def shown(needs: Needs) -> tuple[dict[str, int], list[tuple[str, str]]]:
 @pytest.mark.parametrize("order", [*permutations(["old", "new", "b", "a"])])
 def test_of_several_classes_the_newest_serves_a_name_and_of_equals_the_first(order: tuple[str, ...]) -> None:
     created = {"old": "2025-01-01T00:00:00Z"}
-    known = ExtendedResources(class_(name, created=created.get(name, "2026-01-01T00:00:00Z")) for name in order)
+    known = ExtendedResources(class_of(name, created=created.get(name, "2026-01-01T00:00:00Z")) for name in order)
     assert known.class_of(GPU) == "a"
-    known.upsert(class_("new", created="2026-02-01T00:00:00Z"))
+    known.upsert(class_of("new", created="2026-02-01T00:00:00Z"))
     assert known.class_of(GPU) == "new"
-    known.upsert(class_("new", None))
+    known.upsert(class_of("new", None))
     assert known.remove("a")
     assert known.class_of(GPU) == "b"
     assert known.served(["cpu", GPU, f"{PREFIX}new", f"{PREFIX}a"]) == {GPU: "b", f"{PREFIX}new": "new"}
 
 
 def test_requests_are_numbered_by_container_and_by_all_that_it_asks_for() -> None:
-    wanted = pod(container("a", cpu="1"), container("b", 2, cpu="1", memory="1Gi"), init=[container("i", sidecar=True)])
+    wanted = pod_of(
+        container("a", cpu="1"), container("b", 2, cpu="1", memory="1Gi"), init=[container("i", sidecar=True)]
+    )
     assert shown(needs_of(wanted, {GPU: "c"})) == ({"container-2-request-1": 2}, [("b", "container-2-request-1")])
 
 
 def test_init_containers_use_what_later_containers_have_and_share_what_they_need_beyond() -> None:
-    wanted = pod(
+    wanted = pod_of(
         container("main", 2),
         init=[
             container("before", 1, sidecar=True),
@@ -94,7 +97,7 @@ def test_each_container_gets_what_it_asks_for_and_what_runs_together_shares_noth
     starting: list[tuple[int, bool]], running: list[int]
 ) -> None:
     init = [container(f"i{n}", count, sidecar=sidecar) for n, (count, sidecar) in enumerate(starting)]
-    wanted = pod(*(container(f"c{n}", count) for n, count in enumerate(running)), init=init)
+    wanted = pod_of(*(container(f"c{n}", count) for n, count in enumerate(running)), init=init)
     requests, mappings = shown(needs_of(wanted, {GPU: "c"}))
     got: dict[str, list[str]] = {}
     for name, request in mappings:
@@ -118,7 +121,7 @@ def test_each_container_gets_what_it_asks_for_and_what_runs_together_shares_noth
 
 
 def test_the_claim_of_a_pod_says_what_it_is_and_whose() -> None:
-    found = special_claim(pod(container("c", 1)), needs_of(pod(container("c", 1)), {GPU: "k"}))
+    found = special_claim(pod_of(container("c", 1)), needs_of(pod_of(container("c", 1)), {GPU: "k"}))
     assert found.metadata.annotations == {ANNOTATION: "true"}
     assert [(ref.name, ref.uid, ref.controller) for ref in found.metadata.ownerReferences] == [("p", "u", True)]
 
@@ -130,7 +133,7 @@ def used(claim: ResourceClaim, owner: Pod | None) -> dict[str, str]:
 
 
 def test_claims_count_as_extended_resources_and_that_of_a_pod_only_beyond_the_pod() -> None:
-    wanted = pod(container("c", 2))
+    wanted = pod_of(container("c", 2))
     made = special_claim(wanted, needs_of(wanted, {GPU: "k"}))
     in_full = {"k.deviceclass.resource.k8s.io/devices": "2", f"requests.{PREFIX}k": "2", f"requests.{GPU}": "2"}
     assert used(made, wanted) == in_full | {f"requests.{GPU}": "0"}

@@ -13,6 +13,7 @@ from dray.api.podclaims import Sharing, Use
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
+from tests import objects
 
 NOTHING = Sharing(groups=False, workloads=False)
 POD = {"resource": "pods", "name": "p", "uid": "pod-uid"}
@@ -21,16 +22,15 @@ OLD_GROUP = {**GROUP, "uid": "old-group-uid"}
 JOB = {"apiGroup": "batch", "resource": "jobs", "name": "p", "uid": "job-uid"}
 
 
-def pod(*entries: dict[str, str], group: str = "g", recorded: dict[str, str | None] | None = None) -> Pod:
-    spec: dict[str, Any] = {"resourceClaims": list(entries)}
-    if group:
-        spec["schedulingGroup"] = {"podGroupName": group}
-    statuses = [{"name": n, "resourceClaimName": c} for n, c in (recorded or {}).items()]
-    tree = {
-        "metadata": {"name": "p", "namespace": "ns", "uid": "pod-uid"},
-        "spec": spec,
-        "status": {"resourceClaimStatuses": statuses},
-    }
+def pod_in_group(*entries: dict[str, str], group: str = "g", recorded: dict[str, str | None] | None = None) -> Pod:
+    """A pod of a group, with entries for claims and the claims that are recorded for them."""
+    tree = objects.pod(
+        namespace="ns",
+        metadata={"uid": "pod-uid"},
+        resourceClaims=list(entries),
+        status={"resourceClaimStatuses": [{"name": n, "resourceClaimName": c} for n, c in (recorded or {}).items()]},
+        **({"schedulingGroup": {"podGroupName": group}} if group else {}),
+    )
     return msgspec.convert(tree, Pod)
 
 
@@ -42,19 +42,19 @@ def group(*entries: dict[str, str]) -> PodGroup:
     return msgspec.convert(tree, PodGroup)
 
 
-def claim(
+def claim_for(
     *consumers: dict[str, str], any_pod: bool | None = None, allocated: bool = True, meant: dict[str, str] | None = None
 ) -> ResourceClaim:
+    """A claim that is reserved for consumers."""
     status: dict[str, Any] = {"reservedFor": list(consumers)}
     if allocated:
         status["allocation"] = {"reservedForAnyPod": any_pod}
-    tree = {"metadata": {"name": "c", "namespace": "ns"}, "spec": {"reservedFor": meant}, "status": status}
-    return msgspec.convert(tree, ResourceClaim)
+    return msgspec.convert(objects.claim(namespace="ns", reserved_for=meant, status=status), ResourceClaim)
 
 
 def test_both_fields_name_the_group() -> None:
-    assert podclaims.group_name(pod()) == "g"
-    assert podclaims.group_name(pod(group="")) == ""
+    assert podclaims.group_name(pod_in_group()) == "g"
+    assert podclaims.group_name(pod_in_group(group="")) == ""
     tree = {"spec": {"workloadRef": {"name": "w", "podGroupName": "seed"}}}
     assert podclaims.group_name(msgspec.convert(tree, Pod)) == "seed"
 
@@ -101,57 +101,57 @@ def test_both_fields_name_the_group() -> None:
 def test_an_entry_resolves_to_a_claim(
     entry: dict[str, str], shared: dict[str, str], recorded: dict[str, str | None], expected: Use
 ) -> None:
-    member = pod({"name": "e", **entry}, recorded=recorded)
+    member = pod_in_group({"name": "e", **entry}, recorded=recorded)
     assert podclaims.uses_of(member, group(*([shared] if shared else []))) == [expected]
 
 
 @pytest.mark.parametrize(
     ("reserved", "sharing", "allowed"),
     [
-        (claim(), Sharing(), False),
-        (claim(POD, allocated=False), Sharing(), False),
-        (claim(POD), NOTHING, True),
-        (claim(GROUP), Sharing(), True),
-        (claim(GROUP), NOTHING, False),
-        (claim(OLD_GROUP), Sharing(), True),  # the name decides
-        (claim({**GROUP, "name": "other"}), Sharing(), False),
-        (claim(JOB), Sharing(), False),  # of the pod's name, but no pod
-        (claim(JOB, any_pod=True), Sharing(), True),
-        (claim(JOB, any_pod=True), NOTHING, False),
-        (claim(any_pod=True), Sharing(), True),
+        (claim_for(), Sharing(), False),
+        (claim_for(POD, allocated=False), Sharing(), False),
+        (claim_for(POD), NOTHING, True),
+        (claim_for(GROUP), Sharing(), True),
+        (claim_for(GROUP), NOTHING, False),
+        (claim_for(OLD_GROUP), Sharing(), True),  # the name decides
+        (claim_for({**GROUP, "name": "other"}), Sharing(), False),
+        (claim_for(JOB), Sharing(), False),  # of the pod's name, but no pod
+        (claim_for(JOB, any_pod=True), Sharing(), True),
+        (claim_for(JOB, any_pod=True), NOTHING, False),
+        (claim_for(any_pod=True), Sharing(), True),
     ],
 )
 def test_allowed_pods_are_listed_or_of_a_listed_group_or_any(
     reserved: ResourceClaim, sharing: Sharing, allowed: bool
 ) -> None:
-    assert podclaims.may_use(reserved, pod(), sharing) is allowed
+    assert podclaims.may_use(reserved, pod_in_group(), sharing) is allowed
 
 
 @pytest.mark.parametrize(
     ("reserved", "by_group", "sharing", "added"),
     [
-        (claim(), False, Sharing(), POD),
-        (claim(POD), False, Sharing(), None),
-        (claim(GROUP), False, Sharing(), POD),  # any other pod adds itself, also beside a group's reference
-        (claim(POD), True, Sharing(), GROUP),
-        (claim(OLD_GROUP), True, Sharing(), GROUP),
-        (claim(GROUP), True, Sharing(), None),
-        (claim(JOB, any_pod=True), False, Sharing(), None),
-        (claim(JOB, any_pod=True), True, Sharing(), None),
-        (claim(POD, any_pod=True, meant=JOB), False, Sharing(), None),
-        (claim(any_pod=True, meant=JOB), False, Sharing(), JOB),  # nobody is listed: as for the first pod
-        (claim(any_pod=True, meant=JOB), True, Sharing(), JOB),
-        (claim(any_pod=True), False, Sharing(), POD),
-        (claim(any_pod=True), True, Sharing(), GROUP),
-        (claim(meant=JOB), False, Sharing(), POD),
-        (claim(JOB), False, Sharing(), POD),  # only reservedForAnyPod means nobody
-        (claim(JOB, any_pod=True), False, NOTHING, POD),
+        (claim_for(), False, Sharing(), POD),
+        (claim_for(POD), False, Sharing(), None),
+        (claim_for(GROUP), False, Sharing(), POD),  # any other pod adds itself, also beside a group's reference
+        (claim_for(POD), True, Sharing(), GROUP),
+        (claim_for(OLD_GROUP), True, Sharing(), GROUP),
+        (claim_for(GROUP), True, Sharing(), None),
+        (claim_for(JOB, any_pod=True), False, Sharing(), None),
+        (claim_for(JOB, any_pod=True), True, Sharing(), None),
+        (claim_for(POD, any_pod=True, meant=JOB), False, Sharing(), None),
+        (claim_for(any_pod=True, meant=JOB), False, Sharing(), JOB),  # nobody is listed: as for the first pod
+        (claim_for(any_pod=True, meant=JOB), True, Sharing(), JOB),
+        (claim_for(any_pod=True), False, Sharing(), POD),
+        (claim_for(any_pod=True), True, Sharing(), GROUP),
+        (claim_for(meant=JOB), False, Sharing(), POD),
+        (claim_for(JOB), False, Sharing(), POD),  # only reservedForAnyPod means nobody
+        (claim_for(JOB, any_pod=True), False, NOTHING, POD),
     ],
 )
 def test_who_is_added_to_the_reservations(
     reserved: ResourceClaim, by_group: bool, sharing: Sharing, added: dict[str, str] | None
 ) -> None:
-    consumer = podclaims.consumer_to_add(reserved, pod(), group() if by_group else None, sharing)
+    consumer = podclaims.consumer_to_add(reserved, pod_in_group(), group() if by_group else None, sharing)
     assert msgspec.to_builtins(consumer) == added
 
 

@@ -13,12 +13,13 @@ from dray.api.types.core import ConfigMap, Pod, ResourceQuota, Service
 from dray.api.types.resource import ResourceClaim
 from dray.api.usage import devices, in_scope, names_for, resource_of, total, unspecified, usage_of
 from dray.api.wire import Wire
+from tests import objects
 
 PODS = BY_TYPE[Pod]
 
 
-def pod(phase: str = "Running", **spec: Any) -> Pod:
-    return msgspec.convert({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}}, Pod)
+def pod_in(phase: str = "Running", **spec: Any) -> Pod:
+    return msgspec.convert(objects.pod(status={"phase": phase}, **{"containers": [], **spec}), Pod)
 
 
 def container(name: str = "c", restart: str = "", limits: Any = None, **requests: str) -> dict[str, Any]:
@@ -30,8 +31,8 @@ def texts(usage: dict[str, Quantity]) -> dict[str, str]:
     return {name: str(amount) for name, amount in usage.items()}
 
 
-def claim(*requests: dict[str, Any]) -> ResourceClaim:
-    return msgspec.convert({"spec": {"devices": {"requests": list(requests)}}}, ResourceClaim)
+def claim_for(*requests: dict[str, Any]) -> ResourceClaim:
+    return msgspec.convert(objects.claim(requests=list(requests)), ResourceClaim)
 
 
 def quota(**hard: str) -> ResourceQuota:
@@ -52,30 +53,30 @@ def test_what_is_not_kept_counts_for_nothing() -> None:
 
 def test_pod_needs_the_larger_of_starting_and_running() -> None:
     running = [container("a", cpu="1", memory="1Gi"), container("b", cpu="500m")]
-    assert texts(usage_of(PODS, pod(containers=running)))["requests.cpu"] == "1500m"
+    assert texts(usage_of(PODS, pod_in(containers=running)))["requests.cpu"] == "1500m"
     starting = [container("i", cpu="4")]
-    assert texts(usage_of(PODS, pod(containers=running, initContainers=starting)))["cpu"] == "4"
+    assert texts(usage_of(PODS, pod_in(containers=running, initContainers=starting)))["cpu"] == "4"
     sidecar = [container("s", "Always", cpu="1"), container("i", cpu="2")]
-    assert texts(usage_of(PODS, pod(containers=running, initContainers=sidecar)))["cpu"] == "3"
-    assert texts(usage_of(PODS, pod(containers=running, initContainers=list(reversed(sidecar)))))["cpu"] == "2500m"
+    assert texts(usage_of(PODS, pod_in(containers=running, initContainers=sidecar)))["cpu"] == "3"
+    assert texts(usage_of(PODS, pod_in(containers=running, initContainers=list(reversed(sidecar)))))["cpu"] == "2500m"
 
 
 def test_overhead_and_pod_level_requests() -> None:
-    used = texts(usage_of(PODS, pod(containers=[container(cpu="1")], overhead={"cpu": "100m"})))
+    used = texts(usage_of(PODS, pod_in(containers=[container(cpu="1")], overhead={"cpu": "100m"})))
     assert used["requests.cpu"] == "1100m"
-    used = texts(usage_of(PODS, pod(containers=[container(cpu="1")], resources={"requests": {"cpu": "3"}})))
+    used = texts(usage_of(PODS, pod_in(containers=[container(cpu="1")], resources={"requests": {"cpu": "3"}})))
     assert used["requests.cpu"] == "3"
 
 
 def test_extended_resources_count_as_requests_only() -> None:
-    used = texts(usage_of(PODS, pod(containers=[container(**{"example.com/gpu": "2"})])))
+    used = texts(usage_of(PODS, pod_in(containers=[container(**{"example.com/gpu": "2"})])))
     assert used["requests.example.com/gpu"] == "2"
     assert "example.com/gpu" not in used
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_finished_pod_counts_as_an_object_only(phase: str) -> None:
-    assert texts(usage_of(PODS, pod(phase, containers=[container(cpu="1")]))) == {"count/pods": "1"}
+    assert texts(usage_of(PODS, pod_in(phase, containers=[container(cpu="1")]))) == {"count/pods": "1"}
 
 
 def test_services_count_ports_and_balancers() -> None:
@@ -100,12 +101,12 @@ def test_exact_requests_add_up(parts: list[dict[str, Any]]) -> None:
     expected: dict[str, int] = {}
     for part in parts:
         expected[part["deviceClassName"]] = expected.get(part["deviceClassName"], 0) + part.get("count", 32)
-    assert devices(claim(*({"name": "r", "exactly": part} for part in parts))) == expected
+    assert devices(claim_for(*({"name": "r", "exactly": part} for part in parts))) == expected
 
 
 @given(st.lists(requests, min_size=1, max_size=8))
 def test_alternatives_count_their_largest_by_class(parts: list[dict[str, Any]]) -> None:
-    found = devices(claim({"name": "r", "firstAvailable": [{"name": "s", **part} for part in parts]}))
+    found = devices(claim_for({"name": "r", "firstAvailable": [{"name": "s", **part} for part in parts]}))
     for part in parts:
         assert found[part["deviceClassName"]] >= part.get("count", 32)
     assert all(any(part.get("count", 32) == amount for part in parts) for amount in found.values())
@@ -134,7 +135,7 @@ def test_whose_objects_count(name: str, resource: tuple[str, str] | None) -> Non
 
 def test_total_adds_what_is_there() -> None:
     objects: dict[Resource, list[Wire]] = {
-        PODS: [pod(containers=[container(cpu="1")]), pod("Failed", containers=[container(cpu="5")])],
+        PODS: [pod_in(containers=[container(cpu="1")]), pod_in("Failed", containers=[container(cpu="5")])],
         BY_TYPE[ConfigMap]: [ConfigMap(), ConfigMap()],
     }
     asked: list[Resource] = []
@@ -155,23 +156,23 @@ def test_names_of_a_resource() -> None:
 
 def test_scopes_select_pods_only() -> None:
     scoped = msgspec.convert({"spec": {"hard": {"pods": "1"}, "scopes": ["Terminating"]}}, ResourceQuota)
-    assert in_scope(scoped, pod(activeDeadlineSeconds=5))
-    assert not in_scope(scoped, pod())
+    assert in_scope(scoped, pod_in(activeDeadlineSeconds=5))
+    assert not in_scope(scoped, pod_in())
     assert not in_scope(scoped, ConfigMap())
     assert in_scope(quota(pods="1"), ConfigMap())
     foreign = {
         "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "k", "namespaces": ["x"]}]}
     }
     crossing = msgspec.convert({"spec": {"scopes": ["CrossNamespacePodAffinity"]}}, ResourceQuota)
-    assert in_scope(crossing, pod(affinity=foreign))
-    assert not in_scope(crossing, pod())
+    assert in_scope(crossing, pod_in(affinity=foreign))
+    assert not in_scope(crossing, pod_in())
 
 
 def test_what_containers_leave_unsaid() -> None:
-    silent = pod(containers=[container("a", cpu="1"), container("b", limits={"cpu": "1"})])
+    silent = pod_in(containers=[container("a", cpu="1"), container("b", limits={"cpu": "1"})])
     assert unspecified(silent, ["cpu", "limits.cpu", "pods", "requests.memory"]) == {
         "cpu": ["b"],
         "limits.cpu": ["a"],
         "requests.memory": ["a", "b"],
     }
-    assert unspecified(pod(containers=[container("a")], resources={"requests": {"cpu": "1"}}), ["cpu"]) == {}
+    assert unspecified(pod_in(containers=[container("a")], resources={"requests": {"cpu": "1"}}), ["cpu"]) == {}

@@ -30,8 +30,7 @@ DEPLOYMENTS = BY_NAME["apps", "deployments"]
 
 
 def claim(name: str, **metadata: Any) -> Tree:
-    requests = [{"name": "r0", "exactly": {"deviceClassName": "gpu"}}]
-    return {"metadata": {"name": name, **metadata}, "spec": {"devices": {"requests": requests}}}
+    return objects.claim(name, objects.request("r0"), metadata=metadata)
 
 
 def pod(name: str, node: str = "", **metadata: Any) -> Tree:

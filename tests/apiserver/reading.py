@@ -70,7 +70,7 @@ def namespace(name: str, **metadata: Any) -> Tree:
 
 
 def node(name: str, **metadata: Any) -> Tree:
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **metadata}}
+    return objects.node(name, metadata=metadata)
 
 
 def account(name: str, namespace: str = "default", **fields: Any) -> Tree:
@@ -78,30 +78,16 @@ def account(name: str, namespace: str = "default", **fields: Any) -> Tree:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, **fields}
 
 
-def pod(name: str, namespace: str = "default", *, node: str = "", status: Tree | None = None, **spec: Any) -> Tree:
-    tree = objects.pod(name, node=node, metadata={"namespace": namespace}, **spec)
-    return {"apiVersion": "v1", "kind": "Pod", **tree, "status": status or {}}
+def pod(name: str, namespace: str = "default", **more: Any) -> Tree:
+    return objects.pod(name, namespace=namespace, **more)
 
 
 def slice_(name: str, node: str = "", **spec: Any) -> Tree:
-    place = {"nodeName": node} if node else {"allNodes": True}
-    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": name},
-        "spec": {"driver": "gpu.example.com", "pool": pool, **place, **spec},
-    }
+    return objects.resource_slice(name, node=node, pool=name, **spec)
 
 
 def claim(name: str, *requests: Tree, namespace: str = "default", status: Tree | None = None) -> Tree:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"devices": {"requests": list(requests)}},
-        "status": status or {},
-    }
+    return objects.claim(name, requests=list(requests), namespace=namespace, status=status)
 
 
 def exactly(name: str, device_class: str = "gpu", **fields: Any) -> Tree:

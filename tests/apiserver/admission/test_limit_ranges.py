@@ -7,6 +7,7 @@ import pytest
 from dray.api.errors import MOST_ERRORS, Forbidden, TooLarge
 from dray.api.wire import Tree
 from dray.apiserver.admission.limit_ranges import ANNOTATION, LimitRanger
+from tests import objects
 from tests.apiserver.admission.writing import create
 from tests.apiserver.reading import Objects
 from tests.hostile.attackers import measured
@@ -24,10 +25,10 @@ def limits(type_: str = "Container", **amounts: dict[str, str]) -> LimitRanger:
     return LimitRanger(Objects(tree))
 
 
-def pod(*resources: dict[str, Any]) -> Tree:
+def pod_of(*resources: dict[str, Any]) -> Tree:
+    """A pod with a container for each of the resources."""
     containers = [{"name": f"c{index}", "resources": dict(one)} for index, one in enumerate(resources)]
-    metadata = {"name": "p", "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+    return objects.pod(namespace="default", containers=containers)
 
 
 def many(count: int) -> dict[str, str]:
@@ -35,7 +36,7 @@ def many(count: int) -> dict[str, str]:
 
 
 async def test_what_a_container_leaves_out_is_filled_in_and_noted() -> None:
-    tree = pod({"requests": {"cpu": "1"}}, {})
+    tree = pod_of({"requests": {"cpu": "1"}}, {})
     await create(limits(defaultRequest={"cpu": "2"}, default={"cpu": "3"}), tree)
     assert [container["resources"] for container in tree["spec"]["containers"]] == [
         {"requests": {"cpu": "1"}, "limits": {"cpu": "3"}},
@@ -48,7 +49,7 @@ async def test_what_a_container_leaves_out_is_filled_in_and_noted() -> None:
 async def test_all_reasons_are_told_in_their_order() -> None:
     bounds = limits(min={"cpu": "1"}, max={"cpu": "2", "memory": "1Gi"}, maxLimitRequestRatio={"cpu": "2"})
     with pytest.raises(Forbidden) as caught:
-        await create(bounds, pod({"requests": {"cpu": "500m"}, "limits": {"cpu": "3"}}))
+        await create(bounds, pod_of({"requests": {"cpu": "500m"}, "limits": {"cpu": "3"}}))
     assert caught.value.message == (
         'pods "p" is forbidden: [minimum cpu usage per Container is 1, but request is 500m, '
         "maximum cpu usage per Container is 2, but limit is 3, "
@@ -59,13 +60,13 @@ async def test_all_reasons_are_told_in_their_order() -> None:
 
 async def test_limits_of_a_pod_are_about_the_sum_of_its_containers() -> None:
     one = {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
-    await create(limits("Pod", max={"cpu": "2"}), pod(one, one))
+    await create(limits("Pod", max={"cpu": "2"}), pod_of(one, one))
     with pytest.raises(Forbidden, match="maximum cpu usage per Pod is 2, but limit is 3"):
-        await create(limits("Pod", max={"cpu": "2"}), pod(one, one, one))
+        await create(limits("Pod", max={"cpu": "2"}), pod_of(one, one, one))
 
 
 async def test_thousands_of_limits_and_a_thousand_containers_hold_nobody_up() -> None:
-    bounds, tree = limits(max=many(4000)), pod(*({} for _ in range(1000)))
+    bounds, tree = limits(max=many(4000)), pod_of(*({} for _ in range(1000)))
     async with measured() as stall:
         with pytest.raises(Forbidden) as caught:
             await create(bounds, tree)
@@ -75,7 +76,7 @@ async def test_thousands_of_limits_and_a_thousand_containers_hold_nobody_up() ->
 
 
 async def test_defaults_do_not_make_a_pod_huge() -> None:
-    tree = pod(*({} for _ in range(1000)))
+    tree = pod_of(*({} for _ in range(1000)))
     async with measured() as stall:
         with pytest.raises(TooLarge):
             await create(limits(default=many(4000)), tree)

@@ -10,6 +10,7 @@ from dray.apiserver.admission.pool_status import PoolStatusLimit, RequestLimits
 from dray.apiserver.admission.priority import Priority
 from dray.apiserver.admission.tolerations import DefaultTolerationSeconds
 from dray.apiserver.security.user import User
+from tests import objects
 from tests.apiserver.admission.writing import create, update
 from tests.apiserver.reading import Objects, claim, exactly, namespace, pod
 
@@ -123,9 +124,7 @@ ADMIN_TEXT = (
 
 
 def template(*requests: dict[str, Any]) -> dict[str, Any]:
-    metadata = {"name": "t", "namespace": "default"}
-    spec = {"spec": {"devices": {"requests": list(requests)}}}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+    return objects.template(requests=list(requests), namespace="default")
 
 
 @pytest.mark.parametrize("make", [lambda *requests: claim("c", *requests), template])

@@ -33,7 +33,7 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[InProcess]:
     await running.close()
 
 
-def claim(name: str, spec: ResourceClaimSpec = SPEC, **metadata: Any) -> ResourceClaim:
+def typed_claim(name: str, spec: ResourceClaimSpec = SPEC, **metadata: Any) -> ResourceClaim:
     return ResourceClaim(metadata=ObjectMeta(name=name, namespace="default", **metadata), spec=spec)
 
 
@@ -68,14 +68,14 @@ async def alike(client: InProcess, obj: Any, namespace: str = "") -> Any:
 
 async def test_claims_of_one_spec_come_to_what_their_trees_come_to(client: InProcess) -> None:
     for number in range(3):  # the first teaches the server the spec
-        tree = await alike(client, claim(f"c{number}", labels={"a": "b"}, annotations={"x": "y"}))
+        tree = await alike(client, typed_claim(f"c{number}", labels={"a": "b"}, annotations={"x": "y"}))
         assert tree["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1  # a default
-    await alike(client, claim("other", msgspec.structs.replace(SPEC)))
+    await alike(client, typed_claim("other", msgspec.structs.replace(SPEC)))
 
 
 async def test_claims_like_one_before_share_its_spec(client: InProcess) -> None:
     one, two = [
-        await client.create(ResourceClaim, claim(name, msgspec.structs.replace(SPEC))) for name in ("one", "two")
+        await client.create(ResourceClaim, typed_claim(name, msgspec.structs.replace(SPEC))) for name in ("one", "two")
     ]
     assert one.spec is two.spec
 
@@ -84,7 +84,7 @@ async def test_a_status_is_not_for_the_creator(client: InProcess) -> None:
     status = msgspec.convert({"reservedFor": [{"resource": "pods", "name": "p", "uid": "1"}]}, ResourceClaimStatus)
     spec = ResourceClaimSpec()
     for name in ("first", "second"):
-        made = await client.create(ResourceClaim, msgspec.structs.replace(claim(name, spec), status=status))
+        made = await client.create(ResourceClaim, msgspec.structs.replace(typed_claim(name, spec), status=status))
         assert made.status == ResourceClaimStatus()
 
 
@@ -95,22 +95,22 @@ async def test_events_come_to_what_their_trees_come_to(client: InProcess) -> Non
 @pytest.mark.parametrize(
     ("obj", "namespace"),
     [
-        (claim("Not a name"), ""),
-        (claim("c", labels={"/": ""}), ""),
-        (claim("c"), "other"),
-        (claim("c", resourceVersion="1"), ""),
+        (typed_claim("Not a name"), ""),
+        (typed_claim("c", labels={"/": ""}), ""),
+        (typed_claim("c"), "other"),
+        (typed_claim("c", resourceVersion="1"), ""),
         (event("e", about="other"), ""),
         (event("e"), "other"),
         (event(""), ""),
     ],
 )
 async def test_what_is_wrong_is_refused_in_the_same_words(client: InProcess, obj: Any, namespace: str) -> None:
-    await client.create(ResourceClaim, claim("known"))
+    await client.create(ResourceClaim, typed_claim("known"))
     assert not isinstance(await alike(client, obj, namespace), dict)
 
 
 async def test_what_exists_is_not_created_again(client: InProcess) -> None:
-    for obj in (claim("c"), event("e")):
+    for obj in (typed_claim("c"), event("e")):
         await client.create(type(obj), obj)
         for again in (obj, msgspec.to_builtins(obj)):
             with pytest.raises(ApiError, match="already exists") as caught:
@@ -120,23 +120,23 @@ async def test_what_exists_is_not_created_again(client: InProcess) -> None:
 
 async def test_a_generated_name_is_given(client: InProcess) -> None:
     for _ in range(2):
-        made = await client.create(ResourceClaim, claim("", generateName="some-"))
+        made = await client.create(ResourceClaim, typed_claim("", generateName="some-"))
         assert made.metadata.name.startswith("some-")
 
 
 async def test_namespaces_and_quotas_hold(client: InProcess) -> None:
-    await client.create(ResourceClaim, claim("first"))
+    await client.create(ResourceClaim, typed_claim("first"))
     hard = {"count/resourceclaims.resource.k8s.io": "2"}
     quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}}
     await client.create(ResourceQuota, quota)
     counted = {"status": {"hard": hard, "used": dict.fromkeys(hard, "1")}}
     await client.patch(ResourceQuota, "q", counted, "default", subresource="status")
-    await client.create(ResourceClaim, claim("second"))
-    refused = await alike(client, claim("third"))
+    await client.create(ResourceClaim, typed_claim("second"))
+    refused = await alike(client, typed_claim("third"))
     assert "exceeded quota" in refused[1]
     await client.create(Namespace, {"metadata": {"name": "brief", "finalizers": ["example.com/stay"]}})
     await client.delete(Namespace, "brief")
-    for obj in (claim("c"), event("e")):
+    for obj in (typed_claim("c"), event("e")):
         there = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace="brief"))
         assert "being terminated" in (await alike(client, there))[1]
         nowhere = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace="none"))
@@ -145,7 +145,7 @@ async def test_namespaces_and_quotas_hold(client: InProcess) -> None:
 
 async def test_a_dry_run_leaves_nothing(client: InProcess) -> None:
     for _ in range(2):  # the second finds what the first came to
-        for obj in (claim("c"), event("e")):
+        for obj in (typed_claim("c"), event("e")):
             request = Request(
                 user=ADMIN,
                 verb="create",
@@ -157,15 +157,15 @@ async def test_a_dry_run_leaves_nothing(client: InProcess) -> None:
             answer: Any = await client._server.handle(request)
             assert answer.object.metadata.uid
             assert (await client.list(type(obj), "default")).items == ()
-    await client.create(ResourceClaim, claim("c"))
+    await client.create(ResourceClaim, typed_claim("c"))
 
 
 async def test_claims_like_one_before_have_their_own_owners(client: InProcess) -> None:
     for number in range(3):
         owner = OwnerReference(apiVersion="v1", kind="Pod", name=f"p{number}", uid=f"u{number}", controller=True)
-        made = await client.create(ResourceClaim, claim(f"c{number}", ownerReferences=(owner,)))
+        made = await client.create(ResourceClaim, typed_claim(f"c{number}", ownerReferences=(owner,)))
         assert made.metadata.ownerReferences == (owner,)
     nobody = OwnerReference(apiVersion="v1", kind="Pod", name="p")
     with pytest.raises(ApiError, match=r"ownerReferences\[0\]\.uid"):
-        await client.create(ResourceClaim, claim("c3", ownerReferences=(nobody,)))
-    assert (await client.create(ResourceClaim, claim("c4"))).metadata.ownerReferences == ()
+        await client.create(ResourceClaim, typed_claim("c3", ownerReferences=(nobody,)))
+    assert (await client.create(ResourceClaim, typed_claim("c4"))).metadata.ownerReferences == ()

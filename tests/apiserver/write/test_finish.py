@@ -48,12 +48,12 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[InProcess]:
     await running.close()
 
 
-async def claim(client: InProcess, name: str, before: Tree) -> ResourceClaim:
+async def created_claim(client: InProcess, name: str, before: Tree) -> ResourceClaim:
     made = await client.create(ResourceClaim, objects.claim(name), namespace="default")
     return await patched(client, made, deepcopy(before)) if before else made
 
 
-async def pod(client: InProcess, name: str, before: Tree) -> Pod:
+async def created_pod(client: InProcess, name: str, before: Tree) -> Pod:
     entries = [{"name": entry, "resourceClaimTemplateName": "t"} for entry in ("a", "b")]
     made = await client.create(Pod, objects.pod(name, resourceClaims=entries), namespace="default")
     return await patched(client, made, deepcopy(before)) if before else made
@@ -104,11 +104,11 @@ def replaced(client: InProcess, obj: Any, status: Tree) -> Awaitable[Any]:
 async def test_the_status_of_a_claim(client: InProcess, before: Tree, status: Tree) -> None:
     if not await serves_claims(client):
         pytest.skip("there are no claims without the gate")
-    made = await claim(client, "tree", before)
+    made = await created_claim(client, "tree", before)
     by_tree = await came_to(made, replaced(client, made, status))
     freed = dict.fromkeys(("allocation", "reservedFor", "devices"))
     await patched(client, await client.get(ResourceClaim, "tree", "default"), freed)
-    made = await claim(client, "typed", before)
+    made = await created_claim(client, "typed", before)
     typed = msgspec.convert(status, ResourceClaimStatus)
     assert await came_to(made, client.patch_status(made, typed)) == by_tree
 
@@ -134,9 +134,9 @@ async def serves_claims(client: InProcess) -> bool:
 )
 async def test_the_status_of_a_pod(client: InProcess, status: Tree) -> None:
     before = {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "first"}], "message": "kept"}
-    made = await pod(client, "tree", before)
+    made = await created_pod(client, "tree", before)
     by_tree = await came_to(made, replaced(client, made, status))
-    made = await pod(client, "typed", before)
+    made = await created_pod(client, "typed", before)
     assert await came_to(made, client.patch_status(made, msgspec.convert(status, PodStatus))) == by_tree
 
 

@@ -14,6 +14,7 @@ from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
 from dray.store.errors import Compacted
+from tests import objects
 
 
 @pytest.fixture
@@ -26,19 +27,12 @@ async def client() -> Any:
 async def publish(client: InProcess, *, for_a_node: bool = True) -> None:
     if for_a_node:
         await client.create(Node, {"metadata": {"name": "n"}})
-    spec = {
-        "driver": "d.example.com",
-        "nodeName": "n",
-        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
-        "devices": [{"name": "one"}, {"name": "two"}],
-    }
-    await client.create(ResourceSlice, {"metadata": {"name": "s"}, "spec": spec})
+    await client.create(ResourceSlice, objects.resource_slice("s", "one", "two", driver="d.example.com"))
 
 
-async def claim(client: InProcess, name: str, *, admin: bool = False) -> None:
-    exactly = {"deviceClassName": "c", **({"adminAccess": True} if admin else {})}
-    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-    await client.create(ResourceClaim, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+async def create_claim(client: InProcess, name: str, *, admin: bool = False) -> None:
+    access = {"adminAccess": True} if admin else {}
+    await client.create(ResourceClaim, objects.claim(name, objects.request(**access), namespace="default"))
 
 
 async def allocate(client: InProcess, name: str, *devices: str) -> None:
@@ -49,8 +43,8 @@ async def allocate(client: InProcess, name: str, *devices: str) -> None:
 
 async def test_the_second_claim_that_wants_a_published_device_gets_a_conflict(client: InProcess) -> None:
     await publish(client)
-    await claim(client, "a")
-    await claim(client, "b")
+    await create_claim(client, "a")
+    await create_claim(client, "b")
     await allocate(client, "a", "one")
     with pytest.raises(Conflict, match=r"device d.example.com/n/one is allocated to another claim"):
         await allocate(client, "b", "one")
@@ -60,8 +54,8 @@ async def test_the_second_claim_that_wants_a_published_device_gets_a_conflict(cl
 
 async def test_a_device_is_free_again_after_deallocation(client: InProcess) -> None:
     await publish(client)
-    await claim(client, "a")
-    await claim(client, "b")
+    await create_claim(client, "a")
+    await create_claim(client, "b")
     await allocate(client, "a", "one")
     await allocate(client, "a")
     await allocate(client, "b", "one")
@@ -69,8 +63,8 @@ async def test_a_device_is_free_again_after_deallocation(client: InProcess) -> N
 
 async def test_a_device_is_free_again_after_the_claim_is_gone(client: InProcess) -> None:
     await publish(client)
-    await claim(client, "a")
-    await claim(client, "b")
+    await create_claim(client, "a")
+    await create_claim(client, "b")
     await allocate(client, "a", "one")
     await client.delete(ResourceClaim, "a", "default")
     await allocate(client, "b", "one")
@@ -78,23 +72,23 @@ async def test_a_device_is_free_again_after_the_claim_is_gone(client: InProcess)
 
 async def test_a_device_that_is_published_for_no_node_of_the_cluster_is_only_a_name(client: InProcess) -> None:
     await publish(client, for_a_node=False)
-    await claim(client, "a")
-    await claim(client, "b")
+    await create_claim(client, "a")
+    await create_claim(client, "b")
     await allocate(client, "a", "one")
     await allocate(client, "b", "one")
 
 
 async def test_a_device_that_nobody_publishes_is_only_a_name(client: InProcess) -> None:
-    await claim(client, "a")
-    await claim(client, "b")
+    await create_claim(client, "a")
+    await create_claim(client, "b")
     await allocate(client, "a", "one")
     await allocate(client, "b", "one")
 
 
 async def test_a_deleted_claim_with_finalizer_gives_its_devices_back_when_it_goes(client: InProcess) -> None:
     await publish(client)
-    await claim(client, "a")
-    await claim(client, "b")
+    await create_claim(client, "a")
+    await create_claim(client, "b")
     await client.patch(ResourceClaim, "a", {"metadata": {"finalizers": ["example.com/f"]}}, "default")
     await allocate(client, "a", "one")
     await client.delete(ResourceClaim, "a", "default")
@@ -110,7 +104,7 @@ async def test_published_devices_are_counted_again_when_the_cache_starts_over() 
     await cache._start_over(Compacted(1, cache.revision))  # as after a long absence from the log
     await publish(client)
     for name in "ab":
-        await claim(client, name)
+        await create_claim(client, name)
     await allocate(client, "a", "one")
     with pytest.raises(Conflict, match="is allocated to another claim"):
         await allocate(client, "b", "one")
@@ -134,7 +128,7 @@ async def test_devices_that_do_not_go_together_do_not_draw_on_one_set() -> None:
         devices.append({"name": name, "consumesCounters": [drawn]})
     await client.create(ResourceSlice, {"metadata": {"name": "d"}, "spec": {**place, "devices": devices}})
     for name in ("a", "b"):
-        await claim(client, name)
+        await create_claim(client, name)
     await allocate(client, "a", "mig-0")
     for other in ("vgpu", "plain"):
         with pytest.raises(Conflict, match=rf"device d.example.com/n/{other} does not go with others"):

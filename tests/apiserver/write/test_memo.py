@@ -18,6 +18,7 @@ from dray.apiserver.request import Options, Request
 from dray.apiserver.security.user import ADMIN
 from dray.apiserver.write import identity, memo
 from dray.client import InProcess
+from tests import objects
 
 CONTAINER = {"name": "c", "image": "pause"}
 DEVICE = {"name": "d", "resourceClaimTemplateName": "t"}
@@ -46,8 +47,8 @@ def client(running: Running) -> InProcess:
     return InProcess(running.api, ADMIN)
 
 
-def pod(name: str, spec: Tree = SPECS["plain"], **metadata: Any) -> Tree:
-    return {"metadata": {"name": name, **metadata}, "spec": spec}
+def pod_of(name: str, spec: Tree = SPECS["plain"], **metadata: Any) -> Tree:
+    return objects.pod(name, metadata=metadata, **spec)
 
 
 async def create(running: Running, tree: Tree, *, tracked: bool = False, **options: Any) -> Pod:
@@ -84,7 +85,7 @@ async def test_the_next_pod_comes_to_what_the_first_came_to(
     running: Running, spec: Tree, metadata: Tree, tracked: bool
 ) -> None:
     names = ["", ""] if metadata.get("generateName") else ["one", "two"]
-    one, two = [await create(running, pod(name, spec, **metadata), tracked=tracked) for name in names]
+    one, two = [await create(running, pod_of(name, spec, **metadata), tracked=tracked) for name in names]
     assert without_identity(one) == without_identity(two)
     assert two.spec is one.spec  # the short way was taken
     assert one.metadata.name != two.metadata.name
@@ -94,63 +95,63 @@ async def test_the_next_pod_comes_to_what_the_first_came_to(
 
 
 async def test_what_differs_in_more_than_names_is_not_taken_for_the_same(running: Running) -> None:
-    first = await create(running, pod("first"), tracked=True)
+    first = await create(running, pod_of("first"), tracked=True)
     for name, tree, asked in (
-        ("labels", pod("labels", labels={"a": "b"}), {}),
-        ("spec", pod("spec", SPECS["claims"]), {}),
-        ("generated", pod("", generateName="generated-"), {}),
-        ("manager", pod("manager"), {"field_manager": "somebody"}),
+        ("labels", pod_of("labels", labels={"a": "b"}), {}),
+        ("spec", pod_of("spec", SPECS["claims"]), {}),
+        ("generated", pod_of("", generateName="generated-"), {}),
+        ("manager", pod_of("manager"), {"field_manager": "somebody"}),
     ):
         made = await create(running, tree, tracked=True, **asked)
         assert without_identity(made) != without_identity(first), name
 
 
 async def test_what_admission_reads_is_read_again_when_it_changes(running: Running, client: InProcess) -> None:
-    assert (await create(running, pod("one"))).spec.imagePullSecrets == ()
+    assert (await create(running, pod_of("one"))).spec.imagePullSecrets == ()
     await client.patch(ServiceAccount, "default", {"imagePullSecrets": [{"name": "s"}]}, "default")
-    assert [secret.name for secret in (await create(running, pod("two"))).spec.imagePullSecrets] == ["s"]
+    assert [secret.name for secret in (await create(running, pod_of("two"))).spec.imagePullSecrets] == ["s"]
     await client.create(PriorityClass, {"metadata": {"name": "most"}, "value": 7, "globalDefault": True})
-    assert (await create(running, pod("three"))).spec.priority == 7
+    assert (await create(running, pod_of("three"))).spec.priority == 7
     await client.delete(ServiceAccount, "default", "default")
     with pytest.raises(Forbidden, match='serviceaccount "default" not found'):
-        await create(running, pod("four"))
+        await create(running, pod_of("four"))
 
 
 async def test_a_namespace_that_goes_takes_no_more_pods(running: Running, client: InProcess) -> None:
-    await create(running, pod("one", finalizers=["example.com/stay"]))
+    await create(running, pod_of("one", finalizers=["example.com/stay"]))
     await client.patch(Namespace, "default", {"status": {"phase": "Terminating"}}, subresource="status")
     with pytest.raises(Forbidden, match="being terminated"):
-        await create(running, pod("two", finalizers=["example.com/stay"]))
+        await create(running, pod_of("two", finalizers=["example.com/stay"]))
 
 
 async def test_unknown_fields_are_judged_as_each_request_asks(running: Running) -> None:
-    await create(running, pod("one", {**SPECS["plain"], "unknown": 1}))
-    await create(running, pod("two", {**SPECS["plain"], "unknown": 1}))
+    await create(running, pod_of("one", {**SPECS["plain"], "unknown": 1}))
+    await create(running, pod_of("two", {**SPECS["plain"], "unknown": 1}))
     with pytest.raises(BadRequest, match=r'unknown field "spec\.unknown"'):
-        await create(running, pod("three", {**SPECS["plain"], "unknown": 1}), field_validation="Strict")
+        await create(running, pod_of("three", {**SPECS["plain"], "unknown": 1}), field_validation="Strict")
 
 
 async def test_a_name_that_is_taken_or_wrong_is_refused(running: Running) -> None:
-    await create(running, pod("one"))
+    await create(running, pod_of("one"))
     with pytest.raises(AlreadyExists, match='pods "one" already exists'):
-        await create(running, pod("one"))
+        await create(running, pod_of("one"))
     with pytest.raises(Invalid, match=r"metadata\.name"):
-        await create(running, pod("Not a name"))
+        await create(running, pod_of("Not a name"))
 
 
 async def test_a_generated_name_that_is_taken_is_not_the_last_word(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await create(running, pod("", generateName="p-"))
-    await create(running, pod("p-taken"))
+    await create(running, pod_of("", generateName="p-"))
+    await create(running, pod_of("p-taken"))
     monkeypatch.setattr(memo, "generated", lambda base: f"{base}taken")
-    made = await create(running, pod("", generateName="p-"))
+    made = await create(running, pod_of("", generateName="p-"))
     assert made.metadata.name.startswith("p-")
     assert made.metadata.name != "p-taken"
 
 
 async def test_times_of_a_pod_are_its_own(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    gated = pod("one", {**SPECS["plain"], "schedulingGates": [{"name": "example.com/wait"}]})
+    gated = pod_of("one", {**SPECS["plain"], "schedulingGates": [{"name": "example.com/wait"}]})
     for second in range(2):
         monkeypatch.setattr(identity, "now", lambda second=second: f"2026-01-01T00:00:0{second}Z")
         gated["metadata"]["name"] = f"p{second}"
@@ -159,22 +160,22 @@ async def test_times_of_a_pod_are_its_own(running: Running, monkeypatch: pytest.
 
 
 async def test_a_dry_run_leaves_nothing(running: Running, client: InProcess) -> None:
-    await create(running, pod("one"))
-    await create(running, pod("two"), dry_run=True)
+    await create(running, pod_of("one"))
+    await create(running, pod_of("two"), dry_run=True)
     assert [p.metadata.name for p in (await client.list(Pod, "default")).items] == ["one"]
 
 
 async def test_what_is_very_long_is_not_remembered(running: Running) -> None:
     long = {"x": "y" * memo._LONGEST}
-    one, two = [await create(running, pod(name, annotations=long)) for name in ("one", "two")]
+    one, two = [await create(running, pod_of(name, annotations=long)) for name in ("one", "two")]
     assert without_identity(one) == without_identity(two)
     assert one.spec is not two.spec
 
 
 async def test_only_so_many_are_known(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memo, "_KEPT", 2)
-    first = [await create(running, pod(f"a{i}", labels={"n": str(i)})) for i in range(3)]
-    again = [await create(running, pod(f"b{i}", labels={"n": str(i)})) for i in (2, 1, 0)]
+    first = [await create(running, pod_of(f"a{i}", labels={"n": str(i)})) for i in range(3)]
+    again = [await create(running, pod_of(f"b{i}", labels={"n": str(i)})) for i in (2, 1, 0)]
     assert [one.spec is two.spec for one, two in zip(reversed(first), again, strict=True)] == [True, True, False]
 
 
@@ -182,7 +183,9 @@ async def test_only_so_many_are_known(running: Running, monkeypatch: pytest.Monk
 async def test_the_owners_of_a_pod_are_its_own(running: Running, tracked: bool) -> None:
     """Who manages which field is told by owner, so pods of two owners are alike only where that is not kept."""
     owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": uid} for uid in "ab"]
-    one, two = [await create(running, pod(owner["uid"], ownerReferences=[owner]), tracked=tracked) for owner in owners]
+    one, two = [
+        await create(running, pod_of(owner["uid"], ownerReferences=[owner]), tracked=tracked) for owner in owners
+    ]
     assert [made.metadata.ownerReferences[0].uid for made in (one, two)] == ["a", "b"]
     assert (one.spec is two.spec) is not tracked
     if tracked:
@@ -193,4 +196,4 @@ async def test_the_owners_of_a_pod_are_its_own(running: Running, tracked: bool) 
         ] == [True, True]
     for wrong in ({"uid": 1}, {"unknown": "x"}, "text"):
         with pytest.raises((Invalid, BadRequest)):
-            await create(running, pod("c", ownerReferences=[wrong]), tracked=tracked)
+            await create(running, pod_of("c", ownerReferences=[wrong]), tracked=tracked)

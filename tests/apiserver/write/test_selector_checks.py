@@ -14,16 +14,14 @@ from dray.api.types.resource import ResourceClaim
 from dray.apiserver.assembly import Running, Settings
 from dray.apiserver.security.user import ADMIN
 from dray.client import InProcess
+from tests import objects
 
 GOOD = "&&".join(["device.driver != 'x'"] * 400)
 LIMIT = 0.1  # seconds of the thread's processor: twenty milliseconds are the aim, and machines differ
 
 
-def claim(name: str, *expressions: str) -> dict[str, Any]:
-    selectors = [{"cel": {"expression": expression}} for expression in expressions]
-    exactly = {"deviceClassName": "gpu", "selectors": selectors}
-    devices = {"requests": [{"name": "r", "exactly": exactly}]}
-    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": devices}}
+def claim_choosing(name: str, *expressions: str) -> dict[str, Any]:
+    return objects.claim(name, objects.request(selectors=expressions), namespace="default")
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ async def client() -> Any:
 
 
 async def test_long_selectors_are_stored_where_they_are_right(client: InProcess) -> None:
-    created = await client.create(ResourceClaim, claim("c", GOOD, "device.driver == 'y'"))
+    created = await client.create(ResourceClaim, claim_choosing("c", GOOD, "device.driver == 'y'"))
     (request,) = created.spec.devices.requests or ()
     assert request.exactly is not None
     assert len(request.exactly.selectors) == 2
@@ -42,7 +40,7 @@ async def test_long_selectors_are_stored_where_they_are_right(client: InProcess)
 
 async def test_each_wrong_selector_is_told_long_or_short(client: InProcess) -> None:
     with pytest.raises(Invalid) as caught:
-        await client.create(ResourceClaim, claim("c", f"{GOOD} && nope", "nope", GOOD))
+        await client.create(ResourceClaim, claim_choosing("c", f"{GOOD} && nope", "nope", GOOD))
     text = str(caught.value)
     assert "selectors[0].cel.expression" in text
     assert "selectors[1].cel.expression" in text
@@ -51,8 +49,8 @@ async def test_each_wrong_selector_is_told_long_or_short(client: InProcess) -> N
 
 
 async def test_an_update_with_a_long_selector_is_checked_too(client: InProcess) -> None:
-    created = await client.create(ResourceClaim, claim("c"))
-    changed = claim("c", f"{GOOD} && nope")
+    created = await client.create(ResourceClaim, claim_choosing("c"))
+    changed = claim_choosing("c", f"{GOOD} && nope")
     changed["metadata"]["resourceVersion"] = created.metadata.resourceVersion
     with pytest.raises(Invalid):
         await client.update(ResourceClaim, changed)
@@ -71,7 +69,7 @@ async def test_many_long_selectors_do_not_hold_the_event_loop(
 
     monkeypatch.setattr(asyncio.Handle, "_run", measured)
     expressions = [f"{GOOD} && device.driver != '{at}'" for at in range(8)]
-    await client.create(ResourceClaim, claim("c", *expressions))
+    await client.create(ResourceClaim, claim_choosing("c", *expressions))
     assert 0 < max(turns) < LIMIT
 
 
@@ -115,10 +113,10 @@ async def test_what_expressions_may_say_depends_on_the_gates_of_the_server() -> 
     client = InProcess(running.api, ADMIN)
     for wrong in (lists, "device.allowMultipleAllocations"):
         with pytest.raises(Invalid):
-            await client.create(ResourceClaim, claim("c", wrong))
+            await client.create(ResourceClaim, claim_choosing("c", wrong))
     await running.close()
     running = await with_gates("DRAListTypeAttributes=true,DRADerivedAttributes=true")
     client = InProcess(running.api, ADMIN)
-    await client.create(ResourceClaim, claim("c", lists, "device.allowMultipleAllocations"))
+    await client.create(ResourceClaim, claim_choosing("c", lists, "device.allowMultipleAllocations"))
     await client.create(ResourceClaim, deriving("[1, 2]"))
     await running.close()

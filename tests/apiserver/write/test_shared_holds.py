@@ -19,6 +19,7 @@ from dray.apiserver.security.user import ADMIN
 from dray.apiserver.write.holds import PREFIX, DeviceHolds
 from dray.client import InProcess
 from dray.store import Op
+from tests import objects
 
 DRIVER = "d.example.com"
 PARTITIONS = {"small-0": 1, "small-1": 1, "half": 2, "whole": 4}
@@ -54,9 +55,8 @@ async def publish(client: InProcess) -> None:
         await client.create(ResourceSlice, {"metadata": {"name": name}, "spec": spec})
 
 
-async def claim(client: InProcess, name: str) -> None:
-    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
-    await client.create(ResourceClaim, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+async def create_claim(client: InProcess, name: str) -> None:
+    await client.create(ResourceClaim, objects.claim(name, namespace="default"))
 
 
 def result(device: str, bandwidth: int | None = None, share: int = 0) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def held(running: Running) -> list[str]:
 
 async def test_partitions_that_overlap_do_not_go_to_two_claims(client: InProcess, running: Running) -> None:
     for name in "abc":
-        await claim(client, name)
+        await create_claim(client, name)
     await allocate(client, "a", result("half"))
     with pytest.raises(
         Conflict, match=r"counter memory of counter set gpu in pool d.example.com/n has too little left"
@@ -96,7 +96,7 @@ async def test_partitions_that_overlap_do_not_go_to_two_claims(client: InProcess
 
 async def test_shares_stay_within_the_capacity(client: InProcess, running: Running) -> None:
     for name in "abc":
-        await claim(client, name)
+        await create_claim(client, name)
     await allocate(client, "a", result("nic", 6, 1))
     with pytest.raises(Conflict, match=r"device d.example.com/n/nic has too little bandwidth left"):
         await allocate(client, "b", result("nic", 5, 2))
@@ -112,7 +112,7 @@ async def test_shares_stay_within_the_capacity(client: InProcess, running: Runni
 
 async def test_a_shared_device_draws_on_its_counters_once(client: InProcess, running: Running) -> None:
     for name in "abc":
-        await claim(client, name)
+        await create_claim(client, name)
     await allocate(client, "a", result("split", 1, 1))
     await allocate(client, "b", result("split", 1, 2))
     with pytest.raises(Conflict):
@@ -128,7 +128,7 @@ async def test_a_shared_device_draws_on_its_counters_once(client: InProcess, run
 async def test_what_a_device_drew_is_given_back_although_it_is_no_longer_published(
     client: InProcess, running: Running
 ) -> None:
-    await claim(client, "a")
+    await create_claim(client, "a")
     await allocate(client, "a", result("half"))
     await client.delete(ResourceSlice, "b")
     await client.delete(ResourceSlice, "a")
@@ -138,7 +138,7 @@ async def test_what_a_device_drew_is_given_back_although_it_is_no_longer_publish
 
 async def test_keys_that_were_lost_are_made_again_from_the_claims(client: InProcess, running: Running) -> None:
     for name in "ab":
-        await claim(client, name)
+        await create_claim(client, name)
     await allocate(client, "a", result("half"), result("nic", 3, 1))
     await allocate(client, "b", result("nic", 2, 2))
     cache = running.api.storage.cache
@@ -161,7 +161,7 @@ class Writer:
         self.shares = seed * 1000
 
     async def run(self, turns: int) -> None:
-        await claim(self.client, self.name)
+        await create_claim(self.client, self.name)
         for _ in range(turns):
             try:
                 await allocate(self.client, self.name, *self._some())

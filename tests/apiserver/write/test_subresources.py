@@ -8,6 +8,7 @@ import pytest
 
 from dray.api.errors import ApiError, BadRequest, Conflict, Invalid, NotFound, NotImplementedYet
 from dray.api.resources import BY_NAME
+from tests import objects
 from tests.apiserver.asking import DEPLOYMENTS, PODS, Asker, pod
 
 BINDINGS = BY_NAME["", "bindings"]
@@ -19,9 +20,7 @@ def binding(node: str, **metadata: Any) -> dict[str, Any]:
 
 
 def deployment(replicas: int | None) -> dict[str, Any]:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
-    spec: dict[str, Any] = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
-    return {"metadata": {"name": "d"}, "spec": spec | ({"replicas": replicas} if replicas is not None else {})}
+    return objects.deployment("d", replicas)
 
 
 async def test_a_binding_assigns_a_pod_to_a_node(ask: Asker) -> None:
@@ -88,7 +87,7 @@ async def test_a_scale_shows_and_sets_replicas(ask: Asker) -> None:
     await ask.create(DEPLOYMENTS, deployment(3))
     scale = (await ask("get", DEPLOYMENTS, "d", subresource="scale")).tree
     assert scale is not None
-    assert (scale["kind"], scale["spec"], scale["status"]["selector"]) == ("Scale", {"replicas": 3}, "a=b")
+    assert (scale["kind"], scale["spec"], scale["status"]["selector"]) == ("Scale", {"replicas": 3}, "app=d")
     scale["spec"]["replicas"] = 5
     updated = (await ask("update", DEPLOYMENTS, "d", scale, subresource="scale")).tree
     assert updated is not None

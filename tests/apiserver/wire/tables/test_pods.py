@@ -6,15 +6,15 @@ import pytest
 from dray.api.types import core
 from dray.apiserver.wire.tables import row as printed
 from dray.apiserver.wire.tables.pods import POD
+from tests import objects
 from tests.apiserver.wire.tables.printing import cells
 
 NOW = 1_800_000_000.0
 CREATED = "2027-01-15T08:00:00Z"  # the same instant
 
 
-def pod(status, spec=None, **metadata):
-    spec = {"containers": [{"name": "c"}], **(spec or {})}
-    tree = {"metadata": {"name": "p", "creationTimestamp": CREATED, **metadata}, "spec": spec, "status": status}
+def shown_pod(status, spec=None, **metadata):
+    tree = objects.pod(metadata={"creationTimestamp": CREATED, **metadata}, status=status, **(spec or {}))
     return msgspec.convert(tree, core.Pod)
 
 
@@ -35,55 +35,55 @@ SIDECAR = {"initContainers": [{"name": "side", "restartPolicy": "Always"}]}
 @pytest.mark.parametrize(
     ("obj", "want"),
     [
-        (pod({"phase": "Pending"}), ["0/1", "Pending", "0"]),
-        (pod({"phase": "Running", "containerStatuses": [RUNNING]}), ["1/1", "Running", "0"]),
-        (pod({"phase": "Failed", "reason": "Evicted"}), ["0/1", "Evicted", "0"]),
-        (pod({"phase": "Succeeded", "containerStatuses": [DONE]}), ["0/1", "Completed", "0"]),
+        (shown_pod({"phase": "Pending"}), ["0/1", "Pending", "0"]),
+        (shown_pod({"phase": "Running", "containerStatuses": [RUNNING]}), ["1/1", "Running", "0"]),
+        (shown_pod({"phase": "Failed", "reason": "Evicted"}), ["0/1", "Evicted", "0"]),
+        (shown_pod({"phase": "Succeeded", "containerStatuses": [DONE]}), ["0/1", "Completed", "0"]),
         (
-            pod({"phase": "Running", "containerStatuses": [container(state={"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=4)]}),
+            shown_pod({"phase": "Running", "containerStatuses": [container(state={"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=4)]}),
             ["0/1", "CrashLoopBackOff", "4"],
         ),
         (
-            pod({"phase": "Failed", "containerStatuses": [container(state={"terminated": {"exitCode": 137, "signal": 9}})]}),
+            shown_pod({"phase": "Failed", "containerStatuses": [container(state={"terminated": {"exitCode": 137, "signal": 9}})]}),
             ["0/1", "Signal:9", "0"],
         ),
         (
-            pod({"phase": "Failed", "containerStatuses": [container(state={"terminated": {"exitCode": 3}})]}),
+            shown_pod({"phase": "Failed", "containerStatuses": [container(state={"terminated": {"exitCode": 3}})]}),
             ["0/1", "ExitCode:3", "0"],
         ),
-        (pod({"phase": "Running"}, deletionTimestamp=CREATED), ["0/1", "Terminating", "0"]),
-        (pod({"phase": "Succeeded"}, deletionTimestamp=CREATED), ["0/1", "Succeeded", "0"]),
-        (pod({"phase": "Running", "reason": "NodeLost"}, deletionTimestamp=CREATED), ["0/1", "Unknown", "0"]),
+        (shown_pod({"phase": "Running"}, deletionTimestamp=CREATED), ["0/1", "Terminating", "0"]),
+        (shown_pod({"phase": "Succeeded"}, deletionTimestamp=CREATED), ["0/1", "Succeeded", "0"]),
+        (shown_pod({"phase": "Running", "reason": "NodeLost"}, deletionTimestamp=CREATED), ["0/1", "Unknown", "0"]),
         (
-            pod({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}),
+            shown_pod({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}),
             ["0/1", "SchedulingGated", "0"],
         ),
         (
-            pod({"phase": "Pending", "initContainerStatuses": [container("i", state={"running": {}})]}, INIT),
+            shown_pod({"phase": "Pending", "initContainerStatuses": [container("i", state={"running": {}})]}, INIT),
             ["0/1", "Init:0/2", "0"],
         ),
         (
-            pod({"phase": "Pending", "initContainerStatuses": [container("i", **{k: DONE[k] for k in ("state",)}), container("j", state={"waiting": {"reason": "PodInitializing"}})]}, INIT),
+            shown_pod({"phase": "Pending", "initContainerStatuses": [container("i", **{k: DONE[k] for k in ("state",)}), container("j", state={"waiting": {"reason": "PodInitializing"}})]}, INIT),
             ["0/1", "Init:1/2", "0"],
         ),
         (
-            pod({"phase": "Pending", "initContainerStatuses": [container("i", state={"waiting": {"reason": "ImagePullBackOff"}})]}, INIT),
+            shown_pod({"phase": "Pending", "initContainerStatuses": [container("i", state={"waiting": {"reason": "ImagePullBackOff"}})]}, INIT),
             ["0/1", "Init:ImagePullBackOff", "0"],
         ),
         (
-            pod({"phase": "Pending", "initContainerStatuses": [container("i", state={"terminated": {"exitCode": 2}})]}, INIT),
+            shown_pod({"phase": "Pending", "initContainerStatuses": [container("i", state={"terminated": {"exitCode": 2}})]}, INIT),
             ["0/1", "Init:ExitCode:2", "0"],
         ),
         (
-            pod({"phase": "Running", "initContainerStatuses": [container("side", started=True, ready=True, restartCount=2, state={"running": {}})], "containerStatuses": [RUNNING]}, SIDECAR),
+            shown_pod({"phase": "Running", "initContainerStatuses": [container("side", started=True, ready=True, restartCount=2, state={"running": {}})], "containerStatuses": [RUNNING]}, SIDECAR),
             ["2/2", "Running", "2"],
         ),
         (
-            pod({"phase": "Running", "conditions": ready(), "containerStatuses": [DONE, container("d", ready=True, state={"running": {}})]}, {"containers": [{"name": "c"}, {"name": "d"}]}),
+            shown_pod({"phase": "Running", "conditions": ready(), "containerStatuses": [DONE, container("d", ready=True, state={"running": {}})]}, {"containers": [{"name": "c"}, {"name": "d"}]}),
             ["1/2", "Running", "0"],
         ),
         (
-            pod({"phase": "Running", "containerStatuses": [DONE, container("d", ready=True, state={"running": {}})]}, {"containers": [{"name": "c"}, {"name": "d"}]}),
+            shown_pod({"phase": "Running", "containerStatuses": [DONE, container("d", ready=True, state={"running": {}})]}, {"containers": [{"name": "c"}, {"name": "d"}]}),
             ["1/2", "NotReady", "0"],
         ),
     ],
@@ -94,25 +94,25 @@ def test_ready_status_and_restarts(obj, want):
 
 def test_restarts_tell_when_the_last_one_was():
     ended = {"terminated": {"exitCode": 1, "finishedAt": CREATED}}
-    obj = pod({"phase": "Running", "containerStatuses": [RUNNING | {"restartCount": 3, "lastState": ended}]})
+    obj = shown_pod({"phase": "Running", "containerStatuses": [RUNNING | {"restartCount": 3, "lastState": ended}]})
     assert cells(obj, NOW + 300)[3] == "3 (5m ago)"
 
 
 def test_wide_columns():
     status = {"phase": "Running", "podIPs": [{"ip": "10.1.2.3"}], "nominatedNodeName": "m", "conditions": ready("x/y")}
-    obj = pod(status, {"nodeName": "n", "readinessGates": [{"conditionType": "x/y"}, {"conditionType": "z"}]})
+    obj = shown_pod(status, {"nodeName": "n", "readinessGates": [{"conditionType": "x/y"}, {"conditionType": "z"}]})
     assert cells(obj, NOW)[5:] == ["10.1.2.3", "n", "m", "1/2"]
-    assert cells(pod({}), NOW)[5:] == ["<none>"] * 4
+    assert cells(shown_pod({}), NOW)[5:] == ["<none>"] * 4
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_rows_of_finished_pods_are_marked(phase):
-    row = printed(POD, pod({"phase": phase}), NOW)
+    row = printed(POD, shown_pod({"phase": phase}), NOW)
     assert row["conditions"][0] | {"message": ""} == {
         "type": "Completed",
         "status": "True",
         "reason": phase,
         "message": "",
     }
-    row = printed(POD, pod({"phase": "Running"}), NOW)
+    row = printed(POD, shown_pod({"phase": "Running"}), NOW)
     assert "conditions" not in row

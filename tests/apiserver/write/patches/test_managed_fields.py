@@ -7,15 +7,15 @@ import pytest
 from dray.api.resources import BY_NAME
 from dray.apiserver.write.patches import track_update
 from dray.apiserver.write.patches.managed_fields import ANCIENT, MAX_UPDATERS
+from tests import objects
 
 PODS = BY_NAME["", "pods"]
 CLAIMS = BY_NAME["resource.k8s.io", "resourceclaims"]
 T1, T2, T3 = (f"2027-01-15T08:00:0{n}Z" for n in (1, 2, 3))
 
 
-def pod(**parts):
-    tree = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n", "uid": "1"}}
-    return {**tree, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {}, **parts}
+def stored_pod(**parts):
+    return {**objects.pod(namespace="n", metadata={"uid": "1"}), "status": {}, **parts}
 
 
 def track(old, new, managed=(), manager="kubectl", time=T1, resource=PODS, **options):
@@ -26,7 +26,7 @@ def track(old, new, managed=(), manager="kubectl", time=T1, resource=PODS, **opt
 
 
 def test_a_creator_owns_what_it_wrote_in_the_form_that_kubernetes_uses():
-    tree = pod(metadata={"name": "p", "labels": {"app": "x"}, "finalizers": ["a/b"]})
+    tree = stored_pod(metadata={"name": "p", "labels": {"app": "x"}, "finalizers": ["a/b"]})
     tree["spec"]["containers"][0] |= {
         "ports": [{"containerPort": 80, "protocol": "TCP"}],
         "args": ["x"],
@@ -68,9 +68,9 @@ def test_a_creator_owns_what_it_wrote_in_the_form_that_kubernetes_uses():
 
 
 def test_status_belongs_to_whoever_writes_the_subresource():
-    old = pod()
+    old = stored_pod()
     entries = track(None, old)
-    new = pod(status={"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
+    new = stored_pod(status={"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
     entries = track(old, new, entries, "kubelet", T2, subresource="status")
     assert [e["manager"] for e in entries] == ["kubectl", "kubelet"]
     assert entries[1]["subresource"] == "status"
@@ -83,7 +83,7 @@ def test_status_belongs_to_whoever_writes_the_subresource():
 
 
 def test_what_somebody_changes_is_theirs_and_no_longer_the_others():
-    old, new = pod(), pod(spec={"containers": [{"name": "c", "image": "other"}]})
+    old, new = stored_pod(), stored_pod(spec={"containers": [{"name": "c", "image": "other"}]})
     entries = track(old, new, track(None, old), "editor", T2)
     item = 'k:{"name":"c"}'
     assert entries[0]["fieldsV1"]["f:spec"]["f:containers"][item] == {".": {}, "f:name": {}}
@@ -91,23 +91,23 @@ def test_what_somebody_changes_is_theirs_and_no_longer_the_others():
 
 
 def test_what_disappears_belongs_to_nobody():
-    old = pod(metadata={"name": "p", "labels": {"a": "1"}})
-    entries = track(old, pod(), track(None, old), "editor", T2)
+    old = stored_pod(metadata={"name": "p", "labels": {"a": "1"}})
+    entries = track(old, stored_pod(), track(None, old), "editor", T2)
     (entry,) = entries
     assert entry["manager"] == "kubectl"
     assert "f:metadata" not in entry["fieldsV1"]
 
 
 def test_a_manager_that_loses_everything_loses_its_entry():
-    old = pod()
-    labelled = pod(metadata={"name": "p", "labels": {"a": "1"}})
+    old = stored_pod()
+    labelled = stored_pod(metadata={"name": "p", "labels": {"a": "1"}})
     entries = track(old, labelled, track(None, old), "labeller", T2)
     assert [e["manager"] for e in entries] == ["kubectl", "labeller"]
     assert [e["manager"] for e in track(labelled, old, entries, "editor", T3)] == ["kubectl"]
 
 
 def test_a_write_that_changes_nothing_changes_no_entry_and_no_time():
-    tree = pod()
+    tree = stored_pod()
     entries = track(None, tree)
     assert track(tree, copy.deepcopy(tree), entries, time=T2) == entries
     same = copy.deepcopy(tree)
@@ -117,9 +117,9 @@ def test_a_write_that_changes_nothing_changes_no_entry_and_no_time():
 
 
 def test_the_same_manager_keeps_one_entry_a_version_and_subresource():
-    old = pod()
+    old = stored_pod()
     entries = track(None, old)
-    entries = track(old, pod(metadata={"name": "p", "labels": {"a": "1"}}), entries, time=T2)
+    entries = track(old, stored_pod(metadata={"name": "p", "labels": {"a": "1"}}), entries, time=T2)
     assert [e["time"] for e in entries] == [T2]
     assert set(entries[0]["fieldsV1"]) == {"f:metadata", "f:spec"}
 
@@ -146,16 +146,16 @@ def test_entries_speak_the_version_that_the_client_wrote_in():
 
 def test_entries_of_versions_that_are_gone_are_dropped():
     ghost = {"manager": "old", "operation": "Update", "apiVersion": "v0", "fieldsV1": {"f:spec": {}}}
-    old = pod()
-    entries = track(old, pod(metadata={"name": "p", "labels": {"a": "1"}}), [ghost], time=T2)
+    old = stored_pod()
+    entries = track(old, stored_pod(metadata={"name": "p", "labels": {"a": "1"}}), [ghost], time=T2)
     assert [e["manager"] for e in entries] == ["kubectl"]
 
 
 def test_the_oldest_of_many_updaters_share_an_entry():
-    old, entries = pod(), track(None, pod(), time="2027-01-15T08:00:00Z")
+    old, entries = stored_pod(), track(None, stored_pod(), time="2027-01-15T08:00:00Z")
     for number in range(15):
         labels = {f"l{n}": "x" for n in range(number + 1)}
-        new = pod(metadata={"name": "p", "labels": labels})
+        new = stored_pod(metadata={"name": "p", "labels": labels})
         entries = track(old, new, entries, f"m{number:02}", f"2027-01-15T08:01:{number:02}Z")
         old = new
     assert len(entries) == MAX_UPDATERS
@@ -169,13 +169,13 @@ def test_the_oldest_of_many_updaters_share_an_entry():
 @pytest.mark.parametrize("value", ["text", 5, ["x"], None])
 def test_parts_of_the_wrong_type_count_as_one(value):
     """Validation refuses them; ownership must not fall over them."""
-    entries = track(pod(), pod(spec=value, metadata={"name": "p", "labels": value}))
+    entries = track(stored_pod(), stored_pod(spec=value, metadata={"name": "p", "labels": value}))
     assert all(isinstance(e["fieldsV1"], dict) for e in entries)
 
 
 def test_what_is_remembered_of_one_object_is_not_taken_for_another():
     def fields(**spec):
-        (entry,) = track(None, pod(spec={"containers": [{"name": "c", "image": "i"}], **spec}))
+        (entry,) = track(None, stored_pod(spec={"containers": [{"name": "c", "image": "i"}], **spec}))
         return entry["fieldsV1"]["f:spec"]
 
     plain, hosted = fields(), fields(hostNetwork=True)
