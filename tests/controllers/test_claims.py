@@ -20,7 +20,6 @@ from tests import objects
 from tests.controllers.conftest import Start, exists, gone, quiet
 from tests.waiting import eventually
 
-REQUESTS = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}]}}
 
 
@@ -29,11 +28,11 @@ async def namespace(client: Client) -> None:
     await client.create(Namespace, {"metadata": {"name": "ns"}})
 
 
-async def template(client: Client, name: str = "t") -> None:
-    await client.create(ResourceClaimTemplate, {"metadata": {"name": name}, "spec": {"spec": REQUESTS}}, namespace="ns")
+async def create_template(client: Client, name: str = "t") -> None:
+    await client.create(ResourceClaimTemplate, objects.template(name), namespace="ns")
 
 
-async def pod(client: Client, name: str = "p", *, node: str = "", **claims: str) -> Pod:
+async def create_pod(client: Client, name: str = "p", *, node: str = "", **claims: str) -> Pod:
     """A pod with entries by name: `t:NAME` for a template, otherwise the name of a claim."""
     entries = [
         {"name": entry, "resourceClaimTemplateName": source.removeprefix("t:")}
@@ -52,8 +51,8 @@ async def allocated(client: Client, name: str, *consumers: Pod, **more: Any) -> 
     await client.patch(ResourceClaim, name, {"status": status}, "ns", subresource="status")
 
 
-async def claim(client: Client, name: str = "c", *consumers: Pod) -> None:
-    await client.create(ResourceClaim, {"metadata": {"name": name}, "spec": REQUESTS}, namespace="ns")
+async def create_claim(client: Client, name: str = "c", *consumers: Pod) -> None:
+    await client.create(ResourceClaim, objects.claim(name), namespace="ns")
     if consumers:
         await allocated(client, name, *consumers)
 
@@ -98,9 +97,9 @@ async def deallocated(client: Client, name: str) -> None:
 
 
 async def test_each_entry_gets_one_claim_and_its_name_in_the_status(client: Client, start: Start) -> None:
-    await template(client)
+    await create_template(client)
     async with start(ClaimController):
-        await pod(client, a="t:t", b="t:t")
+        await create_pod(client, a="t:t", b="t:t")
         names = await recorded(client)
         assert {c.metadata.name for c in await claims(client)} == set(names.values())
         assert len(set(names.values())) == 2
@@ -108,24 +107,24 @@ async def test_each_entry_gets_one_claim_and_its_name_in_the_status(client: Clie
 
 async def test_entries_that_name_a_claim_get_none(client: Client, start: Start) -> None:
     async with start(ClaimController):
-        await pod(client, a="somewhere")
+        await create_pod(client, a="somewhere")
         await quiet()
         assert await claims(client) == []
 
 
 async def test_two_controllers_at_once_make_one_claim_an_entry(client: Client, start: Start) -> None:
-    await template(client)
+    await create_template(client)
     async with start(ClaimController), start(ClaimController):
-        await asyncio.gather(*(pod(client, f"p{n}", a="t:t", b="t:t") for n in range(10)))
+        await asyncio.gather(*(create_pod(client, f"p{n}", a="t:t", b="t:t") for n in range(10)))
         for n in range(10):
             await recorded(client, f"p{n}")
         assert len(await claims(client)) == 20
 
 
 async def test_a_controller_that_dies_before_it_records_a_claim_makes_no_second(client: Client, start: Start) -> None:
-    await template(client)
+    await create_template(client)
     async with start(ClaimController):
-        await pod(client, a="t:t")
+        await create_pod(client, a="t:t")
         first = await recorded(client)
     await client.patch(Pod, "p", {"status": {"resourceClaimStatuses": None}}, "ns", subresource="status")
     async with start(ClaimController):
@@ -134,9 +133,9 @@ async def test_a_controller_that_dies_before_it_records_a_claim_makes_no_second(
 
 
 async def test_a_deleted_claim_is_made_again(client: Client, start: Start) -> None:
-    await template(client)
+    await create_template(client)
     async with start(ClaimController):
-        await pod(client, a="t:t")
+        await create_pod(client, a="t:t")
         name = (await recorded(client))["a"]
         assert name is not None
         before = (await client.get(ResourceClaim, name, "ns")).metadata.uid
@@ -152,7 +151,7 @@ async def test_a_missing_template_is_told_once_and_waited_for(
     client: Client, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with start(ClaimController):
-        await pod(client, a="t:late")
+        await create_pod(client, a="t:late")
 
         async def told() -> bool:
             events = (await client.list(Event, "ns")).items
@@ -169,23 +168,23 @@ async def test_a_missing_template_is_told_once_and_waited_for(
         await eventually(tried_again)
         assert len((await client.list(Event, "ns")).items) == 1
         assert [record.levelname for record in caplog.records] == ["WARNING"]
-        await template(client, "late")
+        await create_template(client, "late")
         await recorded(client)
 
 
 async def test_a_refused_claim_is_told_and_tried_again(client: Client, start: Start) -> None:
     hard = {"count/resourceclaims.resource.k8s.io": "1"}
     await client.create(ResourceQuota, {"metadata": {"name": "q"}, "spec": {"hard": hard}}, namespace="ns")
-    await template(client)
+    await create_template(client)
     async with start(ClaimController, QuotaController):
 
         async def counted() -> bool:
             return (await client.get(ResourceQuota, "q", "ns")).status.hard == hard
 
         await eventually(counted)
-        await pod(client, "first", a="t:t")
+        await create_pod(client, "first", a="t:t")
         await recorded(client, "first")
-        await pod(client, "second", a="t:t")
+        await create_pod(client, "second", a="t:t")
 
         async def told() -> bool:
             events = (await client.list(Event, "ns")).items
@@ -197,10 +196,10 @@ async def test_a_refused_claim_is_told_and_tried_again(client: Client, start: St
 
 
 async def test_a_claim_of_somebody_else_under_the_computed_name_is_left_alone(client: Client, start: Start) -> None:
-    await template(client)
-    waiting = await pod(client, a="t:t")
+    await create_template(client)
+    waiting = await create_pod(client, a="t:t")
     name = claim_name(waiting, "a")
-    await claim(client, name)
+    await create_claim(client, name)
     async with start(ClaimController):
         await quiet()
         assert not (await client.get(Pod, "p", "ns")).status.resourceClaimStatuses
@@ -209,8 +208,8 @@ async def test_a_claim_of_somebody_else_under_the_computed_name_is_left_alone(cl
 
 
 async def test_finished_and_deleted_pods_get_no_claims(client: Client, start: Start) -> None:
-    await template(client)
-    await pod(client, "done", a="t:t")
+    await create_template(client)
+    await create_pod(client, "done", a="t:t")
     await finish(client, "done")
     async with start(ClaimController):
         await quiet()
@@ -221,8 +220,8 @@ async def test_finished_and_deleted_pods_get_no_claims(client: Client, start: St
 
 
 async def test_a_finished_pod_gives_its_place_to_others(client: Client, start: Start) -> None:
-    a, b = await pod(client, "a", x="c"), await pod(client, "b", x="c")
-    await claim(client, "c", a, b)
+    a, b = await create_pod(client, "a", x="c"), await create_pod(client, "b", x="c")
+    await create_claim(client, "c", a, b)
     async with start(ClaimController):
         await finish(client, "a")
         await reservations(client, "c", ["b"])
@@ -231,14 +230,14 @@ async def test_a_finished_pod_gives_its_place_to_others(client: Client, start: S
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_the_last_finished_pod_frees_the_devices(client: Client, start: Start, phase: str) -> None:
-    await claim(client, "c", await pod(client, x="c", node="n"))
+    await create_claim(client, "c", await create_pod(client, x="c", node="n"))
     async with start(ClaimController):
         await finish(client, "p", phase)
         await deallocated(client, "c")
 
 
 async def test_a_deleted_pod_on_a_node_keeps_its_devices_until_it_is_gone(client: Client, start: Start) -> None:
-    await claim(client, "c", await pod(client, x="c", node="n"))
+    await create_claim(client, "c", await create_pod(client, x="c", node="n"))
     async with start(ClaimController):
         await client.delete(Pod, "p", "ns")
         await quiet()
@@ -248,7 +247,7 @@ async def test_a_deleted_pod_on_a_node_keeps_its_devices_until_it_is_gone(client
 
 
 async def test_a_force_deleted_pod_frees_its_devices(client: Client, start: Start) -> None:
-    await claim(client, "c", await pod(client, x="c", node="n"))
+    await create_claim(client, "c", await create_pod(client, x="c", node="n"))
     async with start(ClaimController):
         await client.delete(Pod, "p", "ns", grace=0)
         await deallocated(client, "c")
@@ -266,7 +265,7 @@ async def test_a_pod_that_was_deleted_before_it_ran_frees_its_devices(client: Cl
         },
         namespace="ns",
     )
-    await claim(client, "c", await client.get(Pod, "p", "ns"))
+    await create_claim(client, "c", await client.get(Pod, "p", "ns"))
     async with start(ClaimController):
         await client.delete(Pod, "p", "ns")
         await deallocated(client, "c")
@@ -274,16 +273,16 @@ async def test_a_pod_that_was_deleted_before_it_ran_frees_its_devices(client: Cl
 
 
 async def test_a_reservation_of_an_earlier_pod_of_the_same_name_is_removed(client: Client, start: Start) -> None:
-    early = await pod(client, x="c")
-    await claim(client, "c", early)
+    early = await create_pod(client, x="c")
+    await create_claim(client, "c", early)
     await client.delete(Pod, "p", "ns", grace=0)
-    await pod(client, x="c")
+    await create_pod(client, x="c")
     async with start(ClaimController):
         await deallocated(client, "c")
 
 
 async def test_what_ended_while_no_controller_ran_is_given_back_later(client: Client, start: Start) -> None:
-    await claim(client, "c", await pod(client, x="c", node="n"))
+    await create_claim(client, "c", await create_pod(client, x="c", node="n"))
     await client.delete(Pod, "p", "ns", grace=0)
     async with start(ClaimController):
         await deallocated(client, "c")
@@ -295,9 +294,9 @@ async def give_back(client: Client, name: str) -> None:
 
 
 async def test_an_allocation_that_was_given_back_stays_until_no_pod_waits_for_it(client: Client, start: Start) -> None:
-    a, _ = await pod(client, "a", x="c"), await pod(client, "b", x="c")
-    await claim(client, "c", a)
-    await claim(client, "unused")
+    a, _ = await create_pod(client, "a", x="c"), await create_pod(client, "b", x="c")
+    await create_claim(client, "c", a)
+    await create_claim(client, "unused")
     await allocated(client, "unused")  # by somebody who has plans for it
     async with start(ClaimController):
         await give_back(client, "c")
@@ -312,7 +311,7 @@ async def test_an_allocation_that_was_given_back_stays_until_no_pod_waits_for_it
 async def test_an_allocation_that_was_given_back_when_no_pod_waits_for_it_any_more_is_freed(
     client: Client, start: Start
 ) -> None:
-    await claim(client, "c", await pod(client, "elsewhere"))
+    await create_claim(client, "c", await create_pod(client, "elsewhere"))
     async with start(ClaimController):
         await quiet()
         await give_back(client, "c")
@@ -320,7 +319,7 @@ async def test_an_allocation_that_was_given_back_when_no_pod_waits_for_it_any_mo
 
 
 async def test_a_deleted_claim_goes_when_its_last_pod_does(client: Client, start: Start) -> None:
-    await claim(client, "c", await pod(client, x="c", node="n"))
+    await create_claim(client, "c", await create_pod(client, x="c", node="n"))
     async with start(ClaimController):
         await client.delete(ResourceClaim, "c", "ns")
         await quiet()
@@ -330,9 +329,9 @@ async def test_a_deleted_claim_goes_when_its_last_pod_does(client: Client, start
 
 
 async def test_the_generated_claim_of_a_finished_pod_is_deleted(client: Client, start: Start) -> None:
-    await template(client)
+    await create_template(client)
     async with start(ClaimController):
-        owner = await pod(client, a="t:t")
+        owner = await create_pod(client, a="t:t")
         name = (await recorded(client))["a"]
         assert name is not None
         await allocated(client, name, owner)
@@ -344,9 +343,9 @@ async def test_the_generated_claim_of_a_finished_pod_is_deleted(client: Client, 
 async def test_the_generated_claim_of_a_pod_that_was_deleted_before_it_ran_is_deleted(
     client: Client, start: Start
 ) -> None:
-    await template(client)
+    await create_template(client)
     async with start(ClaimController):
-        await pod(client, a="t:t")
+        await create_pod(client, a="t:t")
         await client.patch(Pod, "p", {"metadata": {"finalizers": ["example.com/hold"]}}, "ns")
         name = (await recorded(client))["a"]
         assert name is not None
@@ -356,9 +355,9 @@ async def test_the_generated_claim_of_a_pod_that_was_deleted_before_it_ran_is_de
 
 
 async def test_the_generated_claim_of_a_deleted_pod_is_collected(client: Client, start: Start) -> None:
-    await template(client)
+    await create_template(client)
     async with start(ClaimController, GarbageCollector):
-        owner = await pod(client, a="t:t")
+        owner = await create_pod(client, a="t:t")
         name = (await recorded(client))["a"]
         assert name is not None
         await allocated(client, name, owner)
@@ -367,27 +366,27 @@ async def test_the_generated_claim_of_a_deleted_pod_is_collected(client: Client,
 
 
 async def test_a_pod_that_was_given_its_node_by_hand_gets_its_reservation(client: Client, start: Start) -> None:
-    first = await pod(client, "first", x="c", node="n")
-    await claim(client, "c", first)
+    first = await create_pod(client, "first", x="c", node="n")
+    await create_claim(client, "c", first)
     async with start(ClaimController):
-        await pod(client, "second", x="c", node="n")
+        await create_pod(client, "second", x="c", node="n")
         await reservations(client, "c", ["first", "second"])
 
 
 async def test_a_pod_that_was_given_its_node_by_hand_gets_its_reservation_when_another_has_its_claim_allocated(
     client: Client, start: Start
 ) -> None:
-    await claim(client)
+    await create_claim(client)
     async with start(ClaimController):
-        await pod(client, "early", x="c", node="n")
+        await create_pod(client, "early", x="c", node="n")
         await quiet()
-        await allocated(client, "c", await pod(client, "first", x="c"))
+        await allocated(client, "c", await create_pod(client, "first", x="c"))
         await reservations(client, "c", ["first", "early"])
 
 
 async def test_a_pod_with_a_node_gets_a_reservation_back_that_somebody_took_away(client: Client, start: Start) -> None:
-    first, second = [await pod(client, name, x="c", node="n") for name in ("first", "second")]
-    await claim(client, "c", first, second)
+    first, second = [await create_pod(client, name, x="c", node="n") for name in ("first", "second")]
+    await create_claim(client, "c", first, second)
     async with start(ClaimController):
         await quiet()
         kept = [{"resource": "pods", "name": "second", "uid": second.metadata.uid}]
@@ -401,12 +400,12 @@ RACK = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": 
 async def test_a_pod_that_was_given_a_node_without_the_devices_gets_none(client: Client, start: Start) -> None:
     for name in ("n", "far"):
         await client.create(Node, {"metadata": {"name": name, "labels": {"rack": name}}})
-    first = await pod(client, "first", x="c", node="n")
-    await claim(client)
+    first = await create_pod(client, "first", x="c", node="n")
+    await create_claim(client)
     await allocated(client, "c", first, nodeSelector=RACK)
     async with start(ClaimController):
-        await pod(client, "astray", x="c", node="far")
-        await pod(client, "second", x="c", node="n")
+        await create_pod(client, "astray", x="c", node="far")
+        await create_pod(client, "second", x="c", node="n")
         await reservations(client, "c", ["first", "second"])
         await quiet()
         await reservations(client, "c", ["first", "second"])
@@ -418,11 +417,11 @@ async def test_a_pod_gets_its_reservation_when_its_node_comes_to_reach_the_devic
 ) -> None:
     if is_there:
         await client.create(Node, {"metadata": {"name": "far", "labels": {"rack": "elsewhere"}}})
-    first = await pod(client, "first", x="c", node="n")
-    await claim(client)
+    first = await create_pod(client, "first", x="c", node="n")
+    await create_claim(client)
     await allocated(client, "c", first, nodeSelector=RACK)
     async with start(ClaimController):
-        await pod(client, "second", x="c", node="far")
+        await create_pod(client, "second", x="c", node="far")
         await quiet()
         await reservations(client, "c", ["first"])
         if is_there:
@@ -433,7 +432,7 @@ async def test_a_pod_gets_its_reservation_when_its_node_comes_to_reach_the_devic
 
 
 async def test_an_allocation_cannot_change_but_for_being_opened_to_any_pod(client: Client) -> None:
-    await claim(client, "c", await pod(client, x="c"))
+    await create_claim(client, "c", await create_pod(client, x="c"))
     other: dict[str, Any] = {"devices": {"results": [{**ALLOCATION["devices"]["results"][0], "device": "y"}]}}
     with pytest.raises(Invalid, match="field cannot be modified once set"):
         await client.patch(ResourceClaim, "c", {"status": {"allocation": other}}, "ns", subresource="status")

@@ -65,7 +65,7 @@ def owned_by(owner: Any, **more: Any) -> list[dict[str, Any]]:
     return [{"apiVersion": "v1", "kind": owner.kind, "name": meta.name, "uid": meta.uid, **more}]
 
 
-async def pod(client: Client, name: str = "p", **spec: Any) -> Pod:
+async def create_pod(client: Client, name: str = "p", **spec: Any) -> Pod:
     return await client.create(Pod, objects.pod(name, **spec), namespace="ns")
 
 
@@ -136,7 +136,7 @@ async def reserve(client: Client, name: str, *users: Pod, **status: Any) -> None
 
 
 async def test_a_finalizer_that_comes_meanwhile_stays_when_a_claim_is_freed(client: Client, start: Start) -> None:
-    user = await pod(client)
+    user = await create_pod(client)
     await client.create(ResourceClaim, objects.claim(), namespace="ns")
     await allocated(client, "c", user)
     await client.delete(Pod, "p", "ns", grace=0)
@@ -153,13 +153,11 @@ async def test_a_finalizer_that_comes_meanwhile_stays_when_a_claim_is_freed(clie
 async def test_a_generated_claim_that_somebody_else_reserves_meanwhile_is_not_deleted(
     client: Client, start: Start
 ) -> None:
-    await client.create(
-        ResourceClaimTemplate, {"metadata": {"name": "t"}, "spec": {"spec": objects.claim()["spec"]}}, namespace="ns"
-    )
-    other = await pod(client, "other")
+    await client.create(ResourceClaimTemplate, objects.template(), namespace="ns")
+    other = await create_pod(client, "other")
     late = Interference(client, deletes(ResourceClaim), lambda: reserve(client, name, other, allocation=ALLOCATION))
     async with start(ClaimController, own=late.client):
-        await pod(client, resourceClaims=[{"name": "r", "resourceClaimTemplateName": "t"}])
+        await create_pod(client, resourceClaims=[{"name": "r", "resourceClaimTemplateName": "t"}])
 
         async def made() -> list[Any]:
             return [*(await client.list(ResourceClaim, "ns")).items]
@@ -195,12 +193,12 @@ async def test_what_is_admitted_while_a_quota_is_counted_counts(client: Client, 
 async def test_a_pod_that_took_the_place_of_an_evicted_one_stays(client: Client, start: Start) -> None:
     await client.create(Node, {"metadata": {"name": "n"}})
     await client.create(ResourceClaim, objects.claim(), namespace="ns")
-    user = await pod(client, nodeName="n", resourceClaims=[{"name": "r", "resourceClaimName": "c"}])
+    user = await create_pod(client, nodeName="n", resourceClaims=[{"name": "r", "resourceClaimName": "c"}])
     await allocated(client, "c", user)
 
     async def replace() -> None:
         await client.delete(Pod, "p", "ns", grace=0)
-        await pod(client)
+        await create_pod(client)
 
     late = Interference(client, deletes(Pod), replace)
     async with start(TaintEviction, own=late.client):

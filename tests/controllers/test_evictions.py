@@ -9,45 +9,46 @@ from dray.api.types.core import Pod
 from dray.api.types.meta import Condition
 from dray.api.types.resource import DeviceTaintRule
 from dray.controllers.evictions import EvictionCounts, Evictions, Reach, condition
+from tests import objects
 
 NOW = "2026-01-01T00:00:00Z"
 
 
-def pod(name: str, namespace: str = "ns") -> Pod:
-    return msgspec.convert({"metadata": {"name": name, "namespace": namespace, "uid": name}}, Pod)
+def pod_named(name: str, namespace: str = "ns") -> Pod:
+    return msgspec.convert(objects.pod(name, namespace=namespace, metadata={"uid": name}), Pod)
 
 
 def test_pods_count_for_each_rule_until_they_are_evicted() -> None:
     evictions = Evictions()
-    evictions.wait(pod("a"), frozenset({"r1", "r2"}))
-    evictions.wait(pod("b", "other"), frozenset({"r1"}))
+    evictions.wait(pod_named("a"), frozenset({"r1", "r2"}))
+    evictions.wait(pod_named("b", "other"), frozenset({"r1"}))
     assert evictions.counts("r1") == EvictionCounts(left=2, namespaces=2, evicted=0)
-    assert evictions.evicted(pod("a")) == {"r1", "r2"}
+    assert evictions.evicted(pod_named("a")) == {"r1", "r2"}
     assert evictions.counts("r1") == EvictionCounts(left=1, namespaces=1, evicted=1)
     assert evictions.counts("r2") == EvictionCounts(left=0, namespaces=0, evicted=1)
 
 
 def test_a_pod_that_need_not_leave_any_more_is_not_counted_as_evicted() -> None:
     evictions = Evictions()
-    assert evictions.settle(pod("a")) is None
-    evictions.wait(pod("a"), frozenset())
-    assert evictions.settle(pod("a")) == frozenset()
-    evictions.wait(pod("a"), frozenset({"r"}))
-    evictions.wait(pod("a"), frozenset())
+    assert evictions.settle(pod_named("a")) is None
+    evictions.wait(pod_named("a"), frozenset())
+    assert evictions.settle(pod_named("a")) == frozenset()
+    evictions.wait(pod_named("a"), frozenset({"r"}))
+    evictions.wait(pod_named("a"), frozenset())
     assert evictions.counts("r") == EvictionCounts(0, 0, 0)
 
 
 def test_only_news_is_told() -> None:
     evictions = Evictions()
-    assert evictions.wait(pod("a"), frozenset({"r"})) == {"r"}
-    assert evictions.wait(pod("a"), frozenset({"r"})) == frozenset()
+    assert evictions.wait(pod_named("a"), frozenset({"r"})) == {"r"}
+    assert evictions.wait(pod_named("a"), frozenset({"r"})) == frozenset()
 
 
 def test_a_rule_that_is_gone_leaves_nothing_behind() -> None:
     evictions = Evictions()
-    evictions.wait(pod("a"), frozenset({"r"}))
+    evictions.wait(pod_named("a"), frozenset({"r"}))
     evictions.forget_rule("r")
-    assert evictions.settle(pod("a")) == frozenset()
+    assert evictions.settle(pod_named("a")) == frozenset()
     assert evictions.counts("r") == EvictionCounts(0, 0, 0)
 
 

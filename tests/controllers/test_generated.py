@@ -12,6 +12,7 @@ from dray.api.types.meta import OwnerReference
 from dray.api.types.resource import ResourceClaimTemplate
 from dray.api.types.scheduling import PodGroup
 from dray.controllers import generated
+from tests import objects
 
 TEMPLATE = msgspec.convert(
     {
@@ -25,8 +26,8 @@ TEMPLATE = msgspec.convert(
 )
 
 
-def pod(name: str = "p", uid: str = "1") -> Pod:
-    return msgspec.convert({"metadata": {"name": name, "namespace": "ns", "uid": uid}}, Pod)
+def pod_named(name: str = "p", uid: str = "1") -> Pod:
+    return msgspec.convert(objects.pod(name, namespace="ns", metadata={"uid": uid}), Pod)
 
 
 def group(name: str = "g", uid: str = "2") -> PodGroup:
@@ -34,20 +35,20 @@ def group(name: str = "g", uid: str = "2") -> PodGroup:
 
 
 def test_the_name_follows_from_owner_and_entry() -> None:
-    name = generated.claim_name(pod(), "gpu")
+    name = generated.claim_name(pod_named(), "gpu")
     assert name.startswith("p-gpu-")
     assert len(name) == len("p-gpu-") + 5
-    assert name == generated.claim_name(pod(), "gpu")
+    assert name == generated.claim_name(pod_named(), "gpu")
 
 
 def test_another_incarnation_and_another_entry_have_other_names() -> None:
-    assert generated.claim_name(pod(uid="1"), "gpu") != generated.claim_name(pod(uid="2"), "gpu")
-    assert generated.claim_name(pod(), "gpu") != generated.claim_name(pod(), "nic")
+    assert generated.claim_name(pod_named(uid="1"), "gpu") != generated.claim_name(pod_named(uid="2"), "gpu")
+    assert generated.claim_name(pod_named(), "gpu") != generated.claim_name(pod_named(), "nic")
 
 
 @given(st.integers(1, 253), st.integers(1, 63))
 def test_long_names_are_shortened_to_what_the_api_takes(owner: int, entry: int) -> None:
-    name = generated.claim_name(pod("p" * owner), "e" * entry)
+    name = generated.claim_name(pod_named("p" * owner), "e" * entry)
     assert len(name) <= 63
     assert not list(names.subdomain(name))
 
@@ -58,7 +59,7 @@ def test_of_a_long_pod_and_a_long_entry_both_stay_readable() -> None:
 
 
 def test_a_claim_of_a_pod_names_its_owner_and_entry() -> None:
-    claim = generated.claim_for(pod(), "gpu", TEMPLATE, "p-gpu-xxxxx")
+    claim = generated.claim_for(pod_named(), "gpu", TEMPLATE, "p-gpu-xxxxx")
     assert claim.metadata.annotations == {"note": "b", "resource.kubernetes.io/pod-claim-name": "gpu"}
     assert claim.metadata.labels == {"team": "a"}
     (owner,) = claim.metadata.ownerReferences

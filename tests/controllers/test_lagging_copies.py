@@ -24,8 +24,9 @@ from dray.controllers import ControllerContext, Runnable
 from dray.controllers.claims import ClaimController
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.groups import GroupController
+from tests import objects
 from tests.controllers.conftest import exists, gone, quiet
-from tests.controllers.test_claims import REQUESTS, claim, deallocated, pod, reservations
+from tests.controllers.test_claims import create_claim, create_pod, deallocated, reservations
 from tests.waiting import within
 from tests.workloads.cluster import Cluster
 from tests.workloads.conftest import idle
@@ -77,8 +78,8 @@ async def lagging(
 
 
 async def test_a_pod_that_the_copies_do_not_know_keeps_its_devices(server: Running, client: Client) -> None:
-    await claim(client, "kept", await pod(client, "there", x="kept", node="n"))
-    await claim(client, "free", await pod(client, "leaves", x="free", node="n"))
+    await create_claim(client, "kept", await create_pod(client, "there", x="kept", node="n"))
+    await create_claim(client, "free", await create_pod(client, "leaves", x="free", node="n"))
     await client.delete(Pod, "leaves", "ns", grace=0)
     async with lagging(server, Pod, ClaimController):
         await deallocated(client, "free")
@@ -88,11 +89,11 @@ async def test_a_pod_that_the_copies_do_not_know_keeps_its_devices(server: Runni
 
 async def test_the_claim_of_a_pod_that_the_copies_do_not_know_stays(server: Running, client: Client) -> None:
     for name in ("there", "leaves"):
-        owner = await pod(client, name, x="t:t", node="n")
+        owner = await create_pod(client, name, x="t:t", node="n")
         reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": owner.metadata.uid, "controller": True}
         annotations = {"resource.kubernetes.io/pod-claim-name": "x"}
-        metadata = {"name": f"of-{name}", "ownerReferences": [reference], "annotations": annotations}
-        await client.create(ResourceClaim, {"metadata": metadata, "spec": REQUESTS}, namespace="ns")
+        metadata = {"ownerReferences": [reference], "annotations": annotations}
+        await client.create(ResourceClaim, objects.claim(f"of-{name}", metadata=metadata), namespace="ns")
     await client.delete(Pod, "leaves", "ns", grace=0)
     async with lagging(server, Pod, ClaimController):
         await gone(client, ResourceClaim, "of-leaves", "ns")
@@ -122,8 +123,8 @@ async def dependent(client: Client, name: str, owner: Pod) -> None:
 
 
 async def test_an_owner_that_the_copies_do_not_know_keeps_its_dependents(server: Running, client: Client) -> None:
-    await dependent(client, "kept", await pod(client, "there"))
-    await dependent(client, "free", await pod(client, "leaves"))
+    await dependent(client, "kept", await create_pod(client, "there"))
+    await dependent(client, "free", await create_pod(client, "leaves"))
     await client.delete(Pod, "leaves", "ns", grace=0)
     async with lagging(server, Pod, GarbageCollector):
         await gone(client, ConfigMap, "free", "ns")
@@ -141,7 +142,7 @@ class Unserved(InProcess):
 
 
 async def test_an_owner_whose_api_is_not_served_keeps_its_dependents(server: Running, client: Client) -> None:
-    await dependent(client, "kept", await pod(client, "there"))
+    await dependent(client, "kept", await create_pod(client, "there"))
     owner = await client.create(ConfigMap, {"metadata": {"name": "owner"}}, namespace="ns")
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
     await client.create(ConfigMap, {"metadata": {"name": "free", "ownerReferences": [reference]}}, namespace="ns")

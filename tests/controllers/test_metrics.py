@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 from prometheus_client import REGISTRY
@@ -15,19 +13,20 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup
 from dray.client import Delta
 from dray.controllers.metrics import claim_created, claims_changed
+from tests import objects
 
 
 def figure(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def claim(annotation: str = "", *, allocated: bool = False, admin: bool = False) -> ResourceClaim:
-    exactly = {"deviceClassName": "gpu", "adminAccess": admin or None}
-    tree: dict[str, Any] = {
-        "metadata": {"name": "c", "annotations": {annotation: "true"} if annotation else {}},
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
-        "status": {"allocation": {}} if allocated else {},
-    }
+def claim_that_is(annotation: str = "", *, allocated: bool = False, admin: bool = False) -> ResourceClaim:
+    tree = objects.claim(
+        "c",
+        objects.request(adminAccess=admin or None),
+        metadata={"annotations": {annotation: "true"} if annotation else {}},
+        status={"allocation": {}} if allocated else {},
+    )
     return msgspec.convert(tree, ResourceClaim)
 
 
@@ -53,7 +52,7 @@ def test_a_claim_counts_once_by_allocation_and_source_until_it_is_gone(annotatio
     def since() -> tuple[float, ...]:
         return tuple(now - then for now, then in zip(counts(), before, strict=True))
 
-    before, pending, allocated = counts(), claim(annotation), claim(annotation, allocated=True)
+    before, pending, allocated = counts(), claim_that_is(annotation), claim_that_is(annotation, allocated=True)
     claims_changed([Delta(None, pending)])
     assert since() == (1, 0, 1, 0)
     claims_changed([Delta(pending, allocated), Delta(allocated, allocated)])
@@ -82,6 +81,6 @@ def test_attempts_are_counted_by_owner_and_result(
         "resourceclaim_controller_create_failures",
     )
     before, failed = figure(name, **labels), figure(f"{failures}_total")
-    claim_created(owner, claim(admin=True), succeeded=succeeded)
+    claim_created(owner, claim_that_is(admin=True), succeeded=succeeded)
     assert figure(name, **labels) == before + 1
     assert figure(f"{failures}_total") == failed + (not succeeded)

@@ -14,14 +14,15 @@ from dray.client import Client
 from dray.client.clock import ManualClock
 from dray.controllers.node_eviction import NodeEviction
 from dray.controllers.node_health import NodeHealth
+from tests import objects
 from tests.controllers.conftest import Start
 from tests.waiting import eventually
 
 LEASES = "kube-node-lease"
 
 
-async def node(client: Client, name: str, clock: ManualClock, lease: int | None = 40) -> None:
-    await client.create(Node, {"metadata": {"name": name}})
+async def run_node(client: Client, name: str, clock: ManualClock, lease: int | None = 40) -> None:
+    await client.create(Node, objects.node(name))
     now = timestamp(clock.time())
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": now, "reason": "KubeletReady"}
     ready |= {"lastHeartbeatTime": now}
@@ -35,10 +36,8 @@ async def renew(client: Client, name: str, clock: ManualClock) -> None:
     await client.patch(Lease, name, {"spec": {"renewTime": micro_timestamp(clock.time())}}, LEASES)
 
 
-async def pod(client: Client, name: str, where: str, **spec: Any) -> None:
-    container = {"name": "c", "image": "x"}
-    tree = {"metadata": {"name": name}, "spec": {"containers": [container], "nodeName": where, **spec}}
-    await client.create(Pod, tree, namespace="default")
+async def run_pod(client: Client, name: str, where: str, **spec: Any) -> None:
+    await client.create(Pod, objects.pod(name, node=where, **spec), namespace="default")
     ready = {"type": "Ready", "status": "True"}
     await client.patch(
         Pod, name, {"status": {"phase": "Running", "conditions": [ready]}}, "default", subresource="status"
@@ -65,8 +64,8 @@ async def test_a_silent_node_is_unknown_tainted_and_its_pods_are_not_ready(clien
     clock = ManualClock()
     begun = timestamp(clock.time())
     for name in ("silent", "living"):
-        await node(client, name, clock)
-    await pod(client, "p", "silent")
+        await run_node(client, name, clock)
+    await run_pod(client, "p", "silent")
     async with start(NodeHealth, clock=clock):
         await pass_time(clock, client, 45, "living")
         assert await ready(client, "silent") == "True"
@@ -92,7 +91,7 @@ async def test_a_silent_node_is_unknown_tainted_and_its_pods_are_not_ready(clien
 async def test_a_node_that_comes_back_loses_the_taints(client: Client, start: Start) -> None:
     clock = ManualClock()
     for name in ("silent", "living"):
-        await node(client, name, clock)
+        await run_node(client, name, clock)
     async with start(NodeHealth, clock=clock):
         await pass_time(clock, client, 70, "living")
 
@@ -115,8 +114,8 @@ async def test_a_lease_says_how_long_it_lasts_and_without_one_a_node_is_left_alo
     client: Client, start: Start, lease: int | None, lives: bool
 ) -> None:
     clock = ManualClock()
-    await node(client, "living", clock)
-    await node(client, "n", clock, lease)
+    await run_node(client, "living", clock)
+    await run_node(client, "n", clock, lease)
     async with start(NodeHealth, clock=clock):
         await pass_time(clock, client, 120, "living")
 
@@ -129,7 +128,7 @@ async def test_a_lease_says_how_long_it_lasts_and_without_one_a_node_is_left_alo
 async def test_nobody_is_evicted_where_no_node_answers(client: Client, start: Start) -> None:
     clock = ManualClock()
     for name in ("a", "b"):
-        await node(client, name, clock)
+        await run_node(client, name, clock)
     async with start(NodeHealth, clock=clock):
         await pass_time(clock, client, 70)
         key = "node.kubernetes.io/unreachable"
@@ -142,11 +141,11 @@ async def test_nobody_is_evicted_where_no_node_answers(client: Client, start: St
 
 async def test_pods_leave_a_tainted_node_when_what_they_tolerate_has_passed(client: Client, start: Start) -> None:
     clock = ManualClock()
-    await node(client, "n", clock)
+    await run_node(client, "n", clock)
     toleration = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
-    await pod(client, "intolerant", "n")
-    await pod(client, "patient", "n", tolerations=[{**toleration, "tolerationSeconds": 30}])
-    await pod(client, "stays", "n", tolerations=[toleration])
+    await run_pod(client, "intolerant", "n")
+    await run_pod(client, "patient", "n", tolerations=[{**toleration, "tolerationSeconds": 30}])
+    await run_pod(client, "stays", "n", tolerations=[toleration])
     async with start(NodeEviction, clock=clock):
         taint = {"key": "broken", "effect": "NoExecute", "timeAdded": timestamp(clock.time())}
         await client.patch(Node, "n", {"spec": {"taints": [taint]}})

@@ -26,13 +26,15 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-async def node(client: Client, name: str, *, ready: bool = True, taints: tuple[dict[str, str], ...] = ()) -> Node:
-    await client.create(Node, {"metadata": {"name": name}, "spec": {"taints": list(taints)}})
+async def create_node(
+    client: Client, name: str, *, ready: bool = True, taints: tuple[dict[str, str], ...] = ()
+) -> Node:
+    await client.create(Node, objects.node(name, taints=list(taints)))
     conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
     return await client.patch(Node, name, {"status": {"conditions": conditions}}, subresource="status")
 
 
-async def pod(client: Client, name: str, where: str, **spec: Any) -> Pod:
+async def create_pod(client: Client, name: str, where: str, **spec: Any) -> Pod:
     return await client.create(Pod, objects.pod(name, node=where, **spec), namespace="ns")
 
 
@@ -46,8 +48,8 @@ async def test_pods_and_slices_of_a_removed_node_go_after_the_quarantine(
     client: Client, start: Start, clock: ManualClock
 ) -> None:
     for name in ("n", "other"):
-        await node(client, name)
-        await pod(client, f"on-{name}", name)
+        await create_node(client, name)
+        await create_pod(client, f"on-{name}", name)
         await resource_slice(client, f"of-{name}", name)
     async with start(NodeGarbage, clock=clock):
         await client.delete(Node, "n")
@@ -61,12 +63,12 @@ async def test_pods_and_slices_of_a_removed_node_go_after_the_quarantine(
 
 
 async def test_a_node_that_comes_back_in_time_keeps_its_pods(client: Client, start: Start, clock: ManualClock) -> None:
-    await node(client, "n")
-    await pod(client, "p", "n")
+    await create_node(client, "n")
+    await create_pod(client, "p", "n")
     async with start(NodeGarbage, clock=clock):
         await client.delete(Node, "n")
         await clock.advance(20)
-        await node(client, "n")
+        await create_node(client, "n")
         await clock.advance(60)
         await quiet()
     assert await exists(client, Pod, "p", "ns")
@@ -77,7 +79,7 @@ async def test_a_pod_bound_to_a_node_that_never_was_goes_but_slices_stay(
 ) -> None:
     await resource_slice(client, "s", "never")
     async with start(NodeGarbage, clock=clock):
-        await pod(client, "p", "never")
+        await create_pod(client, "p", "never")
         await clock.advance(41)
         await gone(client, Pod, "p", "ns")
     assert await exists(client, ResourceSlice, "s")
@@ -104,9 +106,9 @@ TAINT = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
 
 
 async def test_a_dead_node_that_is_out_of_service_loses_its_pods_at_once(client: Client, start: Start) -> None:
-    await node(client, "n", ready=False)
-    await pod(client, "p", "n")
-    await pod(client, "tolerant", "n", tolerations=[{"operator": "Exists"}])
+    await create_node(client, "n", ready=False)
+    await create_pod(client, "p", "n")
+    await create_pod(client, "tolerant", "n", tolerations=[{"operator": "Exists"}])
     async with start(NodeGarbage):
         await quiet()
         assert await exists(client, Pod, "p", "ns")
@@ -118,8 +120,8 @@ async def test_a_dead_node_that_is_out_of_service_loses_its_pods_at_once(client:
 
 
 async def test_a_node_that_is_ready_is_believed_more_than_its_taint(client: Client, start: Start) -> None:
-    await node(client, "n", taints=(TAINT,))
-    await pod(client, "p", "n")
+    await create_node(client, "n", taints=(TAINT,))
+    await create_pod(client, "p", "n")
     async with start(NodeGarbage):
         await quiet()
     assert await exists(client, Pod, "p", "ns")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -11,6 +10,7 @@ from dray.api.types.core import ConfigMap, Namespace, Pod, ResourceQuota
 from dray.api.types.resource import ResourceClaim
 from dray.client import Client
 from dray.controllers.quota import QuotaController
+from tests import objects
 from tests.controllers.conftest import Start
 from tests.waiting import eventually
 
@@ -27,10 +27,9 @@ async def quota(client: Client, **hard: str) -> None:
     await client.create(ResourceQuota, {"metadata": {"name": "q"}, "spec": {"hard": hard}}, namespace="ns")
 
 
-async def claim(client: Client, name: str, count: int = 1) -> None:
-    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}}
-    tree = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
-    await client.create(ResourceClaim, tree, namespace="ns")
+async def create_claim(client: Client, name: str, count: int = 1) -> None:
+    request = objects.request(allocationMode="ExactCount", count=count)
+    await client.create(ResourceClaim, objects.claim(name, request), namespace="ns")
 
 
 async def used(client: Client, expected: dict[str, str]) -> None:
@@ -41,8 +40,8 @@ async def used(client: Client, expected: dict[str, str]) -> None:
 
 
 async def test_a_new_quota_counts_what_is_there(client: Client, start: Start) -> None:
-    await claim(client, "a", 2)
-    await claim(client, "b", 3)
+    await create_claim(client, "a", 2)
+    await create_claim(client, "b", 3)
     async with start(QuotaController):
         await quota(client, **{DEVICES: "10", CLAIMS: "5"})
         await used(client, {DEVICES: "5", CLAIMS: "2"})
@@ -53,7 +52,7 @@ async def test_what_is_deleted_is_given_back(client: Client, start: Start) -> No
     async with start(QuotaController):
         await quota(client, **{DEVICES: "10", "configmaps": "5"})
         await used(client, {DEVICES: "0", "configmaps": "0"})
-        await claim(client, "a", 4)
+        await create_claim(client, "a", 4)
         await client.create(ConfigMap, {"metadata": {"name": "a"}}, namespace="ns")
         await client.delete(ResourceClaim, "a", "ns")
         await client.delete(ConfigMap, "a", "ns")
@@ -61,8 +60,7 @@ async def test_what_is_deleted_is_given_back(client: Client, start: Start) -> No
 
 
 async def test_a_pod_that_is_done_counts_no_more(client: Client, start: Start) -> None:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}
-    pod: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    pod = objects.pod(needs={"requests": {"cpu": "500m"}})
     async with start(QuotaController):
         await quota(client, **{"requests.cpu": "1"})
         await used(client, {"requests.cpu": "0"})

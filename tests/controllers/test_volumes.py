@@ -24,7 +24,7 @@ async def namespace(client: Client) -> None:
     await client.create(Namespace, {"metadata": {"name": "ns"}})
 
 
-async def claim(client: Client, **spec: object) -> None:
+async def create_volume_claim(client: Client, **spec: object) -> None:
     await client.create(PersistentVolumeClaim, {"metadata": {"name": "c"}, "spec": {**SPEC, **spec}}, namespace="ns")
 
 
@@ -47,7 +47,7 @@ async def test_a_claim_of_the_default_class_gets_a_directory(client: Client, sta
             return [c.metadata.name for c in (await client.list(StorageClass)).items]
 
         await becomes(classes, ["hostpath"])
-        await claim(client)
+        await create_volume_claim(client)
         await becomes(lambda: phase(client), "Bound")
         (volume,) = (await client.list(PersistentVolume)).items
         assert volume.spec.hostPath is not None
@@ -67,7 +67,7 @@ async def test_the_smallest_volume_that_fits_is_taken(client: Client, start: Sta
         spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "hostPath": {"path": "/data"}}
         await client.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
     async with start(VolumeController):
-        await claim(client)
+        await create_volume_claim(client)
         await becomes(lambda: phase(client), "Bound")
         await becomes(lambda: volumes(client), [("9Gi", "Available"), ("2Gi", "Bound"), ("500Mi", "Available")])
         await client.delete(PersistentVolumeClaim, "c", "ns")
@@ -76,7 +76,7 @@ async def test_the_smallest_volume_that_fits_is_taken(client: Client, start: Sta
 
 async def test_a_claim_in_use_waits_for_its_pod(client: Client, start: Start, tmp_path: Path) -> None:
     async with start(controller(tmp_path)):
-        await claim(client, storageClassName="hostpath")
+        await create_volume_claim(client, storageClassName="hostpath")
         await becomes(lambda: phase(client), "Bound")
         volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
         spec = {"containers": [{"name": "c", "image": "i"}], "volumes": [volume]}

@@ -8,6 +8,7 @@ import msgspec
 
 from dray.api.types.resource import ResourceClaim
 from dray.driver.claims import allocated
+from tests import objects
 
 MINE, OTHER = "mine.example.com", "other.example.com"
 
@@ -16,12 +17,10 @@ def config(source: str, driver: str, value: int, *requests: str) -> dict[str, An
     return {"source": source, "requests": [*requests], "opaque": {"driver": driver, "parameters": {"v": value}}}
 
 
-def claim(results: list[dict[str, Any]], configs: list[dict[str, Any]]) -> ResourceClaim:
-    tree = {
-        "metadata": {"name": "c", "namespace": "n", "uid": "u"},
-        "status": {"allocation": {"devices": {"results": results, "config": configs}}},
-    }
-    return msgspec.convert(tree, ResourceClaim)
+def claim_with(results: list[dict[str, Any]], configs: list[dict[str, Any]]) -> ResourceClaim:
+    """A claim that has devices, with configuration."""
+    status = {"allocation": {"devices": {"results": results, "config": configs}}}
+    return msgspec.convert(objects.claim(namespace="n", metadata={"uid": "u"}, status=status), ResourceClaim)
 
 
 def result(request: str, device: str, driver: str = MINE, **more: Any) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def result(request: str, device: str, driver: str = MINE, **more: Any) -> dict[s
 
 def test_only_devices_and_configuration_of_the_driver_are_there() -> None:
     seen = allocated(
-        claim(
+        claim_with(
             [result("a", "d0"), result("b", "d1", OTHER)],
             [config("FromClass", OTHER, 1), config("FromClass", MINE, 2), config("FromClaim", OTHER, 3)],
         ),
@@ -44,7 +43,7 @@ def test_only_devices_and_configuration_of_the_driver_are_there() -> None:
 
 def test_configuration_applies_by_request_and_says_who_wrote_it() -> None:
     seen = allocated(
-        claim(
+        claim_with(
             [result("a", "d0"), result("b/large", "d1"), result("b/small", "d2")],
             [
                 config("FromClass", MINE, 1, "a"),
@@ -66,6 +65,6 @@ def test_configuration_applies_by_request_and_says_who_wrote_it() -> None:
 def test_admin_access_shares_and_consumed_capacity_are_told() -> None:
     share = "3f1c4e39-6b6d-4f0c-9c57-1f0e0b0c0d0e"
     [device] = allocated(
-        claim([result("a", "d", adminAccess=True, shareID=share, consumedCapacity={"memory": "1Gi"})], []), MINE
+        claim_with([result("a", "d", adminAccess=True, shareID=share, consumedCapacity={"memory": "1Gi"})], []), MINE
     ).devices
     assert (device.admin_access, device.share_id, device.consumed_capacity) == (True, share, {"memory": "1Gi"})

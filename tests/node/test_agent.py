@@ -30,6 +30,7 @@ from dray.node.fake import FakeRuntime
 from dray.node.runtimes import unavailable
 from dray.node.status import EDITS_APPLIED
 from dray.rpc import health_pb2
+from tests import objects
 from tests.e2e.interference import interposed, meanwhile
 from tests.node.cluster import NAMESPACE, NODE, Cluster
 from tests.node.conftest import running_agent
@@ -700,8 +701,7 @@ async def test_a_node_that_was_deleted_comes_back(node_client: Client, client: C
 
 
 def slice_tree(name: str, driver: str, node: str) -> dict[str, Any]:
-    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    return {"metadata": {"name": name}, "spec": {"driver": driver, "nodeName": node, "pool": pool, "devices": []}}
+    return objects.resource_slice(name, driver=driver, node=node, pool=name, devices=[])
 
 
 async def test_slices_go_at_the_agents_start_and_with_their_driver(

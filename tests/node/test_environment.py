@@ -10,20 +10,23 @@ import pytest
 from dray.api.types.core import ConfigMap, Pod, Secret
 from dray.client import Client
 from dray.node.environment import ConfigProblem, Sources, VariablePlace, command_line, environment, expand
+from tests import objects
 
 PLACE = VariablePlace("node-a", "1.2.3.4", "5.6.7.8")
 
 
-def pod(container: dict[str, Any]) -> Pod:
-    tree = {
-        "metadata": {"name": "p", "namespace": "default", "uid": "u", "labels": {"app": "web", "b": "c"}},
-        "spec": {"serviceAccountName": "sa", "containers": [{"name": "main", "image": "i", **container}]},
-    }
+def pod_of(container: dict[str, Any]) -> Pod:
+    tree = objects.pod(
+        namespace="default",
+        metadata={"uid": "u", "labels": {"app": "web", "b": "c"}},
+        serviceAccountName="sa",
+        containers=[{"name": "main", "image": "i", **container}],
+    )
     return msgspec.convert(tree, Pod)
 
 
 async def env(client: Client, **container: Any) -> dict[str, str]:
-    made = pod(container)
+    made = pod_of(container)
     return await environment(made, made.spec.containers[0], Sources(client, "default"), PLACE)
 
 
@@ -136,5 +139,5 @@ def test_references(text: str, value: str) -> None:
 
 
 def test_command_and_arguments_are_one_line() -> None:
-    made = pod({"command": ["run", "$(A)"], "args": ["--b=$(B)"]})
+    made = pod_of({"command": ["run", "$(A)"], "args": ["--b=$(B)"]})
     assert command_line(made.spec.containers[0], {"A": "1", "B": "2"}) == ("run", "1", "--b=2")

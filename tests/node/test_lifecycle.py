@@ -10,23 +10,23 @@ import pytest
 from dray.api.types.core import Pod
 from dray.node.lifecycle import PodSteps, RestartDelays, decide, next_to_stop, quick_ends
 from dray.node.runtime import ContainerAttempt, Key
+from tests import objects
 
 NOW = 10_000.0
 DELAYS = RestartDelays()
 
 
-def pod(*containers: str, init: tuple[str, ...] = (), sidecars: tuple[str, ...] = (), policy: str = "Always") -> Pod:
+def pod_of(*containers: str, init: tuple[str, ...] = (), sidecars: tuple[str, ...] = (), policy: str = "Always") -> Pod:
     def container(name: str) -> dict[str, Any]:
         return {"name": name, "image": "i", **({"restartPolicy": "Always"} if name in sidecars else {})}
 
-    tree = {
-        "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
-        "spec": {
-            "restartPolicy": policy,
-            "containers": [container(name) for name in containers],
-            "initContainers": [container(name) for name in init],
-        },
-    }
+    tree = objects.pod(
+        namespace="ns",
+        metadata={"uid": "u"},
+        restartPolicy=policy,
+        containers=[container(name) for name in containers],
+        initContainers=[container(name) for name in init],
+    )
     return msgspec.convert(tree, Pod)
 
 
@@ -50,13 +50,13 @@ def decided(pod_: Pod, *attempts: ContainerAttempt) -> PodSteps:
 
 
 def test_all_containers_start_together() -> None:
-    assert decided(pod("a", "b")).start == ["a", "b"]
-    assert decided(pod("a", "b"), runs("a")).start == ["b"]
-    assert decided(pod("a", "b"), runs("a"), runs("b")).start == []
+    assert decided(pod_of("a", "b")).start == ["a", "b"]
+    assert decided(pod_of("a", "b"), runs("a")).start == ["b"]
+    assert decided(pod_of("a", "b"), runs("a"), runs("b")).start == []
 
 
 def test_init_containers_run_one_after_the_other() -> None:
-    spec = pod("main", init=("one", "two"))
+    spec = pod_of("main", init=("one", "two"))
     assert decided(spec).start == ["one"]
     assert decided(spec, runs("one")).start == []
     assert decided(spec, ended("one")).start == ["two"]
@@ -66,7 +66,7 @@ def test_init_containers_run_one_after_the_other() -> None:
 
 
 def test_sidecars_keep_running_beside_the_rest() -> None:
-    spec = pod("main", init=("car", "init"), sidecars=("car",))
+    spec = pod_of("main", init=("car", "init"), sidecars=("car",))
     assert decided(spec).start == ["car"]
     assert decided(spec, runs("car")).start == ["init"]
     assert decided(spec, runs("car"), ended("init")).start == ["main"]
@@ -74,13 +74,13 @@ def test_sidecars_keep_running_beside_the_rest() -> None:
 
 
 def test_a_failed_init_container_is_run_again_unless_the_pod_says_never() -> None:
-    assert decided(pod("main", init=("one",), policy="OnFailure"), ended("one", 1)).start == ["one"]
-    failed = decided(pod("main", init=("one",), policy="Never"), ended("one", 1))
+    assert decided(pod_of("main", init=("one",), policy="OnFailure"), ended("one", 1)).start == ["one"]
+    failed = decided(pod_of("main", init=("one",), policy="Never"), ended("one", 1))
     assert (failed.start, failed.phase) == ([], "Failed")
 
 
 def test_init_containers_are_not_run_again_once_the_others_have_begun() -> None:
-    assert decided(pod("main", init=("one",)), ended("main", 1)).start == ["main"]
+    assert decided(pod_of("main", init=("one",)), ended("main", 1)).start == ["main"]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_init_containers_are_not_run_again_once_the_others_have_begun() -> None:
     ],
 )
 def test_the_restart_policy_decides(policy: str, code: int, start: list[str], phase: str) -> None:
-    decision = decided(pod("a", policy=policy), ended("a", code))
+    decision = decided(pod_of("a", policy=policy), ended("a", code))
     assert (decision.start, decision.phase) == (start, phase)
 
 
@@ -113,13 +113,13 @@ def test_a_rule_of_a_container_wins_over_the_policies(kind: str, operator: str, 
 
 
 def test_a_pod_is_over_when_all_containers_are() -> None:
-    spec = pod("a", "b", policy="Never")
+    spec = pod_of("a", "b", policy="Never")
     assert decided(spec, ended("a"), runs("b")).phase == ""
     assert decided(spec, ended("a"), ended("b", 3)).phase == "Failed"
 
 
 def test_sidecars_are_stopped_last_first_when_the_rest_is_over() -> None:
-    spec = pod("main", init=("one", "two"), sidecars=("one", "two"), policy="Never")
+    spec = pod_of("main", init=("one", "two"), sidecars=("one", "two"), policy="Never")
     first = decided(spec, runs("one"), runs("two"), ended("main"))
     assert (first.stop, first.phase) == (["two"], "")
     second = decided(spec, runs("one"), ended("two", 143), ended("main"))
@@ -128,7 +128,7 @@ def test_sidecars_are_stopped_last_first_when_the_rest_is_over() -> None:
 
 
 def test_a_pod_that_is_to_end_stops_its_sidecars_last() -> None:
-    spec = pod("main", init=("car",), sidecars=("car",))
+    spec = pod_of("main", init=("car",), sidecars=("car",))
     assert next_to_stop(spec, {"main": [runs("main")], "car": [runs("car")]}) == ["main"]
     assert next_to_stop(spec, {"main": [ended("main")], "car": [runs("car")]}) == ["car"]
     assert next_to_stop(spec, {"main": [ended("main")], "car": [ended("car")]}) == []
@@ -140,23 +140,23 @@ def test_restarts_are_delayed_more_and_more() -> None:
 
 
 def test_a_container_that_keeps_failing_waits() -> None:
-    decision = decided(pod("a"), ended("a", 1, ago=4, quick=2, attempt=2))
+    decision = decided(pod_of("a"), ended("a", 1, ago=4, quick=2, attempt=2))
     assert decision.start == []
     assert decision.again == 16
     reason, message = decision.waiting["a"]
     assert (reason, message) == ("CrashLoopBackOff", "back-off 20s restarting failed container=a pod=p_ns(u)")
-    assert decided(pod("a"), ended("a", 1, ago=21, quick=2, attempt=2)).start == ["a"]
+    assert decided(pod_of("a"), ended("a", 1, ago=21, quick=2, attempt=2)).start == ["a"]
 
 
 def test_a_container_that_ran_long_starts_over() -> None:
     assert quick_ends(None) == 0
     assert quick_ends(ended("a", 1, quick=4)) == 5
     assert quick_ends(ended("a", 1, quick=4, ran=601)) == 1
-    assert decided(pod("a"), ended("a", 1, ago=0, ran=601, quick=7)).start == ["a"]
+    assert decided(pod_of("a"), ended("a", 1, ago=0, ran=601, quick=7)).start == ["a"]
 
 
 def ephemeral(status: dict[str, Any] | None = None) -> Pod:
-    tree: dict[str, Any] = msgspec.to_builtins(pod("main", init=("init",)))
+    tree: dict[str, Any] = msgspec.to_builtins(pod_of("main", init=("init",)))
     tree["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}]
     tree["status"] = {"ephemeralContainerStatuses": [status]} if status else {}
     return msgspec.convert(tree, Pod)

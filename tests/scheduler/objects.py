@@ -8,30 +8,32 @@ import msgspec
 
 from dray.api.types.core import Node, Pod
 from dray.verdicts.nodes import NodeTable
+from tests import objects
 
 
 def pod(name: str, node: str = "", priority: int = 0, labels: dict[str, str] | None = None, **spec: Any) -> Pod:
     container = {"name": "c", "image": "i", "resources": spec.pop("resources", {}), "ports": spec.pop("ports", [])}
-    tree = {
-        "metadata": {
-            "name": name,
-            "namespace": spec.pop("namespace", "default"),
-            "uid": f"uid-{name}",
-            "labels": labels or {},
-        },
-        "spec": {"containers": [container], "nodeName": node, "priority": priority, **spec},
-    }
+    tree = objects.pod(
+        name,
+        namespace=spec.pop("namespace", "default"),
+        node=node,
+        metadata={"uid": f"uid-{name}", "labels": labels or {}},
+        containers=[container],
+        priority=priority,
+        **spec,
+    )
     return msgspec.convert(tree, Pod)
 
 
 def node(
     name: str, labels: dict[str, str] | None = None, taints: list[dict[str, str]] | None = None, **allocatable: str
 ) -> Node:
-    tree = {
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-        "spec": {"taints": taints or []},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10", **allocatable}},
-    }
+    tree = objects.node(
+        name,
+        labels={"kubernetes.io/hostname": name, **(labels or {})},
+        taints=taints or [],
+        status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10", **allocatable}},
+    )
     return msgspec.convert(tree, Node)
 
 

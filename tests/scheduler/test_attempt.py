@@ -22,7 +22,7 @@ from dray.sim.hardware import class_tree, node_name, slice_trees
 from dray.verdicts.demand import Candidate
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
-from tests.e2e.objects import claim as claim_tree
+from tests import objects
 from tests.e2e.objects import request
 from tests.scheduler.objects import node, pod
 
@@ -74,10 +74,11 @@ def one(selector: str = "") -> dict[str, Any]:
     return request(count=1, allocationMode="ExactCount", selector=selector)
 
 
-def claim(name: str, *requests: dict[str, Any], **status: Any) -> ResourceClaim:
-    tree = claim_tree(name, *(requests or (one(),)))
-    tree["metadata"]["uid"] = f"uid-{name}"
-    return msgspec.convert({**tree, "status": status}, ResourceClaim)
+def known_claim(name: str, *requests: dict[str, Any], **status: Any) -> ResourceClaim:
+    tree = objects.claim(
+        name, *(requests or (one(),)), namespace="default", metadata={"uid": f"uid-{name}"}, status=status
+    )
+    return msgspec.convert(tree, ResourceClaim)
 
 
 def test_every_refused_node_is_counted_under_its_first_reason() -> None:
@@ -113,9 +114,9 @@ def test_all_nodes_of_a_large_cluster_get_their_turn() -> None:
 
 def test_devices_are_promised_on_the_chosen_node_and_not_twice() -> None:
     scene = Scene(2, devices=1)
-    first, second = scene.decide(pod("p"), claim("a")), scene.decide(pod("q"), claim("b"))
+    first, second = scene.decide(pod("p"), known_claim("a")), scene.decide(pod("q"), known_claim("b"))
     assert {first.node, second.node} == {"node-0", "node-1"}
-    refused = scene.refusal(pod("r"), claim("c"))
+    refused = scene.refusal(pod("r"), known_claim("c"))
     assert counts(refused) == {(NodeCode.CANNOT_ALLOCATE, ""): 2}
     assert refused.why.nearest is not None
     lacking = refused.why.nearest.lacking
@@ -123,13 +124,13 @@ def test_devices_are_promised_on_the_chosen_node_and_not_twice() -> None:
     assert (lacking.claim, lacking.alternatives[0].lost_at.code) == ("default/c", StepCode.FREE)
     assert refused.rules == {SchedulingRule.DYNAMIC_RESOURCES}
     scene.devices.ledger.forget("uid-a")
-    assert scene.decide(pod("r"), claim("c")).node == first.node
+    assert scene.decide(pod("r"), known_claim("c")).node == first.node
 
 
 def test_an_allocated_claim_keeps_the_pod_to_its_node() -> None:
     scene = Scene(3, devices=1)
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
-    held = claim("a", allocation={"nodeSelector": {"nodeSelectorTerms": [term]}})
+    held = known_claim("a", allocation={"nodeSelector": {"nodeSelectorTerms": [term]}})
     assert scene.decide(pod("p"), held).node == "node-1"
     elsewhere = pod("q", nodeSelector={"kubernetes.io/hostname": "node-0"})
     attempt = scene.attempt(elsewhere, held)
@@ -141,8 +142,8 @@ def test_an_allocated_claim_keeps_the_pod_to_its_node() -> None:
 
 def test_an_allocation_that_all_nodes_can_use_is_in_nobody_s_way() -> None:
     scene = Scene(2, devices=0)
-    shared = claim("a", allocation={})
-    attempt = scene.attempt(pod("p"), shared, claim("b"))
+    shared = known_claim("a", allocation={})
+    attempt = scene.attempt(pod("p"), shared, known_claim("b"))
     refused = scene.placement.decide(attempt)
     assert isinstance(refused, Refused)
     assert counts(refused) == {(NodeCode.CANNOT_ALLOCATE, ""): 2}
@@ -213,10 +214,10 @@ BIG_OR_ANY = {
 
 def test_the_better_alternative_outweighs_an_emptier_node() -> None:
     scene = Scene(2, devices=4)  # the fourth device of a node is the larger model
-    taken = scene.decide(pod("first"), claim("x", one(_model("h100"))))
+    taken = scene.decide(pod("first"), known_claim("x", one(_model("h100"))))
     other = {"node-0": "node-1", "node-1": "node-0"}[taken.node]
     scene.table.place(pod("load", resources={"requests": {"cpu": "500m"}}), other)
-    promise = scene.decide(pod("p"), claim("y", BIG_OR_ANY))
+    promise = scene.decide(pod("p"), known_claim("y", BIG_OR_ANY))
     assert promise.node == other
     assert promise.outcome is not None
     assert promise.outcome.alternatives == ((0,),)
@@ -230,7 +231,7 @@ def test_the_better_alternative_wins_among_all_nodes_unless_a_profile_wants_fewe
         for tree in slice_trees(number, 4, "uid"):
             scene.index.upsert_slice(msgspec.convert(tree, ResourceSlice))
     profile = Profile(percentage_to_score=percentage)
-    promise = scene.decide(pod("p"), claim("a", BIG_OR_ANY), profile=profile)
+    promise = scene.decide(pod("p"), known_claim("a", BIG_OR_ANY), profile=profile)
     assert promise.outcome is not None
     assert promise.outcome.alternatives == (((0,) if found else (1,)),)
 
@@ -240,8 +241,8 @@ def test_the_reason_told_is_that_of_the_node_where_the_pod_came_farthest() -> No
     for number, devices in ((0, 1), (1, 4)):
         for tree in slice_trees(number, devices, "uid"):
             scene.index.upsert_slice(msgspec.convert(tree, ResourceSlice))
-    wanted = claim("big", one(_model("h100")))  # the fourth device of a node is the larger model
-    taken = scene.decide(pod("first"), claim("x", one(_model("h100"))))
+    wanted = known_claim("big", one(_model("h100")))  # the fourth device of a node is the larger model
+    taken = scene.decide(pod("first"), known_claim("x", one(_model("h100"))))
     nearest = scene.refusal(pod("p"), wanted).why.nearest
     assert nearest is not None
     assert nearest.node == taken.node == "node-1"
@@ -256,14 +257,14 @@ def test_the_reason_told_is_that_of_the_node_whose_unusable_pool_has_such_device
         for tree in slice_trees(number, devices, "uid"):
             tree["spec"]["pool"]["resourceSliceCount"] += number  # of the second pool, a slice is missing
             scene.index.upsert_slice(msgspec.convert(tree, ResourceSlice))
-    nearest = scene.refusal(pod("p"), claim("big", one(_model(model)))).why.nearest
+    nearest = scene.refusal(pod("p"), known_claim("big", one(_model(model)))).why.nearest
     assert nearest is not None
     assert nearest.node == told
 
 
 def test_nodes_share_the_filter_timeout_or_have_one_each() -> None:
     scene = Scene(nodes=3, devices=1)
-    wanted = msgspec.convert(claim_tree("c", request()), ResourceClaim)
+    wanted = msgspec.convert(objects.claim("c", request(), namespace="default"), ResourceClaim)
     for per_node, seconds in ((False, 2.0), (True, 6.0)):
         profile = Profile(filter_timeout=2.0, timeout_per_node=per_node)
         attempt = scene.attempt(pod("p", nodeSelector={}), wanted, profile=profile)

@@ -20,6 +20,7 @@ from dray.apiserver.security.user import ADMIN
 from dray.client import Client, InProcess
 from dray.scheduler.attempt import Promise
 from dray.scheduler.binding import Binder, Overtaken
+from tests import objects
 
 RESULT: dict[str, Any] = {"devices": {"results": [{"request": "r", "driver": "d.io", "pool": "p", "device": "x"}]}}
 WORKLOAD = {"resource": "jobs", "apiGroup": "batch", "name": "j", "uid": "1"}
@@ -37,15 +38,12 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     await running.close()
 
 
-async def pod(client: Client, name: str) -> Pod:
-    tree = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    return await client.create(Pod, tree, namespace="ns")
+async def create_pod(client: Client, name: str) -> Pod:
+    return await client.create(Pod, objects.pod(name), namespace="ns")
 
 
-async def claim(client: Client, name: str = "c", **spec: Any) -> ResourceClaim:
-    requests = [{"name": "r", "exactly": {"deviceClassName": "k"}}]
-    tree = {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}, **spec}}
-    return await client.create(ResourceClaim, tree, namespace="ns")
+async def create_claim(client: Client, name: str = "c", **spec: Any) -> ResourceClaim:
+    return await client.create(ResourceClaim, objects.claim(name, **spec), namespace="ns")
 
 
 def promise(pod: Pod, *claims: ResourceClaim, node: str = "n") -> Promise:
@@ -62,7 +60,7 @@ async def consumers(client: Client, name: str = "c") -> list[str]:
 
 
 async def test_finalizer_allocation_reservation_and_node_are_written(client: Client) -> None:
-    await Binder(client).bind(promise(await pod(client, "p"), await claim(client)))
+    await Binder(client).bind(promise(await create_pod(client, "p"), await create_claim(client)))
     written = await client.get(ResourceClaim, "c", "ns")
     assert written.metadata.finalizers == (CLAIM_FINALIZER,)
     assert written.status.allocation is not None
@@ -71,8 +69,8 @@ async def test_finalizer_allocation_reservation_and_node_are_written(client: Cli
 
 
 async def test_a_pod_that_cannot_be_bound_gives_back_its_own_reservation_and_nothing_else(client: Client) -> None:
-    await Binder(client).bind(promise(await pod(client, "first"), await claim(client)))
-    second = await pod(client, "second")
+    await Binder(client).bind(promise(await create_pod(client, "first"), await create_claim(client)))
+    second = await create_pod(client, "second")
     shared = await client.get(ResourceClaim, "c", "ns")
     await client.delete(Pod, "second", "ns", grace=0)
     with pytest.raises(NotFound):
@@ -82,11 +80,11 @@ async def test_a_pod_that_cannot_be_bound_gives_back_its_own_reservation_and_not
 
 
 async def test_a_pod_that_has_its_node_nevertheless_keeps_its_reservation(client: Client) -> None:
-    seen = await pod(client, "p")
+    seen = await create_pod(client, "p")
     target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
     await client.create(Pod, target, namespace="ns", name="p", subresource="binding")
     with pytest.raises(Conflict):
-        await Binder(client).bind(promise(seen, await claim(client)))
+        await Binder(client).bind(promise(seen, await create_claim(client)))
     assert await consumers(client) == ["p"]
 
 
@@ -96,7 +94,7 @@ async def test_a_pod_that_may_have_its_node_keeps_its_reservation(
     async def unanswered(*_: Any, **__: Any) -> Any:
         raise ServiceUnavailable("no connection")
 
-    seen, free = await pod(client, "p"), await claim(client)
+    seen, free = await create_pod(client, "p"), await create_claim(client)
     with monkeypatch.context() as cut:
         cut.setattr(Binder, "_assign", unanswered)
         cut.setattr(client, "get", unanswered)
@@ -106,64 +104,66 @@ async def test_a_pod_that_may_have_its_node_keeps_its_reservation(
 
 
 async def test_a_conflict_is_read_again_while_the_decision_stands(client: Client) -> None:
-    seen = await claim(client)
+    seen = await create_claim(client)
     await client.patch(ResourceClaim, "c", {"metadata": {"labels": {"a": "b"}}}, "ns")
-    await Binder(client).bind(promise(await pod(client, "p"), seen))
+    await Binder(client).bind(promise(await create_pod(client, "p"), seen))
     assert await consumers(client) == ["p"]
 
 
 async def test_a_claim_that_another_scheduler_allocated_ends_the_decision(client: Client) -> None:
-    seen = await claim(client)
-    await Binder(client).bind(promise(await pod(client, "faster"), seen))
+    seen = await create_claim(client)
+    await Binder(client).bind(promise(await create_pod(client, "faster"), seen))
     with pytest.raises(Overtaken, match="allocated by another scheduler"):
-        await Binder(client).bind(promise(await pod(client, "p"), seen))
+        await Binder(client).bind(promise(await create_pod(client, "p"), seen))
     assert await consumers(client) == ["faster"]
     assert not (await client.get(Pod, "p", "ns")).spec.nodeName
 
 
 async def test_a_claim_that_was_replaced_ends_the_decision(client: Client) -> None:
-    seen = await claim(client)
+    seen = await create_claim(client)
     await client.delete(ResourceClaim, "c", "ns")
-    await claim(client)
+    await create_claim(client)
     with pytest.raises(Overtaken, match="deleted and created again"):
-        await Binder(client).bind(promise(await pod(client, "p"), seen))
+        await Binder(client).bind(promise(await create_pod(client, "p"), seen))
 
 
 async def test_a_claim_for_a_workload_is_reserved_for_it_or_where_the_server_knows_no_workloads_for_the_pod(
     client: Client,
 ) -> None:
-    made = await claim(client, reservedFor=WORKLOAD)
-    await Binder(client, Sharing()).bind(promise(await pod(client, "p"), made))
+    made = await create_claim(client, reserved_for=WORKLOAD)
+    await Binder(client, Sharing()).bind(promise(await create_pod(client, "p"), made))
     assert await consumers(client) == (["j"] if made.spec.reservedFor else ["p"])
 
 
 async def test_a_claim_that_its_workload_gave_back_is_reserved_for_it_again(client: Client) -> None:
-    made = await claim(client, reservedFor=WORKLOAD)
-    await Binder(client, Sharing()).bind(promise(await pod(client, "first"), made))
+    made = await create_claim(client, reserved_for=WORKLOAD)
+    await Binder(client, Sharing()).bind(promise(await create_pod(client, "first"), made))
     await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, "ns", subresource="status")
     left = await client.get(ResourceClaim, "c", "ns")
-    await Binder(client, Sharing()).bind(promise(await pod(client, "p"), left))
+    await Binder(client, Sharing()).bind(promise(await create_pod(client, "p"), left))
     assert await consumers(client) == (["j"] if made.spec.reservedFor else ["p"])
 
 
 async def test_a_claim_that_lists_nobody_and_is_deallocated_meanwhile_ends_the_decision(client: Client) -> None:
-    await Binder(client, Sharing()).bind(promise(await pod(client, "first"), await claim(client, reservedFor=WORKLOAD)))
+    await Binder(client, Sharing()).bind(
+        promise(await create_pod(client, "first"), await create_claim(client, reserved_for=WORKLOAD))
+    )
     await client.patch(ResourceClaim, "c", {"status": {"reservedFor": None}}, "ns", subresource="status")
     left = await client.get(ResourceClaim, "c", "ns")
     await Binder(client).deallocate(left)
     with pytest.raises(Overtaken, match="allocated differently now"):
-        await Binder(client, Sharing()).bind(promise(await pod(client, "p"), left))
+        await Binder(client, Sharing()).bind(promise(await create_pod(client, "p"), left))
     assert not (await client.get(Pod, "p", "ns")).spec.nodeName
 
 
 async def test_a_scheduler_without_the_gate_reserves_for_the_pod(client: Client) -> None:
-    made = await claim(client, reservedFor=WORKLOAD)
-    await Binder(client, Sharing(workloads=False)).bind(promise(await pod(client, "p"), made))
+    made = await create_claim(client, reserved_for=WORKLOAD)
+    await Binder(client, Sharing(workloads=False)).bind(promise(await create_pod(client, "p"), made))
     assert await consumers(client) == ["p"]
 
 
 async def test_deallocating_clears_reservations_too(client: Client) -> None:
-    await Binder(client).bind(promise(await pod(client, "p"), await claim(client)))
+    await Binder(client).bind(promise(await create_pod(client, "p"), await create_claim(client)))
     await Binder(client).deallocate(await client.get(ResourceClaim, "c", "ns"))
     cleared = (await client.get(ResourceClaim, "c", "ns")).status
     assert (cleared.allocation, cleared.reservedFor) == (None, ())

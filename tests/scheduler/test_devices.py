@@ -17,6 +17,7 @@ from dray.scheduler.ledger import DeviceLedger
 from dray.verdicts.demand import Candidate
 from dray.verdicts.devices import DeviceVerdict
 from dray.verdicts.nodes import NodeTable
+from tests import objects
 from tests.scheduler.objects import pod
 
 POD = {"resource": "pods", "name": "p", "uid": "uid-p"}
@@ -25,10 +26,10 @@ GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", 
 A, B = DeviceId("d", "p", "a"), DeviceId("d", "p", "b")
 
 
-def claim(*consumers: dict[str, str], any_pod: bool | None = None, deleting: bool = False) -> ResourceClaim:
-    metadata = {"name": "c", "deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None}
+def allocated_claim(*consumers: dict[str, str], any_pod: bool | None = None, deleting: bool = False) -> ResourceClaim:
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None}
     status = {"allocation": {"reservedForAnyPod": any_pod}, "reservedFor": list(consumers)}
-    return msgspec.convert({"metadata": metadata, "status": status}, ResourceClaim)
+    return msgspec.convert(objects.claim(metadata=metadata, status=status), ResourceClaim)
 
 
 @pytest.fixture
@@ -48,14 +49,14 @@ def devices_of(*, is_in_use: bool) -> Devices:
 @pytest.mark.parametrize(
     ("held", "expendable"),
     [
-        (claim(), True),
-        (claim(POD), True),
-        (claim(OTHER), False),
-        (claim(POD, OTHER), False),
-        (claim(GROUP), False),  # nobody knows how many pods consume it
-        (claim(any_pod=True), True),
-        (claim(POD, any_pod=True), False),  # others may have joined without a trace
-        (claim(deleting=True), False),
+        (allocated_claim(), True),
+        (allocated_claim(POD), True),
+        (allocated_claim(OTHER), False),
+        (allocated_claim(POD, OTHER), False),
+        (allocated_claim(GROUP), False),  # nobody knows how many pods consume it
+        (allocated_claim(any_pod=True), True),
+        (allocated_claim(POD, any_pod=True), False),  # others may have joined without a trace
+        (allocated_claim(deleting=True), False),
     ],
 )
 def test_only_a_claim_that_nobody_else_can_be_using_is_in_the_way(
@@ -69,7 +70,7 @@ def test_only_a_claim_that_nobody_else_can_be_using_is_in_the_way(
 
 @pytest.mark.parametrize("any_pod", [True, None])
 def test_a_claim_that_lists_nobody_is_not_in_the_way_while_a_pod_uses_it(any_pod: bool | None) -> None:
-    wanted, held = pod("p"), claim(any_pod=any_pod)
+    wanted, held = pod("p"), allocated_claim(any_pod=any_pod)
     attempt = Attempt(Candidate(wanted), PodClaims(wanted), Profile(), devices=DeviceVerdict(elsewhere=[held]))
     assert devices_of(is_in_use=True).expendable(attempt) is None
 

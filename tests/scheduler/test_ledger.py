@@ -12,14 +12,17 @@ from dray.api.types.resource import ResourceClaim
 from dray.scheduler.devices import Devices
 from dray.scheduler.ledger import DeviceLedger
 from dray.verdicts.nodes import NodeTable
+from tests import objects
 
 A = DeviceId("d", "p", "a")
 
 
-def claim(version: int = 1, allocated: bool = True, **result: object) -> ResourceClaim:
+def claim_at(version: int = 1, allocated: bool = True, **result: object) -> ResourceClaim:
+    """A version of a claim that has a device."""
     results = [{"request": "r", "driver": "d", "pool": "p", "device": "a", **result}]
     status = {"allocation": {"devices": {"results": results}}} if allocated else {}
-    return msgspec.convert({"metadata": {"uid": "c", "resourceVersion": str(version)}, "status": status}, ResourceClaim)
+    tree = objects.claim(metadata={"uid": "c", "resourceVersion": str(version)}, status=status)
+    return msgspec.convert(tree, ResourceClaim)
 
 
 @pytest.fixture
@@ -28,11 +31,11 @@ def devices() -> Devices:
 
 
 def test_a_claim_takes_its_device_and_admin_access_takes_none(devices: Devices) -> None:
-    devices.claim_changed(claim(adminAccess=True), gone=False)
+    devices.claim_changed(claim_at(adminAccess=True), gone=False)
     assert devices.index.taken == frozenset()
-    devices.claim_changed(claim(), gone=False)
+    devices.claim_changed(claim_at(), gone=False)
     assert devices.index.taken == {A}
-    assert devices.claim_changed(claim(), gone=True)
+    assert devices.claim_changed(claim_at(), gone=True)
     assert devices.index.taken == frozenset()
 
 

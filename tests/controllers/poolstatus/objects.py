@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from dray.api.types.resource import ResourceClaim, ResourceSlice
+from tests import objects
 
 DRIVER = "gpu.example.com"
 
@@ -22,16 +23,9 @@ def slice_tree(
     generation: int = 1,
     of: int = 1,
 ) -> dict[str, Any]:
-    where: dict[str, Any] = {"nodeName": node} if node else {"allNodes": True}
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "driver": driver,
-            **where,
-            "pool": {"name": pool, "generation": generation, "resourceSliceCount": of},
-            "devices": [{"name": d} if isinstance(d, str) else d for d in devices],
-        },
-    }
+    return objects.resource_slice(
+        name, *devices, node=node or "", driver=driver, pool=pool, generation=generation, count=of
+    )
 
 
 def tainted(name: str, effect: str = "NoSchedule") -> dict[str, Any]:
@@ -46,11 +40,8 @@ def claim_tree(
         | ({"adminAccess": admin} if admin is not None else {})
         for device in devices
     ]
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}]}},
-        "status": {"allocation": {"devices": {"results": results}}} if devices else {},
-    }
+    status = {"allocation": {"devices": {"results": results}}} if devices else {}
+    return objects.claim(name, objects.request(count=1), namespace="default", status=status)
 
 
 def slice_(*arguments: Any, **options: Any) -> ResourceSlice:

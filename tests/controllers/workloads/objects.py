@@ -9,6 +9,7 @@ import msgspec
 from dray.api.times import timestamp
 from dray.api.types.apps import Deployment, ReplicaSet
 from dray.api.types.core import Pod
+from tests import objects
 
 
 def pod(name: str = "p", *, node: str = "", phase: str = "Pending", ready: float | None = None, **meta: Any) -> Pod:
@@ -17,11 +18,8 @@ def pod(name: str = "p", *, node: str = "", phase: str = "Pending", ready: float
         conditions.append({"type": "Ready", "status": "True", "lastTransitionTime": timestamp(ready)})
     restarts = meta.pop("restarts", 0)
     containers = [{"name": "c", "image": "", "imageID": "", "ready": True, "restartCount": restarts, "state": {}}]
-    tree = {
-        "metadata": {"name": name, "namespace": "ns", "uid": name, **meta},
-        "spec": {"nodeName": node},
-        "status": {"phase": phase, "conditions": conditions, "containerStatuses": containers},
-    }
+    status = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
+    tree = objects.pod(name, namespace="ns", node=node, metadata={"uid": name, **meta}, status=status)
     return msgspec.convert(tree, Pod)
 
 

@@ -10,12 +10,13 @@ import pytest
 from dray.api.types.apps import DaemonSet
 from dray.api.types.core import Node, Pod, PodSpec
 from dray.controllers.workloads.daemons import Fit, daemon_tree, fit, node_of
+from tests import objects
 from tests.controllers.workloads.objects import pod
 
 
-def node(**spec: Any) -> Node:
+def labelled_node(**spec: Any) -> Node:
     labels = {"zone": "a", "kubernetes.io/hostname": "n1"}
-    return msgspec.convert({"metadata": {"name": "n1", "labels": labels}, "spec": spec}, Node)
+    return msgspec.convert(objects.node("n1", labels=labels, **spec), Node)
 
 
 def required(**term: Any) -> dict[str, Any]:
@@ -51,7 +52,7 @@ TAINT = {"key": "dedicated", "effect": "NoSchedule"}
     ],
 )
 def test_name_labels_and_taints_decide(spec: dict[str, Any], taints: list[dict[str, str]], expected: Fit) -> None:
-    assert fit(msgspec.convert(spec, PodSpec), node(taints=taints)) == expected
+    assert fit(msgspec.convert(spec, PodSpec), labelled_node(taints=taints)) == expected
 
 
 def test_a_daemon_pod_is_tied_to_its_node_in_place_of_the_templates_terms() -> None:
