@@ -14,6 +14,7 @@ from dray.api.types.rbac import ClusterRole, ClusterRoleBinding
 from dray.api.types.resource import DeviceClass, ResourceClaim
 from dray.client.config import load
 from dray.client.http import Http
+from tests import objects
 from tests.cli.running import Dray
 from tests.waiting import eventually
 
@@ -53,8 +54,8 @@ async def furnish(cluster: Cluster) -> None:
             ClusterRoleBinding, {"metadata": {"name": "guest"}, "roleRef": reference, "subjects": [subject]}
         )
         for name, count in (("runs", 2), ("waits", 5)):
-            await client.create(ResourceClaim, claim(name, count))
-            await client.create(Pod, pod(name))
+            await client.create(ResourceClaim, claim_of(name, count))
+            await client.create(Pod, objects.pod(name, namespace="default", claims=[name]))
 
         async def runs() -> bool:
             return (await client.get(Pod, "runs", "default")).status.phase == "Running"
@@ -63,15 +64,5 @@ async def furnish(cluster: Cluster) -> None:
         assert (await client.list(DeviceClass)).items
 
 
-def claim(name: str, count: int) -> dict[str, Any]:
-    request = {"name": "r", "exactly": {"deviceClassName": DRIVER, "count": count}}
-    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": {"requests": [request]}}}
-
-
-def pod(name: str) -> dict[str, Any]:
-    container = {"name": "c", "image": "app", "resources": {"claims": [{"name": "d"}]}}
-    entry = {"name": "d", "resourceClaimName": name}
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [container], "resourceClaims": [entry]},
-    }
+def claim_of(name: str, count: int) -> dict[str, Any]:
+    return objects.claim(name, objects.request(device_class=DRIVER, count=count), namespace="default")

@@ -16,6 +16,7 @@ from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceClaimTem
 from dray.client.config import load
 from dray.client.http import Http
 from dray.node.checkpoint import Checkpoint
+from tests import objects
 from tests.cli.running import Dray
 from tests.waiting import eventually
 
@@ -38,9 +39,8 @@ def driver(place: Path, node: str, *more: str) -> Dray:
     )
 
 
-def pod(name: str, node: str) -> dict[str, Any]:
+def pod_with_two_devices(name: str, node: str) -> dict[str, Any]:
     """A pod with a device for each of its two containers; they print their environment and wait."""
-    claims = [{"name": name, "resourceClaimTemplateName": "one"} for name in "ab"]
     containers = [
         {
             "name": claim,
@@ -50,9 +50,13 @@ def pod(name: str, node: str) -> dict[str, Any]:
         }
         for claim in "ab"
     ]
-    selector = {"kubernetes.io/hostname": node}
-    spec = {"terminationGracePeriodSeconds": 1, "nodeSelector": selector, "resourceClaims": claims}
-    return {"metadata": {"name": name}, "spec": {**spec, "containers": containers}}
+    return objects.pod(
+        name,
+        containers=containers,
+        terminationGracePeriodSeconds=1,
+        nodeSelector={"kubernetes.io/hostname": node},
+        resourceClaims=[{"name": claim, "resourceClaimTemplateName": "one"} for claim in "ab"],
+    )
 
 
 class Loop:
@@ -125,7 +129,7 @@ async def test_devices_reach_containers_through_restarts_and_updates_of_their_dr
                 await loop.slices(2)
                 # Two containers with different requests get different devices, on either node.
                 for node in NODES:
-                    said = await loop.run(pod(f"p-{node}", node))
+                    said = await loop.run(pod_with_two_devices(f"p-{node}", node))
                     assert sorted(said.values()) == ["GPU_DEVICE_0=gpu-0\n", "GPU_DEVICE_1=gpu-1\n"]
                     assert [*(place / "nodes" / node / "cdi").glob("*.json")]
                 # Killed and started again, the driver unprepares what its predecessor prepared.
@@ -134,13 +138,13 @@ async def test_devices_reach_containers_through_restarts_and_updates_of_their_dr
                 with driver(place, NODES[0]) as second:
                     await loop.delete("p-agent-0")
                     await loop.slices(2)
-                    await loop.run(pod("again", NODES[0]))
+                    await loop.run(pod_with_two_devices("again", NODES[0]))
                     # Updated while a pod runs: the new instance takes over before the old one goes.
                     with driver(place, NODES[0], "--instance", "new"):
                         await asyncio.sleep(0.5)
                         assert await asyncio.to_thread(second.stop) == 0
                         await loop.delete("again")
-                        await loop.run(pod("last", NODES[0]))
+                        await loop.run(pod_with_two_devices("last", NODES[0]))
                         await loop.delete("last", "p-agent-1")
                         await loop.nothing_left()
 

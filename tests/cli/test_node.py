@@ -16,6 +16,7 @@ import pytest
 from dray.api.types.core import Node, Pod
 from dray.client.config import load
 from dray.client.http import Http
+from tests import objects
 from tests.cli.running import Dray, outcome
 from tests.waiting import SECONDS, eventually
 
@@ -29,9 +30,9 @@ def place() -> Iterator[Path]:
         yield Path(directory)
 
 
-def pod(name: str, script: str) -> dict[str, Any]:
+def pod_running(name: str, script: str) -> dict[str, Any]:
     main = {"name": "main", "image": "none", "command": ["/bin/sh", "-c", script]}
-    return {"metadata": {"name": name}, "spec": {"containers": [main], "terminationGracePeriodSeconds": 1}}
+    return objects.pod(name, containers=[main], terminationGracePeriodSeconds=1)
 
 
 async def ready(client: Http, count: int) -> None:
@@ -65,7 +66,7 @@ async def test_up_with_agents_runs_pods_and_takes_them_along(place: Path) -> Non
     with Dray("up", "--dir", place, *arguments) as dray:
         async with Http(load(str(place / "kubeconfig"))) as client:
             await ready(client, 2)
-            await client.create(Pod, pod("p", f"echo hello; exec sleep {MARK}"), namespace="default")
+            await client.create(Pod, pod_running("p", f"echo hello; exec sleep {MARK}"), namespace="default")
             await running(client, "p")
             await eventually(lambda: processes(MARK) == 1)
             assert b"".join([piece async for piece in client.log("p", "default")]) == b"hello\n"
@@ -81,7 +82,7 @@ async def test_a_node_of_its_own_joins_a_cluster_and_leaves_its_pods_running(pla
             with Dray("node", "--kubeconfig", kubeconfig, *arguments) as node:
                 await ready(client, 1)
                 assert (await client.get(Node, "n1")).metadata.labels["a"] == "b"
-                await client.create(Pod, pod("p", f"echo hello; exec sleep {MARK}"), namespace="default")
+                await client.create(Pod, pod_running("p", f"echo hello; exec sleep {MARK}"), namespace="default")
                 await running(client, "p")
                 await eventually(lambda: processes(MARK) == 1)
                 if kubectl := shutil.which("kubectl"):

@@ -1,23 +1,19 @@
-"""Short ways to write the objects that tests create."""
+"""Objects of a cluster with simulated nodes: in the namespace default, for devices of the class that it has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dray.api.wire import Tree
 from dray.sim.hardware import CLASS, DRIVER
+from tests import objects
 
 NAMESPACE = "default"
 
 
 def request(name: str = "r", class_: str = CLASS, *, count: int = 0, selector: str = "", **more: Any) -> Tree:
-    exactly: Tree = {"deviceClassName": class_, **more}
-    if count:
-        exactly["count"] = count
-    if selector:
-        exactly["selectors"] = [{"cel": {"expression": selector}}]
-    return {"name": name, "exactly": exactly}
+    amount = {"count": count} if count else {}
+    return objects.request(name, class_, selectors=[selector] if selector else (), **amount, **more)
 
 
 def alternatives(*listed: Tree, name: str = "r") -> Tree:
@@ -26,36 +22,28 @@ def alternatives(*listed: Tree, name: str = "r") -> Tree:
 
 
 def spec(*requests: Tree, **devices: Any) -> Tree:
-    return {"devices": {"requests": list(requests or (request(),)), **devices}}
+    return objects.claim_spec(*requests, device_class=CLASS, **devices)
 
 
-def claim(name: str, *requests: Tree, namespace: str = NAMESPACE, **devices: Any) -> Tree:
-    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec(*requests, **devices)}
+def claim(name: str = "c", *requests: Tree, namespace: str = NAMESPACE, **devices: Any) -> Tree:
+    return objects.claim(name, *requests, namespace=namespace, device_class=CLASS, **devices)
 
 
-def template(name: str, *requests: Tree, namespace: str = NAMESPACE, **devices: Any) -> Tree:
-    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"spec": spec(*requests, **devices)}}
+def template(name: str = "t", *requests: Tree, namespace: str = NAMESPACE, **devices: Any) -> Tree:
+    return objects.template(name, *requests, namespace=namespace, device_class=CLASS, **devices)
 
 
 def pod(
     name: str,
     *,
-    claims: Sequence[str] = (),
-    templates: Sequence[str] = (),
     namespace: str = NAMESPACE,
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
-    **spec: Any,
+    **more: Any,
 ) -> Tree:
     """A pod that uses claims (entries c0, c1, …) and templates (entries t0, t1, …)."""
-    entries: list[Tree] = [{"name": f"c{i}", "resourceClaimName": one} for i, one in enumerate(claims)]
-    entries += [{"name": f"t{i}", "resourceClaimTemplateName": one} for i, one in enumerate(templates)]
-    container: Tree = {"name": "main", "image": "app"}
-    if entries:
-        container["resources"] = {"claims": [{"name": entry["name"]} for entry in entries]}
-        spec["resourceClaims"] = entries
-    metadata = {"name": name, "namespace": namespace, "annotations": annotations or {}, "labels": labels or {}}
-    return {"metadata": metadata, "spec": {"containers": [container], **spec}}
+    metadata = {"annotations": annotations or {}, "labels": labels or {}}
+    return objects.pod(name, namespace=namespace, container="main", metadata=metadata, **more)
 
 
 def on_node(name: str) -> Tree:
@@ -64,8 +52,7 @@ def on_node(name: str) -> Tree:
 
 
 def device_class(name: str, selector: str = "") -> Tree:
-    selectors = [{"cel": {"expression": selector}}] if selector else []
-    return {"metadata": {"name": name}, "spec": {"selectors": selectors}}
+    return objects.device_class(name, *([selector] if selector else []))
 
 
 def device(name: str, *, capacity: dict[str, str] | None = None, **attributes: str | bool | int) -> Tree:
@@ -77,16 +64,6 @@ def device(name: str, *, capacity: dict[str, str] | None = None, **attributes: s
     }
 
 
-def slice_of(
-    name: str, node: str, *devices: Tree, driver: str = DRIVER, pool: str = "", generation: int = 1, count: int = 1
-) -> Tree:
+def slice_of(name: str, node: str, *devices: Tree, driver: str = DRIVER, **more: Any) -> Tree:
     """A slice of a pool; the pool is the node's unless it is named."""
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "driver": driver,
-            "nodeName": node,
-            "pool": {"name": pool or node, "generation": generation, "resourceSliceCount": count},
-            "devices": list(devices),
-        },
-    }
+    return objects.resource_slice(name, node=node, driver=driver, devices=list(devices), **more)

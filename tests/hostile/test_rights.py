@@ -13,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.apiserver.reading import RBAC
 from tests.hostile.attackers import PODS, Attacked, measured, posted
+from tests.objects import pod
 
 SECRETS = "/api/v1/namespaces/default/secrets"
 ROLES = f"/apis/{RBAC}/v1/clusterroles"
@@ -33,10 +34,6 @@ async def secret(server: Attacked) -> str:
     return "db"
 
 
-def pod(name: str, node: str = "", **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "x"}], **spec}}
-
-
 USES_SECRET = {"volumes": [{"name": "v", "secret": {"secretName": "db"}}]}
 
 
@@ -45,7 +42,7 @@ async def test_a_mirror_pod_opens_no_secret(server: Attacked, secret: str) -> No
     assert (await node("GET", f"{SECRETS}/{secret}"))[0] == 403
     _, itself = await node("GET", "/api/v1/nodes/n1")
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": itself["metadata"]["uid"], "controller": True}
-    mirror = pod("m", "n1", automountServiceAccountToken=False)
+    mirror = pod("m", node="n1", automountServiceAccountToken=False)
     mirror["metadata"] |= {"annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner]}
     greedy = {**mirror, "spec": {**mirror["spec"], **USES_SECRET}}
     code, body = await node("POST", PODS, greedy)
@@ -58,7 +55,7 @@ async def test_a_mirror_pod_opens_no_secret(server: Attacked, secret: str) -> No
 
 async def test_a_secret_is_read_in_its_namespace_only(server: Attacked, secret: str) -> None:
     node = server.user("node")
-    await posted(server.admin, PODS, pod("uses", "n1", **USES_SECRET))
+    await posted(server.admin, PODS, pod("uses", node="n1", **USES_SECRET))
     assert (await node("GET", f"{SECRETS}/{secret}"))[0] == 200
     selector = "fieldSelector=metadata.name%3Ddb"
     assert (await node("GET", f"{SECRETS}?{selector}"))[0] == 200
@@ -70,7 +67,7 @@ async def test_a_secret_is_read_in_its_namespace_only(server: Attacked, secret: 
 async def test_a_node_sees_no_status_of_others(server: Attacked) -> None:
     node = server.user("node")
     await posted(server.admin, "/api/v1/nodes", {"metadata": {"name": "n2"}})
-    await posted(server.admin, PODS, pod("elsewhere", "n2"))
+    await posted(server.admin, PODS, pod("elsewhere", node="n2"))
     guess = [{"op": "test", "path": "/spec/containers/0/image", "value": "x"}]
     for path in (f"{PODS}/elsewhere/status", "/api/v1/nodes/n2/status", "/api/v1/nodes/n2"):
         assert (await node("GET", path))[0] == 403
@@ -117,7 +114,7 @@ async def granted(server: Attacked, user: str, *rules: dict[str, Any]) -> None:
 async def test_whoever_may_get_a_stream_does_not_open_one(server: Attacked, what: str) -> None:
     streams = ["pods/exec", "pods/attach", "pods/portforward"]
     await granted(server, "nobody", {"verbs": ["get", "list"], "apiGroups": [""], "resources": streams})
-    await posted(server.admin, PODS, pod("p", "n1"))
+    await posted(server.admin, PODS, pod("p", node="n1"))
     upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec_websocket_version": "13", "sec_websocket_key": "x"}
     code, body = await server.user("nobody")("GET", f"{PODS}/p/{what}", **upgrade)
     assert (code, "cannot create resource" in body["message"]) == (403, True)

@@ -16,6 +16,7 @@ from dray.api.types.resource import (
     ResourceSlice,
 )
 from dray.api.types.scheduling import PodGroup
+from tests import objects
 
 DRIVER = "gpu.example.com"
 MEMORY = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("%s")) >= 0'
@@ -23,15 +24,14 @@ MODEL = f'device.attributes["{DRIVER}"].%s == "%s"'
 
 
 def node(name: str = "n1", *, cpu: str = "8", labels: Mapping[str, str] = {}, **spec: Any) -> Node:
-    allocatable = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
-    return msgspec.convert(
-        {
-            "metadata": {"name": name, "uid": f"node-{name}", "labels": {"kubernetes.io/hostname": name, **labels}},
-            "spec": spec,
-            "status": {"allocatable": allocatable},
-        },
-        Node,
+    tree = objects.node(
+        name,
+        labels={"kubernetes.io/hostname": name, **labels},
+        metadata={"uid": f"node-{name}"},
+        status={"allocatable": {"cpu": cpu, "memory": "32Gi", "pods": "110"}},
+        **spec,
     )
+    return msgspec.convert(tree, Node)
 
 
 def device(name: str, *, model: str = "a100", memory: str = "40Gi", root: str = "r0", **more: Any) -> dict[str, Any]:
@@ -48,57 +48,44 @@ def gpus(
     devices: int | Iterable[dict[str, Any]] = 2,
     *,
     name: str = "",
-    driver: str = DRIVER,
     of: int = 1,
-    **spec: Any,
+    **more: Any,
 ) -> ResourceSlice:
     listed = [device(f"gpu-{i}") for i in range(devices)] if isinstance(devices, int) else [*devices]
-    return msgspec.convert(
-        {
-            "metadata": {"name": name or f"{node}-gpus"},
-            "spec": {
-                "driver": driver,
-                "nodeName": node,
-                "pool": {"name": node, "generation": 1, "resourceSliceCount": of},
-                "devices": listed,
-                **spec,
-            },
-        },
-        ResourceSlice,
-    )
+    tree = objects.resource_slice(name or f"{node}-gpus", node=node, count=of, **{"devices": listed, **more})
+    return msgspec.convert(tree, ResourceSlice)
 
 
 def class_(name: str = "gpu", expression: str = f'device.driver == "{DRIVER}"') -> DeviceClass:
-    return msgspec.convert(
-        {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}, DeviceClass
-    )
+    return msgspec.convert(objects.device_class(name, expression), DeviceClass)
 
 
 def wants(count: int = 1, *selectors: str, name: str = "r", device_class: str = "gpu", **more: Any) -> dict[str, Any]:
-    exactly = {
-        "deviceClassName": device_class,
-        "allocationMode": "ExactCount",
-        "count": count,
-        "selectors": [{"cel": {"expression": text}} for text in selectors],
-        **more,
-    }
-    return {"name": name, "exactly": exactly}
+    exactly = {"allocationMode": "ExactCount", "count": count, **more}
+    return objects.request(name, device_class, selectors=selectors, **exactly)
 
 
 def spec(*requests: dict[str, Any], constraints: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    return {"devices": {"requests": [*(requests or (wants(),))], "constraints": [*constraints]}}
+    return objects.claim_spec(*(requests or (wants(),)), constraints=[*constraints])
 
 
 def claim(
-    name: str = "c", *requests: dict[str, Any], constraints: Sequence[dict[str, Any]] = (), **metadata: Any
+    name: str = "c",
+    *requests: dict[str, Any],
+    constraints: Sequence[dict[str, Any]] = (),
+    namespace: str = "default",
+    status: dict[str, Any] | None = None,
+    **metadata: Any,
 ) -> ResourceClaim:
-    return msgspec.convert(
-        {
-            "metadata": {"name": name, "namespace": "default", "uid": f"claim-{name}", **metadata},
-            "spec": spec(*requests, constraints=constraints),
-        },
-        ResourceClaim,
+    tree = objects.claim(
+        name,
+        *(requests or (wants(),)),
+        namespace=namespace,
+        constraints=[*constraints],
+        metadata={"uid": f"claim-{name}", **metadata},
+        status=status,
     )
+    return msgspec.convert(tree, ResourceClaim)
 
 
 def held(
@@ -112,37 +99,23 @@ def held(
     """A claim that holds devices of a node."""
     where = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     results = [{"request": "r", "driver": DRIVER, "pool": node, "device": d} for d in devices]
-    return msgspec.convert(
-        {
-            "metadata": {"name": name, "namespace": namespace, "uid": f"claim-{name}", **metadata},
-            "spec": spec(),
-            "status": {
-                "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [where]}},
-                "reservedFor": [{"resource": "pods", "name": pod, "uid": f"pod-{pod}"} for pod in by],
-            },
-        },
-        ResourceClaim,
-    )
+    status = {
+        "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [where]}},
+        "reservedFor": [{"resource": "pods", "name": pod, "uid": f"pod-{pod}"} for pod in by],
+    }
+    return claim(name, namespace=namespace, status=status, **metadata)
 
 
 def shared(name: str, device: str, *, node: str = "n1", **consumed: str) -> ResourceClaim:
     """A claim that holds a share of a device."""
     result = {"request": "r", "driver": DRIVER, "pool": node, "device": device}
     result |= {"shareID": "00000000-0000-0000-0000-000000000001", "consumedCapacity": consumed}
-    return msgspec.convert(
-        {
-            "metadata": {"name": name, "namespace": "default", "uid": f"claim-{name}"},
-            "spec": spec(),
-            "status": {"allocation": {"devices": {"results": [result]}}},
-        },
-        ResourceClaim,
-    )
+    return claim(name, status={"allocation": {"devices": {"results": [result]}}})
 
 
 def template(name: str = "t", *requests: dict[str, Any]) -> ResourceClaimTemplate:
-    return msgspec.convert(
-        {"metadata": {"name": name, "namespace": "default"}, "spec": {"spec": spec(*requests)}}, ResourceClaimTemplate
-    )
+    tree = objects.template(name, *(requests or (wants(),)), namespace="default")
+    return msgspec.convert(tree, ResourceClaimTemplate)
 
 
 def pod(
@@ -154,19 +127,16 @@ def pod(
     status: Any = None,
     **more: Any,
 ) -> Pod:
-    entries = [{"name": c, "resourceClaimName": c} if isinstance(c, str) else c for c in claims]
-    return msgspec.convert(
-        {
-            "metadata": {"name": name, "namespace": "default", "uid": f"pod-{name}", "labels": dict(labels)},
-            "spec": {
-                "containers": [{"name": "c", "image": "app", "resources": {"requests": {"cpu": cpu}}}],
-                "resourceClaims": entries,
-                **more,
-            },
-            "status": status or {"phase": "Pending"},
-        },
-        Pod,
+    tree = objects.pod(
+        name,
+        namespace="default",
+        needs={"requests": {"cpu": cpu}},
+        metadata={"uid": f"pod-{name}", "labels": dict(labels)},
+        status=status or {"phase": "Pending"},
+        resourceClaims=[{"name": c, "resourceClaimName": c} if isinstance(c, str) else c for c in claims],
+        **more,
     )
+    return msgspec.convert(tree, Pod)
 
 
 def group(name: str = "g", *, claims: Sequence[dict[str, Any]] = (), gang: int = 0) -> PodGroup:

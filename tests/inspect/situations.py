@@ -23,10 +23,9 @@ from dray.api.reasons.suggestions import SuggestionCode as Help
 from dray.api.wire import Tree
 from dray.sim.hardware import CLASS, DRIVER
 from dray.testing import Cluster
-from tests.e2e.objects import alternatives, request
-from tests.e2e.objects import claim as claim_tree
+from tests import objects
+from tests.e2e.objects import alternatives, claim, request, template
 from tests.e2e.objects import pod as pod_tree
-from tests.e2e.objects import template as template_tree
 from tests.waiting import wait_until
 
 API = "resource.k8s.io/v1"
@@ -54,19 +53,11 @@ class Situation:
 # Objects
 
 
-def claim(name: str = "c", *requests: Tree, **more: Any) -> Tree:
-    return {"apiVersion": API, "kind": "ResourceClaim", **claim_tree(name, *requests, **more)}
-
-
-def template(name: str = "t", *requests: Tree, **more: Any) -> Tree:
-    return {"apiVersion": API, "kind": "ResourceClaimTemplate", **template_tree(name, *requests, **more)}
-
-
 def pod(name: str = "p", **more: Any) -> Tree:
     """A pod that uses claim c, unless it says otherwise."""
     if not {"claims", "templates", "resourceClaims", "containers"} & more.keys():
         more["claims"] = ["c"]
-    return {"apiVersion": "v1", "kind": "Pod", **pod_tree(name, **more)}
+    return pod_tree(name, **more)
 
 
 def bare(name: str = "p", **more: Any) -> Tree:
@@ -78,13 +69,7 @@ def wants(text: str, **more: Any) -> Tree:
 
 
 def class_(name: str, expression: str, **spec: Any) -> Tree:
-    selectors = [{"cel": {"expression": expression}}]
-    return {
-        "apiVersion": API,
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": selectors, **spec},
-    }
+    return objects.device_class(name, expression, **spec)
 
 
 def resources(amounts: Tree, name: str = "p", **more: Any) -> Tree:

@@ -10,6 +10,7 @@ from dray.api.gates import FeatureGates
 from dray.inspect.findings import Finding
 from dray.inspect.linting import lint
 from dray.inspect.snapshot import Snapshot
+from tests import objects
 from tests.inspect.objects import DRIVER, class_, gpus, held, node
 from tests.inspect.test_partial_use import PARTITIONED, nic
 
@@ -25,31 +26,19 @@ def texts(findings: list[Finding], level: str = "") -> list[str]:
     return [finding.text for finding in findings if level in ("", finding.level)]
 
 
-def slice_(name: str, count: int = 2, **spec: Any) -> dict[str, Any]:
-    pool = {"name": "p", "generation": 1, "resourceSliceCount": count}
-    return {
-        "apiVersion": API,
-        "kind": "ResourceSlice",
-        "metadata": {"name": name},
-        "spec": {**SLICE, "pool": pool, **spec},
-    }
+def part_of_pool(name: str, count: int = 2, **spec: Any) -> dict[str, Any]:
+    return objects.resource_slice(name, node="n1", driver=DRIVER, pool="p", count=count, **spec)
 
 
 def partition(name: str, set_: str, counter: str, much: str) -> dict[str, Any]:
     return {"name": name, "consumesCounters": [{"counterSet": set_, "counters": {counter: {"value": much}}}]}
 
 
-COUNTERS = slice_("a", sharedCounters=[{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}])
+COUNTERS = part_of_pool("a", sharedCounters=[{"name": "gpu", "counters": {"memory": {"value": "8Gi"}}}])
 
 
-def claim(**exactly: Any) -> dict[str, Any]:
-    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", **exactly}}]
-    return {
-        "apiVersion": API,
-        "kind": "ResourceClaim",
-        "metadata": {"name": "c"},
-        "spec": {"devices": {"requests": requests}},
-    }
+def claim_for(**exactly: Any) -> dict[str, Any]:
+    return objects.claim("c", objects.request(**exactly))
 
 
 @pytest.mark.wording
@@ -62,9 +51,9 @@ def claim(**exactly: Any) -> dict[str, Any]:
     ],
 )
 def test_counters_that_are_not_there_or_not_enough(device: dict[str, Any], says: str) -> None:
-    findings = found(COUNTERS, slice_("b", devices=[device]))
+    findings = found(COUNTERS, part_of_pool("b", devices=[device]))
     assert any(says in text for text in texts(findings, "error"))
-    assert found(COUNTERS, slice_("b", devices=[partition("d", "gpu", "memory", "8Gi")])) == []
+    assert found(COUNTERS, part_of_pool("b", devices=[partition("d", "gpu", "memory", "8Gi")])) == []
 
 
 @pytest.mark.wording
@@ -74,9 +63,9 @@ def test_a_pool_of_which_slices_are_missing() -> None:
 
 def test_devices_that_become_ready_late_must_say_how_that_fails() -> None:
     late = {"name": "d", "bindingConditions": ["ready"]}
-    [finding] = found(slice_("a", 1, devices=[late]))
+    [finding] = found(part_of_pool("a", 1, devices=[late]))
     assert (finding.level, finding.field) == ("error", "spec.devices[0].bindingFailureConditions")
-    assert found(slice_("a", 1, devices=[{**late, "bindingFailureConditions": ["broken"]}])) == []
+    assert found(part_of_pool("a", 1, devices=[{**late, "bindingFailureConditions": ["broken"]}])) == []
 
 
 @pytest.mark.wording
@@ -89,10 +78,10 @@ def test_devices_that_become_ready_late_must_say_how_that_fails() -> None:
 )
 def test_a_claim_that_fits_nowhere_even_when_nothing_is_in_use(exactly: dict[str, Any], says: str) -> None:
     cluster = Snapshot.of(node(), class_(), *PARTITIONED, held("x", "half-0"))
-    [finding] = found(claim(**exactly), cluster=cluster)
+    [finding] = found(claim_for(**exactly), cluster=cluster)
     assert finding.level == "warning"
     assert says in finding.text
-    assert found(claim(), cluster=cluster) == []
+    assert found(claim_for(), cluster=cluster) == []
 
 
 @pytest.mark.wording
@@ -116,12 +105,12 @@ def test_extended_resources_that_nothing_serves_and_names_that_two_classes_have(
 
 @pytest.mark.wording
 def test_fields_that_need_a_gate_which_is_off() -> None:
-    derived = claim(derivedAttributes=[{"name": "x.io/a", "expression": "1"}])
+    derived = claim_for(derivedAttributes=[{"name": "x.io/a", "expression": "1"}])
     derived["spec"]["devices"]["constraints"] = [{"matchAttribute": "x.io/a"}]
     [text] = texts(found(derived), "warning")
     assert text.endswith("derivedAttributes is dropped: the feature gate DRADerivedAttributes is off")
     assert found(derived, gates="DRADerivedAttributes=true") == []
-    shared = slice_("a", 1, devices=[nic()])
+    shared = part_of_pool("a", 1, devices=[nic()])
     assert found(shared) == []
     [text] = texts(found(shared, gates="DRAConsumableCapacity=false,DRAFractionalCapacityRange=false"), "warning")
     assert "allowMultipleAllocations is dropped: the feature gate DRAConsumableCapacity is off" in text

@@ -11,6 +11,7 @@ from dray.api.gates import FeatureGates
 from dray.inspect.findings import Finding
 from dray.inspect.linting import lint
 from dray.inspect.snapshot import Snapshot
+from tests import objects
 from tests.inspect.objects import DRIVER, MODEL, class_, device, gpus, node, template
 
 CLUSTER = Snapshot.of(node(), class_(), gpus("n1", [device("a"), device("b"), {**device("c"), "attributes": {}}]))
@@ -22,11 +23,8 @@ def found(text: str, cluster: Snapshot | None = None) -> list[Finding]:
     return lint(trees, FeatureGates(), cluster)
 
 
-def claim(request: dict[str, Any], *, constraints: list[dict[str, Any]] | None = None) -> str:
-    devices = {"requests": [{"name": "r", **request}], "constraints": constraints or []}
-    return yaml.safe_dump(
-        {"apiVersion": API, "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": {"devices": devices}}
-    )
+def claim_text(request: dict[str, Any], *, constraints: list[dict[str, Any]] | None = None) -> str:
+    return yaml.safe_dump(objects.claim("c", {"name": "r", **request}, constraints=constraints or []))
 
 
 def exactly(selector: str = "", **more: Any) -> dict[str, Any]:
@@ -34,7 +32,7 @@ def exactly(selector: str = "", **more: Any) -> dict[str, Any]:
     return {"exactly": {"deviceClassName": "gpu", "selectors": selectors, **more}}
 
 
-GOOD = claim(exactly(f'device.attributes["{DRIVER}"].?model.orValue("") == "a100"'))
+GOOD = claim_text(exactly(f'device.attributes["{DRIVER}"].?model.orValue("") == "a100"'))
 
 
 def test_a_good_manifest_has_no_findings() -> None:
@@ -51,11 +49,11 @@ def test_a_good_manifest_has_no_findings() -> None:
         (f"apiVersion: {API}\nkind: Nope\n", "apiVersion", "has no kind Nope"),
         ("kind: Pod\n", "", "apiVersion and kind must be given"),
         ("apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nmetadata: {name: c}\n", "apiVersion", "not served any more"),
-        (claim(exactly(count=-1)), "spec.devices.requests[0].exactly.count", "greater than zero"),
-        (claim({"exactly": {}}), "spec.devices.requests[0].exactly.deviceClassName", "Required"),
-        (claim(exactly("device.attributes[")), "spec.devices.requests[0].exactly.selectors[0].cel.expression", "yntax error"),
-        (claim({"exactly": {"deviceClassName": "gpu", "coutn": 2}}), "", 'unknown field "spec.devices.requests[0].exactly.coutn"'),
-        (claim({"exactly": {"deviceClassName": "gpu", "count": "two"}}), "", "count"),
+        (claim_text(exactly(count=-1)), "spec.devices.requests[0].exactly.count", "greater than zero"),
+        (claim_text({"exactly": {}}), "spec.devices.requests[0].exactly.deviceClassName", "Required"),
+        (claim_text(exactly("device.attributes[")), "spec.devices.requests[0].exactly.selectors[0].cel.expression", "yntax error"),
+        (claim_text({"exactly": {"deviceClassName": "gpu", "coutn": 2}}), "", 'unknown field "spec.devices.requests[0].exactly.coutn"'),
+        (claim_text({"exactly": {"deviceClassName": "gpu", "count": "two"}}), "", "count"),
     ],
 )  # fmt: skip
 def test_what_the_api_server_would_refuse(text: str, field: str, says: str) -> None:
@@ -92,7 +90,7 @@ spec: {devices: {requests: [{name: r, deviceClassName: gpu, count: 2}]}}
 
 
 def test_an_unguarded_access_is_a_hint_offline_and_a_warning_where_a_device_lacks_it() -> None:
-    text = claim(exactly(MODEL % ("model", "a100")))
+    text = claim_text(exactly(MODEL % ("model", "a100")))
     [hint] = found(text)
     assert hint.level == "hint"
     assert "fails on devices that lack attribute model" in hint.text
@@ -104,13 +102,13 @@ def test_an_unguarded_access_is_a_hint_offline_and_a_warning_where_a_device_lack
 
 @pytest.mark.wording
 def test_an_attribute_that_no_device_has() -> None:
-    [finding] = found(claim(exactly(MODEL % ("modle", "a100"))), CLUSTER)
+    [finding] = found(claim_text(exactly(MODEL % ("modle", "a100"))), CLUSTER)
     assert finding.level == "error"
     assert "attribute modle exists on 0 of 3 devices, did you mean model?" in finding.text
 
 
 def test_a_value_that_no_device_has() -> None:
-    [finding] = found(claim(exactly(f'device.attributes["{DRIVER}"].?model.orValue("") == "h100"')), CLUSTER)
+    [finding] = found(claim_text(exactly(f'device.attributes["{DRIVER}"].?model.orValue("") == "h100"')), CLUSTER)
     assert finding.level == "warning"
 
 
@@ -139,7 +137,7 @@ spec: {{spec: {{devices: {{requests: [{{name: r, exactly: {{deviceClassName: gup
 
 def alternatives(*subs: dict[str, Any], constraints: list[dict[str, Any]] | None = None) -> str:
     listed = [{"name": f"a{i}", "deviceClassName": "gpu", **sub} for i, sub in enumerate(subs)]
-    return claim({"firstAvailable": listed}, constraints=constraints)
+    return claim_text({"firstAvailable": listed}, constraints=constraints)
 
 
 GUARDED = {"selectors": [{"cel": {"expression": f'device.attributes["{DRIVER}"].?model.orValue("") == "a100"'}}]}
@@ -171,12 +169,15 @@ def test_alternatives_that_are_never_reached(text: str, unreachable: list[str]) 
 
 def test_constraints_that_nothing_satisfies() -> None:
     contradiction = [{"matchAttribute": "example.com/root"}, {"distinctAttribute": "example.com/root"}]
-    assert "must share example.com/root and differ" in found(claim(exactly(count=2), constraints=contradiction))[0].text
-    assert found(claim(exactly(count=1), constraints=contradiction)) == []
-    unknown = claim(exactly(count=2), constraints=[{"matchAttribute": "example.com/rot"}])
+    assert (
+        "must share example.com/root and differ"
+        in found(claim_text(exactly(count=2), constraints=contradiction))[0].text
+    )
+    assert found(claim_text(exactly(count=1), constraints=contradiction)) == []
+    unknown = claim_text(exactly(count=2), constraints=[{"matchAttribute": "example.com/rot"}])
     [finding] = found(unknown, CLUSTER)
     assert "example.com/rot exists on 0 of 3 devices, did you mean example.com/root?" in finding.text
-    many = claim(exactly(count=5), constraints=[{"matchAttribute": "example.com/root"}])
+    many = claim_text(exactly(count=5), constraints=[{"matchAttribute": "example.com/root"}])
     [finding] = found(many, CLUSTER)
     assert "5 devices must share example.com/root, and at most 2 of one node do" in finding.text
 

@@ -18,23 +18,14 @@ from dray.inspect.placement import Deadlines
 from dray.inspect.snapshot import Snapshot
 from dray.inspect.workloads import WorkloadCase
 from dray.testing import Cluster
+from tests import objects
 from tests.inspect.situations import claim, pod, quota, request, runs, template
 from tests.inspect.test_situations import make
 from tests.waiting import SECONDS, wait_until
 
 
 def deployment(replicas: int = 2, **spec: Any) -> Tree:
-    labels = {"app": "web"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {**pod(claims=[])["spec"], **spec}},
-        },
-    }
+    return objects.deployment("web", replicas, namespace="default", **{**pod(claims=[])["spec"], **spec})
 
 
 def explained(cluster: Cluster, capsys: pytest.CaptureFixture[str], code: str) -> dict[str, Any]:

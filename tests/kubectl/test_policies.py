@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import objects
 from tests.kubectl.conftest import Kubectl
 
 MANIFEST = Path(__file__).parents[2] / "src/dray/examples/policies/driver-node-policy.yaml"
@@ -32,12 +33,8 @@ roleRef: {kind: ClusterRole, name: gpu-driver, apiGroup: rbac.authorization.k8s.
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")
 
 
-def slice_(name: str, node: str) -> str:
-    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool}
-    return json.dumps(
-        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
-    )
+def slice_text(name: str, node: str) -> str:
+    return json.dumps(objects.resource_slice(name, node=node))
 
 
 def acting(kubectl: Kubectl, directory: Path, node: str) -> tuple[str, str]:
@@ -56,13 +53,13 @@ def test_a_driver_writes_the_slices_of_its_node_only(kubectl: Kubectl, tmp_path:
     kubectl("apply", "-f", "-", stdin=ACCESS)
     kubectl("apply", "-f", str(MANIFEST))
     driver, nowhere = acting(kubectl, tmp_path, "node-1"), acting(kubectl, tmp_path, "")
-    kubectl("create", "-f", "-", stdin=slice_("theirs", "node-2"))
+    kubectl("create", "-f", "-", stdin=slice_text("theirs", "node-2"))
 
-    kubectl("create", *driver, "-f", "-", stdin=slice_("own", "node-1"))
+    kubectl("create", *driver, "-f", "-", stdin=slice_text("own", "node-1"))
     kubectl("label", *driver, "resourceslice", "own", "a=b")
     why = "the driver on node node-1 may write only the slices of that node"
     for attempt in (
-        kubectl("create", *driver, "-f", "-", stdin=slice_("new", "node-2"), fails=True),
+        kubectl("create", *driver, "-f", "-", stdin=slice_text("new", "node-2"), fails=True),
         kubectl("label", *driver, "resourceslice", "theirs", "a=b", fails=True),
         kubectl("delete", *driver, "resourceslice", "theirs", fails=True),
     ):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dray.testing import Cluster
+from tests import objects
 from tests.cli.running import DRAY
 from tests.waiting import wait_until
 
@@ -15,19 +16,12 @@ CAPACITY = {"cpu": "3", "memory": "5Gi", "pods": "10"}
 CONTAINERS = [{"name": "c", "image": "x"}]
 
 
-def node(name: str, **labels: str) -> dict[str, Any]:
-    status = {"capacity": CAPACITY, "allocatable": CAPACITY}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+def labelled_node(name: str, **labels: str) -> dict[str, Any]:
+    return objects.node(name, labels=labels, allocatable=CAPACITY)
 
 
-def pod(name: str, on: str) -> dict[str, Any]:
-    selector = {"kubernetes.io/hostname": on}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": CONTAINERS, "nodeSelector": selector},
-    }
+def pod_on(name: str, on: str) -> dict[str, Any]:
+    return objects.pod(name, nodeSelector={"kubernetes.io/hostname": on})
 
 
 def ready(cluster: Cluster, name: str) -> Any:
@@ -41,34 +35,34 @@ def phase(cluster: Cluster, name: str) -> Any:
 
 def test_a_node_made_by_hand_lives_and_runs_pods_once_its_labels_match() -> None:
     with Cluster("--adopt-nodes", "rack=7", "--nodes", "1") as cluster:
-        cluster.apply(node("own", rack="7", **{"kubernetes.io/hostname": "own"}))
-        cluster.apply(node("other", rack="8", **{"kubernetes.io/hostname": "other"}))
+        cluster.apply(labelled_node("own", rack="7", **{"kubernetes.io/hostname": "own"}))
+        cluster.apply(labelled_node("other", rack="8", **{"kubernetes.io/hostname": "other"}))
         wait_until(lambda: ready(cluster, "own") == "True")
         for name, on in (("mine", "own"), ("theirs", "other")):
-            cluster.apply(pod(name, on))
+            cluster.apply(pod_on(name, on))
         wait_until(lambda: phase(cluster, "mine") == "Running")
         wait_until(lambda: cluster.get("pods", "theirs")["spec"].get("nodeName") == "other")
         assert phase(cluster, "theirs") == "Pending"  # nobody plays its node
         assert cluster.get("nodes", "own")["status"]["capacity"] == CAPACITY
         assert cluster.get("leases", "own", "kube-node-lease")["spec"]["holderIdentity"] == "own"
-        cluster.apply(node("other", rack="7", **{"kubernetes.io/hostname": "other"}))
+        cluster.apply(labelled_node("other", rack="7", **{"kubernetes.io/hostname": "other"}))
         wait_until(lambda: phase(cluster, "theirs") == "Running")
 
 
 def test_a_node_that_answers_somewhere_is_real_and_not_adopted() -> None:
-    real = node("real", rack="7")
+    real = labelled_node("real", rack="7")
     real["status"] |= {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}
     with Cluster("--adopt-nodes", "rack=7") as cluster:
         cluster.apply(real)
-        cluster.apply(node("own", rack="7", **{"kubernetes.io/hostname": "own"}))
-        cluster.apply(pod("p", "own"))
+        cluster.apply(labelled_node("own", rack="7", **{"kubernetes.io/hostname": "own"}))
+        cluster.apply(pod_on("p", "own"))
         wait_until(lambda: phase(cluster, "p") == "Running")
         assert ready(cluster, "real") == ""
 
 
 def test_an_agent_runs_its_own_pods() -> None:
     with Cluster("--adopt-nodes", "kubernetes.io/os=linux", "--agents", "1", "--runtime", "fake") as cluster:
-        cluster.apply(pod("p", "agent-0"))
+        cluster.apply(pod_on("p", "agent-0"))
         wait_until(lambda: phase(cluster, "p") == "Running")
         assert cluster.get("pods", "p")["status"]["containerStatuses"][0]["containerID"].startswith("fake://")
 
@@ -83,7 +77,7 @@ def test_jobs_end_after_the_time_that_is_stated(seconds: str, ends: bool) -> Non
     }
     with Cluster("--nodes", "1", "--job-seconds", seconds) as cluster:
         cluster.apply(job)
-        cluster.apply(pod("stays", "node-0"))
+        cluster.apply(pod_on("stays", "node-0"))
         wait_until(lambda: phase(cluster, "stays") == "Running")
         if ends:
             wait_until(lambda: cluster.get("jobs", "j")["status"].get("succeeded") == 2)

@@ -16,6 +16,7 @@ from dray.api.wire import Tree
 from dray.scheduler.attempt import Promise
 from dray.sim import hardware
 from dray.sim.cluster import Cluster
+from tests import objects
 
 NOW = "2026-01-01T00:00:00Z"
 
@@ -28,29 +29,19 @@ def machines(count: int, devices: int = 2, first: int = 0) -> list[Tree]:
 
 
 def claim_spec(count: int) -> Tree:
-    exactly = {"deviceClassName": hardware.CLASS, "count": count}
-    return {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}}
+    return objects.claim_spec(objects.request("gpus", hardware.CLASS, count=count))
 
 
 def template(count: int) -> Tree:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": f"gpus-{count}", "namespace": "default"},
-        "spec": {"spec": claim_spec(count)},
-    }
+    return objects.template(f"gpus-{count}", objects.request("gpus", hardware.CLASS, count=count), namespace="default")
 
 
 def pod(name: str, gpus: int = 1, claim: str = "", **spec: Any) -> Tree:
+    """A pod with so many GPUs of its own, or those of a claim."""
     source = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": f"gpus-{gpus}"}
-    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
     entries = [{"name": "gpus", **source}] if gpus else []
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"resourceClaims": entries, "containers": [container], **spec},
-    }
+    needs = {"requests": {"cpu": "1"}}
+    return objects.pod(name, namespace="default", needs=needs, **{"resourceClaims": entries, **spec})
 
 
 def cluster(nodes: int = 2, devices: int = 2) -> Cluster:

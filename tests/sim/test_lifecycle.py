@@ -9,20 +9,19 @@ import pytest
 
 from dray.api.types.core import Pod
 from dray.sim import lifecycle
-from tests.e2e.objects import pod as tree
+from tests import objects
 
 NOW = "2024-01-01T00:00:00Z"
 
 
-def pod(**spec: Any) -> Pod:
-    made = tree("p", **spec)
-    made["metadata"]["uid"] = "0a0b0c00-0000-0000-0000-000000000000"
-    return msgspec.convert(made, Pod)
+def pod_with_uid(**spec: Any) -> Pod:
+    tree = objects.pod(namespace="default", metadata={"uid": "0a0b0c00-0000-0000-0000-000000000000"}, **spec)
+    return msgspec.convert(tree, Pod)
 
 
 def test_a_running_pod_is_ready_with_all_containers() -> None:
     init = [{"name": "init", "image": "i"}]
-    status = lifecycle.running(pod(initContainers=init), NOW, "198.18.0.1", restarts=2)
+    status = lifecycle.running(pod_with_uid(initContainers=init), NOW, "198.18.0.1", restarts=2)
     assert (status["phase"], status["hostIP"], status["podIP"]) == ("Running", "198.18.0.1", "10.10.11.12")
     assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True"
     [container] = status["containerStatuses"]
@@ -32,7 +31,7 @@ def test_a_running_pod_is_ready_with_all_containers() -> None:
 
 @pytest.mark.parametrize(("code", "phase", "reason"), [(0, "Succeeded", "Completed"), (7, "Failed", "Error")])
 def test_a_finished_pod_says_how_it_ended(code: int, phase: str, reason: str) -> None:
-    status = lifecycle.finished(pod(), NOW, code)
+    status = lifecycle.finished(pod_with_uid(), NOW, code)
     assert status["phase"] == phase
     ended = status["containerStatuses"][0]["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (code, reason)
@@ -44,4 +43,4 @@ def test_a_finished_pod_says_how_it_ended(code: int, phase: str, reason: str) ->
     [("Always", 0, True), ("Always", 1, True), ("OnFailure", 0, False), ("OnFailure", 1, True), ("Never", 1, False)],
 )
 def test_the_restart_policy_decides_whether_it_runs_again(policy: str, code: int, again: bool) -> None:
-    assert lifecycle.restarts_after(pod(restartPolicy=policy), code) is again
+    assert lifecycle.restarts_after(pod_with_uid(restartPolicy=policy), code) is again

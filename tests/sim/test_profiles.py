@@ -17,22 +17,19 @@ from dray.sim import profiles
 from dray.sim.cluster import Cluster
 from dray.sim.demands import demand_of
 from dray.sim.what_if import how_many
+from tests import objects
 
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates.parse("AllBeta=true,AllAlpha=true")
 
 
-def claim(*requests: Tree, same: str = "") -> Tree:
-    spec: dict[str, Any] = {"requests": [*requests]}
-    if same:
-        spec["constraints"] = [{"matchAttribute": same}]
-    meta = {"name": "c", "namespace": "default"}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": {"devices": spec}}
+def claim_for(*requests: Tree, same: str = "") -> Tree:
+    constraints = {"constraints": [{"matchAttribute": same}]} if same else {}
+    return objects.claim("c", *requests, namespace="default", **constraints)
 
 
 def request(class_: str, name: str = "r", expression: str = "", **more: Any) -> Tree:
-    selectors = {"selectors": [{"cel": {"expression": expression}}]} if expression else {}
-    return {"name": name, "exactly": {"deviceClassName": class_, **selectors, **more}}
+    return objects.request(name, class_, selectors=[expression] if expression else (), **more)
 
 
 def mig(profile: str) -> str:
@@ -61,33 +58,33 @@ def test_nodes_are_counted_and_named() -> None:
 @pytest.mark.parametrize(
     ("line", "asked", "expected"),
     [
-        ("dgx-h100*2", claim(request("gpu.nvidia.com")), 16),
+        ("dgx-h100*2", claim_for(request("gpu.nvidia.com")), 16),
         (
             "dgx-h100",
-            claim(request("gpu.nvidia.com"), request("dranet", "n"), same="resource.kubernetes.io/pcieRoot"),
+            claim_for(request("gpu.nvidia.com"), request("dranet", "n"), same="resource.kubernetes.io/pcieRoot"),
             8,
         ),
-        ("dgx-h100", claim(request("gpu.nvidia.com", count=2), same="resource.kubernetes.io/pcieRoot"), 0),
-        ("dgx-h100", claim(request("dranet", count=3), same="dra.net/numaNode"), 2),
-        ("mig-a100", claim(request("gpu.nvidia.com")), 8),
-        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("1g.5gb"))), 56),
-        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("2g.10gb"))), 24),
-        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("3g.20gb"))), 16),
-        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("4g.20gb"))), 8),
-        ("mig-a100", claim(request("mig.nvidia.com", expression=mig("7g.40gb"))), 8),
-        ("mig-h100", claim(request("mig.nvidia.com", expression=mig("1g.10gb"))), 56),
-        ("mig-h100", claim(request("mig.nvidia.com", expression=mig("1g.20gb"))), 32),
-        ("mig-h100", claim(request("mig.nvidia.com", expression=mig("2g.20gb"))), 24),
-        ("mig-h100", claim(request("mig.nvidia.com", expression=mig("3g.40gb"))), 16),
-        ("mig-h100", claim(request("mig.nvidia.com", expression=mig("7g.80gb"))), 8),
-        ("gb200-nvl72*18", claim(request("gpu.nvidia.com", count=4)), 18),
-        ("gb200-nvl72*2", claim(request("compute-domain-default-channel.nvidia.com")), 2),
-        ("mi300x", claim(request("gpu.amd.com", count=4), same="gpu.amd.com/numaNode"), 2),
-        ("gaudi3", claim(request("gaudi.intel.com", count=2), same="gaudi.intel.com/pciRoot"), 4),
-        ("tpu-v6e*2", claim(request("tpu.google.com", allocationMode="All")), 2),
-        ("sriov-nic", claim(request("dranet", capacity={"requests": {"bandwidth": "30G"}})), 6),
-        ("sriov-nic", claim(request("dranet")), 200),
-        ("cpu*2", claim(request("dra.cpu", capacity={"requests": {"dra.cpu/cpu": "8"}})), 16),
+        ("dgx-h100", claim_for(request("gpu.nvidia.com", count=2), same="resource.kubernetes.io/pcieRoot"), 0),
+        ("dgx-h100", claim_for(request("dranet", count=3), same="dra.net/numaNode"), 2),
+        ("mig-a100", claim_for(request("gpu.nvidia.com")), 8),
+        ("mig-a100", claim_for(request("mig.nvidia.com", expression=mig("1g.5gb"))), 56),
+        ("mig-a100", claim_for(request("mig.nvidia.com", expression=mig("2g.10gb"))), 24),
+        ("mig-a100", claim_for(request("mig.nvidia.com", expression=mig("3g.20gb"))), 16),
+        ("mig-a100", claim_for(request("mig.nvidia.com", expression=mig("4g.20gb"))), 8),
+        ("mig-a100", claim_for(request("mig.nvidia.com", expression=mig("7g.40gb"))), 8),
+        ("mig-h100", claim_for(request("mig.nvidia.com", expression=mig("1g.10gb"))), 56),
+        ("mig-h100", claim_for(request("mig.nvidia.com", expression=mig("1g.20gb"))), 32),
+        ("mig-h100", claim_for(request("mig.nvidia.com", expression=mig("2g.20gb"))), 24),
+        ("mig-h100", claim_for(request("mig.nvidia.com", expression=mig("3g.40gb"))), 16),
+        ("mig-h100", claim_for(request("mig.nvidia.com", expression=mig("7g.80gb"))), 8),
+        ("gb200-nvl72*18", claim_for(request("gpu.nvidia.com", count=4)), 18),
+        ("gb200-nvl72*2", claim_for(request("compute-domain-default-channel.nvidia.com")), 2),
+        ("mi300x", claim_for(request("gpu.amd.com", count=4), same="gpu.amd.com/numaNode"), 2),
+        ("gaudi3", claim_for(request("gaudi.intel.com", count=2), same="gaudi.intel.com/pciRoot"), 4),
+        ("tpu-v6e*2", claim_for(request("tpu.google.com", allocationMode="All")), 2),
+        ("sriov-nic", claim_for(request("dranet", capacity={"requests": {"bandwidth": "30G"}})), 6),
+        ("sriov-nic", claim_for(request("dranet")), 200),
+        ("cpu*2", claim_for(request("dra.cpu", capacity={"requests": {"dra.cpu/cpu": "8"}})), 16),
     ],
 )
 def test_as_many_claims_fit_as_the_hardware_has_room_for(line: str, asked: Tree, expected: int) -> None:

@@ -23,6 +23,7 @@ from dray.sim.recording import record, typed_object
 from dray.sim.replay import Replay, Setup
 from dray.sim.timeline import Decide, Timeline, timeline_of
 from dray.testing import Cluster
+from tests import objects
 from tests.sim.recording_live import recorded
 from tests.sim.test_cluster import claim_spec, machines, pod, template
 from tests.waiting import wait_until
@@ -33,18 +34,11 @@ GATES = FeatureGates()
 
 
 def claim_tree(name: str, spec: Tree) -> Tree:
-    meta = {"name": name, "namespace": "default"}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec}
+    return objects.claim(name, namespace="default") | {"spec": spec}
 
 
 def named_template(name: str, spec: Tree) -> Tree:
-    meta = {"name": name, "namespace": "default"}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": meta,
-        "spec": {"spec": spec},
-    }
+    return objects.template(name, namespace="default") | {"spec": {"spec": spec}}
 
 
 def selecting(model: str, count: int) -> Tree:

@@ -19,16 +19,16 @@ from dray.sim.cluster import Cluster
 from dray.sim.demands import DemandError, PodBatch, demand_of
 from dray.sim.likeness import is_uniform
 from dray.sim.what_if import HowMany, _count_by_kind, _count_one_by_one, how_many, place
-from tests.sim.test_cluster import NOW, claim_spec, cluster, pod, template
+from tests import objects
+from tests.sim.test_cluster import NOW, cluster, pod, template
 
 
 def demand(*trees: Tree) -> PodBatch:
     return demand_of([object_of(tree, FeatureGates()) for tree in trees], "default")
 
 
-def claim(name: str, count: int) -> Tree:
-    meta = {"name": name, "namespace": "default"}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": claim_spec(count)}
+def claim_for(name: str, count: int) -> Tree:
+    return objects.claim(name, objects.request("gpus", hardware.CLASS, count=count), namespace="default")
 
 
 def workload(api: str, kind: str, **spec: Any) -> Tree:
@@ -106,7 +106,7 @@ DEMANDS = st.sampled_from(
         [pod("a", 1)],
         [pod("a", 2)],
         [pod("a", 0)],
-        [claim("c", 2), pod("a", claim="c")],
+        [claim_for("c", 2), pod("a", claim="c")],
         [pod("a", 1), pod("b", 1)],
         [pod("a", 1), pod("b", 1), pod("c", 1)],
         [workload("apps/v1", "Deployment", replicas=2)],
@@ -148,7 +148,7 @@ def test_nodes_that_share_devices_are_not_counted_by_kind() -> None:
     "asked",
     [
         [pod("a", 1), pod("b", 2)],
-        [claim("c", 1), pod("a", claim="c"), pod("b", claim="c")],
+        [claim_for("c", 1), pod("a", claim="c"), pod("b", claim="c")],
         [pod("a", 1, schedulingGates=[{"name": "g"}])],
         [
             pod(
@@ -176,7 +176,7 @@ def test_counting_stops_at_the_limit() -> None:
 
 
 def test_each_copy_has_claims_of_its_own_and_is_counted_whole() -> None:
-    asked = demand(claim("shared", 2), pod("a", claim="shared"), pod("b", claim="shared"))
+    asked = demand(claim_for("shared", 2), pod("a", claim="shared"), pod("b", claim="shared"))
     found = how_many(cluster(3, 3), asked, 100)
     assert found.copies == 3
 
@@ -193,7 +193,7 @@ def test_the_pods_of_each_copy_of_a_group_share_its_claim(source: Tree) -> None:
     pods = [pod(name, 0, schedulingGroup={"podGroupName": "g"}) for name in ("a", "b")]
     for one in pods:
         one["spec"]["resourceClaims"] = [entry]
-    named = [claim("ours", 1)] if "resourceClaimName" in source else []
+    named = [claim_for("ours", 1)] if "resourceClaimName" in source else []
     asked = demand(group, *named, *pods)
     found = cluster(1, 3)
     with found.fork() as trial:
@@ -204,11 +204,11 @@ def test_the_pods_of_each_copy_of_a_group_share_its_claim(source: Tree) -> None:
 
 def test_a_claim_that_exists_is_used_as_it_is() -> None:
     made = cluster(2)
-    made.add(claim("shared", 2), pod("first", claim="shared"))
+    made.add(claim_for("shared", 2), pod("first", claim="shared"))
     made.settle()
     held = set(made.holders())
     with made.fork() as trial:
-        (found,) = place(trial, demand(claim("shared", 2), pod("second", claim="shared")))
+        (found,) = place(trial, demand(claim_for("shared", 2), pod("second", claim="shared")))
     assert {use.device for use in found.devices} == held
 
 
@@ -229,7 +229,7 @@ def test_a_manifest_that_runs_already_is_asked_for_once_more() -> None:
         (workload("apps/v1", "StatefulSet", replicas=2, serviceName="s"), 2),
         (workload("batch/v1", "Job", parallelism=4, completions=3, policy="Never"), 3),
         (workload("batch/v1", "Job", policy="Never"), 1),
-        (claim("alone", 1), 1),
+        (claim_for("alone", 1), 1),
     ],
 )
 def test_workloads_and_claims_stand_for_pods(tree: Tree, pods: int) -> None:

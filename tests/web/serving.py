@@ -210,9 +210,9 @@ def device(name: str, **more: Any) -> Tree:
 
 
 def slice_tree(node: str, *devices: Tree, name: str = "", slices: int = 1, **spec: Any) -> Tree:
-    pool = {"name": node, "generation": 1, "resourceSliceCount": slices}
-    content = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": list(devices), **spec}
-    return {"metadata": {"name": name or f"{node}-slice"}, "spec": content}
+    return objects.resource_slice(
+        name or f"{node}-slice", node=node, driver=DRIVER, count=slices, **{"devices": list(devices), **spec}
+    )
 
 
 async def publish(client: Client, node: str, *devices: Tree, **more: Any) -> None:

@@ -87,7 +87,7 @@ async def test_who_may_read_one_namespace_can_try_what_is_in_it(server: Served, 
     await _allow(server, "nodes", group="")
     await _allow(server, "resourceclaims", "resourceclaimtemplates", namespace="default")
     uses = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
-    pod = objects.pod("p", resourceClaims=uses) | {"apiVersion": "v1", "kind": "Pod"}
+    pod = objects.pod("p", resourceClaims=uses)
     async with jane.page():
         found = await jane.ask("try", manifest=json.dumps(pod), namespace="default")
         assert found["pods"][0]["node"] == "n1", found
@@ -108,7 +108,7 @@ async def test_who_sees_one_namespace_is_told_what_the_scheduler_says_instead_of
     await _allow(server, "nodes", group="")
     await _allow(server, "resourceclaims", namespace="default")
     await _allow(server, "pods", group="", namespace="default")
-    more = objects.claim("more", device_class=CLASS) | {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    more = objects.claim("more", device_class=CLASS)
     async with jane.page() as page:
         why = await jane.ask("why", namespace="default", name="p")
         assert why["cause"]["code"] == "SchedulerSays"

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from tests.objects import pod
+
 DRIVER = "gpu.example.com"
 ROOT = "resource.kubernetes.io/pcieRoot"
 NAMESPACE = "default"
@@ -144,7 +146,7 @@ def objects(case: Case) -> list[dict[str, Any]]:
         meta = {"name": f"claim-{number}", "namespace": NAMESPACE}
         spec = {"devices": _devices(want)}
         found.append({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec})
-        found += [_pod(f"pod-{number}-{at}", f"claim-{number}", want.cpu) for at in range(want.pods)]
+        found += [_pod_using(f"pod-{number}-{at}", f"claim-{number}", want.cpu) for at in range(want.pods)]
     return found
 
 
@@ -168,7 +170,10 @@ def _exactly(option: Option) -> dict[str, Any]:
     return found
 
 
-def _pod(name: str, claim: str, cpu: int) -> dict[str, Any]:
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": str(cpu)}}}
-    spec = {"containers": [container], "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+def _pod_using(name: str, claim: str, cpu: int) -> dict[str, Any]:
+    return pod(
+        name,
+        namespace=NAMESPACE,
+        needs={"requests": {"cpu": str(cpu)}},
+        resourceClaims=[{"name": "gpu", "resourceClaimName": claim}],
+    )

@@ -7,6 +7,7 @@ from typing import Any
 from dray.api.reasons.autoscaling import NoHelp
 from dray.api.reasons.nodes import NodeCode
 from dray.sim.autoscaling.plans import Plan
+from tests import objects
 from tests.sim.autoscaling.test_planner import alternatives, asked, claim, group, groups, network_slice, planned
 from tests.sim.test_cluster import pod
 
@@ -42,14 +43,10 @@ def near(kind: str, app: str) -> dict[str, Any]:
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def node(zone: str, cpu: str) -> dict[str, Any]:
+def node_in(zone: str, cpu: str) -> dict[str, Any]:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     room = {"cpu": cpu, "memory": "8Gi", "pods": "20"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"old-{zone}", "labels": {ZONE: zone}},
-        "status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]},
-    }
+    return objects.node(f"old-{zone}", labels={ZONE: zone}, allocatable=room, status=ready)
 
 
 def devices(found: Plan) -> list[str]:
@@ -58,7 +55,7 @@ def devices(found: Plan) -> list[str]:
 
 def test_pods_that_are_spread_get_nodes_in_every_zone_that_there_is() -> None:
     pods = [web(f"p{number}", **SPREAD) for number in range(4)]
-    found = planned(groups(zone("a", 1), zone("b", 2)), node("b", "0"), *pods)
+    found = planned(groups(zone("a", 1), zone("b", 2)), node_in("b", "0"), *pods)
     assert found.increases == {"a": 2, "b": 2}
     assert found.check is not None
     assert not found.check.waiting
@@ -66,7 +63,7 @@ def test_pods_that_are_spread_get_nodes_in_every_zone_that_there_is() -> None:
 
 def test_where_spreading_keeps_a_pod_out_no_node_is_bought_in_vain() -> None:
     pods = [web(f"p{number}", **SPREAD) for number in range(3)]
-    found = planned(groups(zone("a", 1)), node("b", "0"), *pods)
+    found = planned(groups(zone("a", 1)), node_in("b", "0"), *pods)
     assert found.increases == {"a": 1}
     (left,) = found.unhelped
     assert left.pods == ("default/p1", "default/p2")
@@ -76,7 +73,7 @@ def test_where_spreading_keeps_a_pod_out_no_node_is_bought_in_vain() -> None:
 
 def test_a_new_node_in_one_zone_makes_room_in_another() -> None:
     pods = [web(f"p{number}", **SPREAD) for number in range(3)]
-    found = planned(groups(zone("a", 1), zone("b", 2)), node("a", "32"), node("b", "0"), *pods)
+    found = planned(groups(zone("a", 1), zone("b", 2)), node_in("a", "32"), node_in("b", "0"), *pods)
     assert found.increases == {"b": 1}  # two of the pods go to the node in zone a
     assert found.proven
 
@@ -84,7 +81,9 @@ def test_a_new_node_in_one_zone_makes_room_in_another() -> None:
 def test_a_pod_that_wants_to_be_near_another_gets_a_node_in_its_zone() -> None:
     database = {**web("db", "1", nodeName="old-a")}
     database["metadata"]["labels"] = {"app": "db"}
-    found = planned(groups(zone("a", 2), zone("b", 1)), node("a", "1"), database, web("p", **near("podAffinity", "db")))
+    found = planned(
+        groups(zone("a", 2), zone("b", 1)), node_in("a", "1"), database, web("p", **near("podAffinity", "db"))
+    )
     assert found.increases == {"a": 1}
     assert found.useless == ("b",)
 
@@ -97,7 +96,7 @@ def test_pods_that_keep_apart_get_nodes_in_different_zones() -> None:
 def test_a_pod_that_another_one_keeps_out_of_its_zone_gets_a_node_elsewhere() -> None:
     hermit = web("hermit", "1", nodeName="old-a", **near("podAntiAffinity", "web"))
     hermit["metadata"]["labels"] = {}
-    found = planned(groups(zone("a", 1), zone("b", 2)), node("a", "1"), hermit, web("p"))
+    found = planned(groups(zone("a", 1), zone("b", 2)), node_in("a", "1"), hermit, web("p"))
     assert found.increases == {"b": 1}
 
 
@@ -132,7 +131,7 @@ def test_each_device_on_the_network_goes_to_one_pod_of_the_plan() -> None:
 def test_other_pods_use_the_room_on_nodes_that_linked_pods_get() -> None:
     pods = [web(f"p{number}", "5", **SPREAD) for number in range(2)]
     plain = pod("plain", gpus=0, containers=[{"name": "c", "image": "x", "resources": {"requests": {"cpu": "3"}}}])
-    found = planned(groups(zone("a", 1), zone("b", 2)), node("b", "0"), *pods, plain)
+    found = planned(groups(zone("a", 1), zone("b", 2)), node_in("b", "0"), *pods, plain)
     assert found.increases == {"a": 1, "b": 1}
     assert found.pods == {"default/p0", "default/p1", "default/plain"}
 
@@ -140,6 +139,6 @@ def test_other_pods_use_the_room_on_nodes_that_linked_pods_get() -> None:
 def test_many_pods_that_are_spread_get_nodes_for_all_of_them() -> None:
     pods = [web(f"p{number}", "2", **SPREAD) for number in range(60)]
     small, large = zone("a", 1, max=99), zone("b", 1.5, max=99, cpu=16)
-    found = planned(groups(small, large), node("a", "0"), node("b", "0"), *pods)
+    found = planned(groups(small, large), node_in("a", "0"), node_in("b", "0"), *pods)
     assert found.increases == {"a": 8, "b": 4}
     assert len(found.pods) == 60

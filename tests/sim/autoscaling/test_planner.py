@@ -18,6 +18,7 @@ from dray.sim.autoscaling.planner import plan
 from dray.sim.autoscaling.plans import Plan
 from dray.sim.cluster import Cluster
 from dray.sim.hardware import CLASS, DRIVER
+from tests import objects
 from tests.sim.test_cluster import machines, pod, template
 
 API = "resource.k8s.io/v1"
@@ -44,13 +45,7 @@ def planned(found: NodeGroups, *objects: Any, **options: Any) -> Plan:
 
 
 def claim(name: str, *requests: dict[str, Any], constraints: Any = ()) -> dict[str, Any]:
-    spec = {"devices": {"requests": [*requests], "constraints": [*constraints]}}
-    return {
-        "apiVersion": API,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": spec,
-    }
+    return objects.claim(name, *requests, namespace="default", constraints=[*constraints])
 
 
 def asked(count: int = 1, model: str = "", **more: Any) -> dict[str, Any]:

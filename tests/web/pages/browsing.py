@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 from bench._browser import LIVE
 from dray.api.wire import Tree
 from dray.testing import Cluster
+from tests import objects
 from tests.waiting import SECONDS
 
 WIDE: ViewportSize = {"width": 1280, "height": 800}
@@ -95,27 +96,13 @@ def visiting(browser: Browser, home: str, token: str = "", **options: Any) -> It
 
 
 def claim(name: str, count: int = 1, *selectors: str, namespace: str = "default") -> Tree:
-    exactly = {
-        "deviceClassName": CLASS,
-        "count": count,
-        "selectors": [{"cel": {"expression": one}} for one in selectors],
-    }
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"devices": {"requests": [{"name": "gpus", "exactly": exactly}]}},
-    }
+    request = objects.request("gpus", CLASS, count=count, selectors=selectors)
+    return objects.claim(name, request, namespace=namespace)
 
 
 def pod(name: str, claim_name: str, namespace: str = "default") -> Tree:
-    container = {"name": "main", "image": "app", "resources": {"claims": [{"name": "gpus"}]}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"containers": [container], "resourceClaims": [{"name": "gpus", "resourceClaimName": claim_name}]},
-    }
+    """A pod whose only container uses a claim."""
+    return objects.pod(name, namespace=namespace, container="main", claims=[claim_name])
 
 
 def taint(name: str, node: str, device: str) -> Tree:

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from dray.api.wire import Tree
 from dray.testing import Cluster
+from tests import objects
 from tests.web.pages.browsing import Visit
 
 DRIVER, SLICES = "gpu.nvidia.com", "mig.nvidia.com"
@@ -37,31 +38,21 @@ def _group(name: str, claim: str) -> Tree:
     return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
-def _claim(name: str) -> Tree:
-    exactly = {"deviceClassName": SLICES, "selectors": [{"cel": {"expression": SMALLEST}}]}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"devices": {"requests": [{"name": "slice", "exactly": exactly}]}},
-    }
+def _slice_claim(name: str) -> Tree:
+    return objects.claim(name, objects.request("slice", SLICES, selectors=[SMALLEST]), namespace="default")
 
 
 def _member(name: str, group: str, claim: str) -> Tree:
-    container = {"name": "main", "image": "app", "resources": {"claims": [{"name": "gpu"}]}}
-    spec = {
-        "schedulingGroup": {"podGroupName": group},
-        "containers": [container],
-        "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    return objects.pod(
+        name, namespace="default", container="main", claims=[claim], schedulingGroup={"podGroupName": group}
+    )
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster("--profile", "mig-a100", "--feature-gates", "AllAlpha=true") as running:
         for tree in (
-            _claim("ours"),
+            _slice_claim("ours"),
             _group("gang", "ours"),
             _member("a", "gang", "ours"),
             _member("b", "gang", "ours"),
