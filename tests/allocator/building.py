@@ -11,6 +11,7 @@ from dray.allocator import Features
 from dray.api.allocations import Share
 from dray.api.types.core import Node
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
+from tests import objects
 
 DRIVER = "gpu.example.com"
 ROOT = "x.io/root"
@@ -29,7 +30,7 @@ class Instance(NamedTuple):
 
 
 def node(name: str = "n", **labels: str) -> Node:
-    return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node)
+    return msgspec.convert(objects.node(name, labels=labels), Node)
 
 
 def attribute(value: Any) -> dict[str, Any]:
@@ -62,8 +63,7 @@ def slice_(
 
 
 def class_(name: str, *selectors: str, config: list[dict[str, Any]] | None = None) -> DeviceClass:
-    spec: dict[str, Any] = {"selectors": [{"cel": {"expression": text}} for text in selectors]}
-    return msgspec.convert({"metadata": {"name": name}, "spec": spec | {"config": config or []}}, DeviceClass)
+    return msgspec.convert(objects.device_class(name, *selectors, config=config or []), DeviceClass)
 
 
 def spec(count: int | None = 1, *selectors: str, cls: str = "any", **fields: Any) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def alternatives(name: str, **subrequests: dict[str, Any]) -> dict[str, Any]:
 
 def claim(name: str, *requests: dict[str, Any], match: tuple[str, ...] = (), **devices: Any) -> ResourceClaim:
     constraints = [{"matchAttribute": attribute_} for attribute_ in match] + devices.pop("constraints", [])
-    tree = {"requests": list(requests), "constraints": constraints, **devices}
-    return msgspec.convert({"metadata": {"name": name, "namespace": "ns"}, "spec": {"devices": tree}}, ResourceClaim)
+    tree = objects.claim(name, requests=list(requests), namespace="ns", constraints=constraints, **devices)
+    return msgspec.convert(tree, ResourceClaim)
 
 
 def index_below(limit: int) -> str:

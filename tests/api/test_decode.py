@@ -22,7 +22,7 @@ PODS = BY_NAME["", "pods"]
 SLICES = BY_NAME[DRA, "resourceslices"]
 
 
-def _claim(request: dict[str, Any]) -> dict[str, Any]:
+def _asking_for(request: dict[str, Any]) -> dict[str, Any]:
     return {"spec": {"devices": {"requests": [request]}}}
 
 
@@ -48,9 +48,9 @@ def test_unknown_fields_in_maps_are_named_by_key() -> None:
 
 
 def test_what_one_version_knows_another_may_not() -> None:
-    assert decode.check(CLAIMS, "v1beta1", _claim({"name": "r", "deviceClassName": "c"})) == []
+    assert decode.check(CLAIMS, "v1beta1", _asking_for({"name": "r", "deviceClassName": "c"})) == []
     complaint = 'unknown field "spec.devices.requests[0].deviceClassName"'
-    assert decode.check(CLAIMS, "v1", _claim({"name": "r", "deviceClassName": "c"})) == [complaint]
+    assert decode.check(CLAIMS, "v1", _asking_for({"name": "r", "deviceClassName": "c"})) == [complaint]
 
 
 def test_nulls_mean_nothing_said() -> None:
@@ -73,12 +73,24 @@ def test_null_pointers_do_not_hide_defaults() -> None:
             {"spec": {"devices": {"requests": "x"}}},
             "cannot unmarshal string into Go struct field DeviceClaim.spec.devices.requests of type []v1.DeviceRequest",
         ),
-        (_claim({"name": 3}), "cannot unmarshal number into Go struct field DeviceRequest.spec.devices.requests.name"),
-        (_claim({"exactly": []}), "cannot unmarshal array into Go struct field DeviceRequest.spec.devices.requests"),
-        (_claim({"exactly": {"count": 2**63}}), "cannot unmarshal number 9223372036854775808 into Go struct field"),
-        (_claim({"exactly": {"count": 1.5}}), "cannot unmarshal number 1.5 into Go struct field"),
-        (_claim({"exactly": {"count": True}}), "cannot unmarshal bool into Go struct field"),
-        (_claim({"exactly": {"capacity": {"requests": {"m": "1X"}}}}), "quantities must match the regular expression"),
+        (
+            _asking_for({"name": 3}),
+            "cannot unmarshal number into Go struct field DeviceRequest.spec.devices.requests.name",
+        ),
+        (
+            _asking_for({"exactly": []}),
+            "cannot unmarshal array into Go struct field DeviceRequest.spec.devices.requests",
+        ),
+        (
+            _asking_for({"exactly": {"count": 2**63}}),
+            "cannot unmarshal number 9223372036854775808 into Go struct field",
+        ),
+        (_asking_for({"exactly": {"count": 1.5}}), "cannot unmarshal number 1.5 into Go struct field"),
+        (_asking_for({"exactly": {"count": True}}), "cannot unmarshal bool into Go struct field"),
+        (
+            _asking_for({"exactly": {"capacity": {"requests": {"m": "1X"}}}}),
+            "quantities must match the regular expression",
+        ),
         ({"metadata": {"labels": {"a": 1}}}, "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels"),
         ({"metadata": {"creationTimestamp": "yesterday"}}, 'parsing time "yesterday"'),
         ({"metadata": {"creationTimestamp": "2026-02-30T00:00:00Z"}}, 'parsing time "2026-02-30T00:00:00Z"'),

@@ -92,18 +92,18 @@ def test_a_strange_event_never_crashes(codec: Codec, line: bytes) -> None:
     assert isinstance(error, InternalError)
 
 
-def _claim(**request: object) -> dict[str, object]:
+def _claim_asking(**request: object) -> dict[str, object]:
     return {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", **request}]}}}
 
 
 def test_an_older_version_is_converted_both_ways() -> None:
     old = Codec(CLAIMS, "v1beta1")
-    body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", **_claim(deviceClassName="gpu")}
+    body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", **_claim_asking(deviceClassName="gpu")}
     claim = old.object(json(body))
     assert isinstance(claim, resource.ResourceClaim)
     assert claim.apiVersion == "resource.k8s.io/v1"
     assert claim.spec.devices.requests[0].exactly.deviceClassName == "gpu"
-    sent = msgspec.json.decode(old.encode(_claim(exactly={"deviceClassName": "gpu"})))
+    sent = msgspec.json.decode(old.encode(_claim_asking(exactly={"deviceClassName": "gpu"})))
     assert sent["apiVersion"] == "resource.k8s.io/v1beta1"
     assert sent["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu"
 

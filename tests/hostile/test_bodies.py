@@ -13,6 +13,7 @@ from aiohttp import web
 from dray.api import protobuf
 from dray.apiserver.limits import LARGEST_OBJECT, Limits
 from dray.apiserver.security.certificates import Keys
+from tests import objects
 from tests.apiserver.admission.hooking import hooking
 from tests.apiserver.asking import claim
 from tests.hostile.attackers import CONFIG, PODS, Attacked, measured, posted
@@ -167,9 +168,9 @@ async def test_one_wrong_value_of_a_megabyte_is_not_sent_back(server: Attacked) 
 
 async def test_objects_have_a_size_limit_however_they_come_to_it(server: Attacked) -> None:
     editor, path = server.user("editor"), "/apis/apps/v1/namespaces/default/deployments"
-    code, body = await editor("POST", path, json.dumps(deployment("large", LARGEST_OBJECT)), **JSON)
+    code, body = await editor("POST", path, json.dumps(large_deployment("large", LARGEST_OBJECT)), **JSON)
     assert (code, body["reason"]) == (413, "RequestEntityTooLarge")
-    await posted(editor, path, deployment("grows", 900_000))
+    await posted(editor, path, large_deployment("grows", 900_000))
     env = "/spec/template/spec/containers/0/env"
     copy = [{"op": "copy", "from": f"{env}/0", "path": f"{env}/1"}]
     code, body = await editor("PATCH", f"{path}/grows", copy, content_type="application/json-patch+json")
@@ -178,11 +179,9 @@ async def test_objects_have_a_size_limit_however_they_come_to_it(server: Attacke
     assert len(found["spec"]["template"]["spec"]["containers"][0]["env"]) == 1
 
 
-def deployment(name: str, size: int) -> dict[str, Any]:
-    labels = {"app": name}
+def large_deployment(name: str, size: int) -> dict[str, Any]:
     container = {"name": "c", "image": "app", "env": [{"name": "X", "value": "y" * size}]}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+    return objects.deployment(name, containers=[container])
 
 
 async def test_a_long_json_patch_of_a_large_map_is_quick(server: Attacked) -> None:

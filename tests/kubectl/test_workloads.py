@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from dray.testing import Cluster
+from tests import objects
 from tests.kubectls import Kubectl, kubectl_of
 from tests.waiting import SECONDS, wait_until
 
@@ -30,13 +31,9 @@ def kubectl(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Kubect
     kubectl("delete", "deployment,poddisruptionbudget", "--all")
 
 
-def deployment(replicas: int) -> str:
-    template = {
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "c", "image": "web:1"}]},
-    }
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    return yaml.safe_dump({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
+def deployment_text(replicas: int) -> str:
+    containers = [{"name": "c", "image": "web:1"}]
+    return yaml.safe_dump(objects.deployment("web", replicas, containers=containers, terminationGracePeriodSeconds=1))
 
 
 def images(kubectl: Kubectl) -> set[str]:
@@ -44,7 +41,7 @@ def images(kubectl: Kubectl) -> set[str]:
 
 
 def test_a_rollout_goes_on_and_back(kubectl: Kubectl) -> None:
-    kubectl("apply", "-f", "-", stdin=deployment(3))
+    kubectl("apply", "-f", "-", stdin=deployment_text(3))
     kubectl("rollout", "status", "deployment/web", WITHIN)
     kubectl("set", "image", "deployment/web", "c=web:2")
     assert "successfully rolled out" in kubectl("rollout", "status", "deployment/web", WITHIN)
@@ -58,7 +55,7 @@ def test_a_rollout_goes_on_and_back(kubectl: Kubectl) -> None:
 
 
 def test_a_node_is_drained_and_used_again(kubectl: Kubectl) -> None:
-    kubectl("apply", "-f", "-", stdin=deployment(4))
+    kubectl("apply", "-f", "-", stdin=deployment_text(4))
     kubectl("rollout", "status", "deployment/web", WITHIN)
     told = kubectl("drain", "agent-0", "--ignore-daemonsets", WITHIN)
     assert "agent-0" in told
@@ -77,7 +74,7 @@ def nodes(kubectl: Kubectl) -> set[str]:
 
 @pytest.mark.slow
 def test_a_budget_keeps_a_node_from_being_drained(kubectl: Kubectl) -> None:
-    kubectl("apply", "-f", "-", stdin=deployment(2))
+    kubectl("apply", "-f", "-", stdin=deployment_text(2))
     kubectl("rollout", "status", "deployment/web", WITHIN)
     budget = {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}
     tree = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all"}, "spec": budget}

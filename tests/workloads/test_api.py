@@ -13,6 +13,7 @@ from dray.api.types.resource import ResourceClaim
 from dray.api.types.scheduling import PodGroup, Workload
 from dray.apiserver.security.user import AUTHENTICATED, User
 from dray.client import InProcess, PatchKind
+from tests import objects
 from tests.workloads.cluster import GROUPS, NONE, Cluster, without
 
 
@@ -20,20 +21,9 @@ def entry(name: str, **source: str) -> dict[str, str]:
     return {"name": name, **source}
 
 
-def deployment(*claims: dict[str, str]) -> dict[str, Any]:
-    pod = {
-        "containers": [{"name": "c", "image": "i"}],
-        "schedulingGroup": {"podGroupName": "g"},
-        "resourceClaims": list(claims),
-    }
-    return {
-        "metadata": {"name": "d", "namespace": "ns"},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": {"app": "d"}},
-            "template": {"metadata": {"labels": {"app": "d"}}, "spec": pod},
-        },
-    }
+def deployment_in_group(*claims: dict[str, str]) -> dict[str, Any]:
+    member = {"schedulingGroup": {"podGroupName": "g"}, "resourceClaims": list(claims)}
+    return objects.deployment("d", 0, namespace="ns", **member)
 
 
 def template_claims(found: Deployment) -> list[tuple[str, str | None, str | None]]:
@@ -46,7 +36,7 @@ def claims_patch(*claims: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_strategic_patch_merges_claims_by_name_and_replaces_their_source(idle: Cluster) -> None:
-    tree = deployment(entry("a", resourceClaimTemplateName="t"), entry("b", resourceClaimTemplateName="t"))
+    tree = deployment_in_group(entry("a", resourceClaimTemplateName="t"), entry("b", resourceClaimTemplateName="t"))
     await idle.client.create(Deployment, tree)
     patch = claims_patch({"$retainKeys": ["name", "podGroupResourceClaim"], "name": "a", "podGroupResourceClaim": "x"})
     changed = await idle.client.patch(Deployment, "d", patch, "ns", kind=PatchKind.STRATEGIC)
@@ -58,7 +48,7 @@ async def test_server_side_apply_merges_claims_by_name(idle: Cluster) -> None:
         tree = {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            **deployment(entry(claim, podGroupResourceClaim="x")),
+            **deployment_in_group(entry(claim, podGroupResourceClaim="x")),
         }
         changed = await idle.client.patch(Deployment, "d", tree, "ns", kind=PatchKind.APPLY, manager=manager)
     assert template_claims(changed) == [("a", None, "x"), ("b", None, "x")]

@@ -16,7 +16,7 @@ CLAIMS = Asking(DRA, "ResourceClaim")
 REQUESTS = "spec.devices.requests"
 
 
-def _claim(*requests: Tree, **devices: Any) -> Tree:
+def _asking_for(*requests: Tree, **devices: Any) -> Tree:
     return {"spec": {"devices": {"requests": list(requests), **devices}}}
 
 
@@ -33,15 +33,15 @@ def _config(**opaque: Any) -> Tree:
 
 
 GOOD = [
-    _claim(),
-    _claim(_exact(), _exact("s", allocationMode="All")),
-    _claim(_exact(selectors=[_selector("true")], adminAccess=True)),
-    _claim(_exact(tolerations=[{"operator": "Exists"}, {"key": "a", "value": "b", "effect": "None"}])),
-    _claim(_exact("a"), _exact("b"), constraints=[{"requests": ["a", "b"], "matchAttribute": "x.io/y"}]),
-    _claim(_exact(), constraints=[{"distinctAttribute": "x.io/y"}]),
-    _claim(_exact(), config=[_config(), {**_config(), "requests": ["r"]}]),
-    _claim({"name": "r", "firstAvailable": [{"name": f"s{i}", "deviceClassName": "c"} for i in range(8)]}),
-    _claim(
+    _asking_for(),
+    _asking_for(_exact(), _exact("s", allocationMode="All")),
+    _asking_for(_exact(selectors=[_selector("true")], adminAccess=True)),
+    _asking_for(_exact(tolerations=[{"operator": "Exists"}, {"key": "a", "value": "b", "effect": "None"}])),
+    _asking_for(_exact("a"), _exact("b"), constraints=[{"requests": ["a", "b"], "matchAttribute": "x.io/y"}]),
+    _asking_for(_exact(), constraints=[{"distinctAttribute": "x.io/y"}]),
+    _asking_for(_exact(), config=[_config(), {**_config(), "requests": ["r"]}]),
+    _asking_for({"name": "r", "firstAvailable": [{"name": f"s{i}", "deviceClassName": "c"} for i in range(8)]}),
+    _asking_for(
         _exact(derivedAttributes=[{"name": "x.io/y", "expression": "1"}]), constraints=[{"matchAttribute": "x.io/y"}]
     ),
     {"spec": {"reservedFor": {"resource": "jobs", "name": "j", "uid": "u"}}},
@@ -58,81 +58,84 @@ def test_good_claims(tree: Tree) -> None:
 def test_a_claim_without_a_request_is_told_that_alternatives_are_off(version: str, gate: str, named: bool) -> None:
     claims = Asking(DRA, "ResourceClaim", version, gates=FeatureGates.parse(f"DRAPrioritizedList={gate}"))
     alternatives = [] if gate == "true" else [{"name": "s", "deviceClassName": "c"}]
-    (error,) = claims.create(_claim({"name": "r", "firstAvailable": alternatives}))
+    (error,) = claims.create(_asking_for({"name": "r", "firstAvailable": alternatives}))
     assert str(error.field) == f"{REQUESTS}[0]"
     assert ("feature gate DRAPrioritizedList is off" in error.detail) is named
 
 
 BAD: list[tuple[Tree, list[tuple[str, str]]]] = [
-    (_claim(_exact(), _exact()), [(f"{REQUESTS}[1]", "Duplicate")]),
-    (_claim(_exact("")), [(f"{REQUESTS}[0].name", "Invalid")]),
+    (_asking_for(_exact(), _exact()), [(f"{REQUESTS}[1]", "Duplicate")]),
+    (_asking_for(_exact("")), [(f"{REQUESTS}[0].name", "Invalid")]),
     (
-        _claim({"name": "r", "exactly": {"deviceClassName": "A"}}),
+        _asking_for({"name": "r", "exactly": {"deviceClassName": "A"}}),
         [(f"{REQUESTS}[0].exactly.deviceClassName", "Invalid")],
     ),
-    (_claim(_exact(count=-1)), [(f"{REQUESTS}[0].exactly.count", "Invalid")]),
-    (_claim(_exact(allocationMode="All", count=1)), [(f"{REQUESTS}[0].exactly.count", "Invalid")]),
-    (_claim(_exact(allocationMode="Any")), [(f"{REQUESTS}[0].exactly.allocationMode", "NotSupported")]),
-    (_claim(_exact(selectors=[{}])), [(f"{REQUESTS}[0].exactly.selectors[0].cel", "Required")]),
+    (_asking_for(_exact(count=-1)), [(f"{REQUESTS}[0].exactly.count", "Invalid")]),
+    (_asking_for(_exact(allocationMode="All", count=1)), [(f"{REQUESTS}[0].exactly.count", "Invalid")]),
+    (_asking_for(_exact(allocationMode="Any")), [(f"{REQUESTS}[0].exactly.allocationMode", "NotSupported")]),
+    (_asking_for(_exact(selectors=[{}])), [(f"{REQUESTS}[0].exactly.selectors[0].cel", "Required")]),
     (
-        _claim({"name": "r", "firstAvailable": [{"name": f"s{i}", "deviceClassName": "c"} for i in range(9)]}),
+        _asking_for({"name": "r", "firstAvailable": [{"name": f"s{i}", "deviceClassName": "c"} for i in range(9)]}),
         [(f"{REQUESTS}[0].firstAvailable", "TooMany")],
     ),
     (
-        _claim({"name": "r", "firstAvailable": [{"name": "", "deviceClassName": "c"}]}),
+        _asking_for({"name": "r", "firstAvailable": [{"name": "", "deviceClassName": "c"}]}),
         [(f"{REQUESTS}[0].firstAvailable[0].name", "Invalid")],
     ),
     (
-        _claim(_exact(tolerations=[{"key": "a b", "operator": "Exists"}])),
+        _asking_for(_exact(tolerations=[{"key": "a b", "operator": "Exists"}])),
         [(f"{REQUESTS}[0].exactly.tolerations[0].key", "Invalid")],
     ),
     (
-        _claim(_exact(tolerations=[{"operator": "Exists", "value": "x"}])),
+        _asking_for(_exact(tolerations=[{"operator": "Exists", "value": "x"}])),
         [(f"{REQUESTS}[0].exactly.tolerations[0].value", "Invalid")],
     ),
     (
-        _claim(_exact(tolerations=[{"key": "a", "value": "b c"}])),
+        _asking_for(_exact(tolerations=[{"key": "a", "value": "b c"}])),
         [(f"{REQUESTS}[0].exactly.tolerations[0].value", "Invalid")],
     ),
-    (_claim(_exact(), constraints=[{}]), [("spec.devices.constraints[0]", "Required")]),
+    (_asking_for(_exact(), constraints=[{}]), [("spec.devices.constraints[0]", "Required")]),
     (
-        _claim(_exact(), constraints=[{"matchAttribute": "a/b/c"}]),
+        _asking_for(_exact(), constraints=[{"matchAttribute": "a/b/c"}]),
         [("spec.devices.constraints[0].matchAttribute", "Invalid")],
     ),
     (
-        _claim(_exact(), constraints=[{"matchAttribute": "x.io/y", "distinctAttribute": "y"}]),
+        _asking_for(_exact(), constraints=[{"matchAttribute": "x.io/y", "distinctAttribute": "y"}]),
         [("spec.devices.constraints[0].distinctAttribute", "Invalid")],
     ),
     (
-        _claim(_exact(), constraints=[{"matchAttribute": "/b"}]),
+        _asking_for(_exact(), constraints=[{"matchAttribute": "/b"}]),
         [("spec.devices.constraints[0].matchAttribute", "Invalid")],
     ),
     (
-        _claim(_exact(), constraints=[{"distinctAttribute": "x.io/" + "y" * 33}]),
+        _asking_for(_exact(), constraints=[{"distinctAttribute": "x.io/" + "y" * 33}]),
         [("spec.devices.constraints[0].distinctAttribute", "TooLong")],
     ),
     (
-        _claim(_exact(), constraints=[{"requests": ["r/a/b"], "matchAttribute": "x.io/y"}]),
+        _asking_for(_exact(), constraints=[{"requests": ["r/a/b"], "matchAttribute": "x.io/y"}]),
         [("spec.devices.constraints[0].requests[0]", "Invalid")],
     ),
     (
-        _claim(_exact(), constraints=[{"requests": ["r/a"], "matchAttribute": "x.io/y"}]),
+        _asking_for(_exact(), constraints=[{"requests": ["r/a"], "matchAttribute": "x.io/y"}]),
         [("spec.devices.constraints[0].requests[0]", "Invalid")],
     ),
-    (_claim(_exact(), config=[_config(driver="")]), [("spec.devices.config[0].opaque.driver", "Required")]),
-    (_claim(_exact(), config=[_config(driver="a" * 64)]), [("spec.devices.config[0].opaque.driver", "TooLong")]),
+    (_asking_for(_exact(), config=[_config(driver="")]), [("spec.devices.config[0].opaque.driver", "Required")]),
+    (_asking_for(_exact(), config=[_config(driver="a" * 64)]), [("spec.devices.config[0].opaque.driver", "TooLong")]),
     (
-        _claim(_exact(), config=[_config(driver="_" * 64)]),
+        _asking_for(_exact(), config=[_config(driver="_" * 64)]),
         [("spec.devices.config[0].opaque.driver", "Invalid"), ("spec.devices.config[0].opaque.driver", "TooLong")],
     ),
-    (_claim(_exact(), config=[_config(parameters=None)]), [("spec.devices.config[0].opaque.parameters", "Required")]),
     (
-        _claim(_exact(), config=[_config(parameters={"a": "x" * 10240})]),
+        _asking_for(_exact(), config=[_config(parameters=None)]),
+        [("spec.devices.config[0].opaque.parameters", "Required")],
+    ),
+    (
+        _asking_for(_exact(), config=[_config(parameters={"a": "x" * 10240})]),
         [("spec.devices.config[0].opaque.parameters", "TooLong")],
     ),
-    (_claim(_exact(), config=[_config()] * 33), [("spec.devices.config", "TooMany")]),
+    (_asking_for(_exact(), config=[_config()] * 33), [("spec.devices.config", "TooMany")]),
     (
-        _claim(_exact(derivedAttributes=[{"name": "x.io/y", "expression": ""}])),
+        _asking_for(_exact(derivedAttributes=[{"name": "x.io/y", "expression": ""}])),
         [
             (f"{REQUESTS}[0].exactly.derivedAttributes[0].name", "Invalid"),
             (f"{REQUESTS}[0].exactly.derivedAttributes[0].expression", "Required"),
@@ -169,7 +172,7 @@ def test_templates_follow_the_rules_of_claims(tree: Tree, expected: list[tuple[s
     ],
 )
 def test_refusals_in_v1beta1_name_some_fields_as_that_version_does(request_: Tree, field: str) -> None:
-    tree = _claim({"name": "r", "deviceClassName": "c", **request_})
+    tree = _asking_for({"name": "r", "deviceClassName": "c", **request_})
     [error] = Asking(DRA, "ResourceClaim", "v1beta1").create(tree)
     assert error.field == f"{REQUESTS}[0].{field}"
     [error] = Asking(DRA, "ResourceClaimTemplate", "v1beta1").create({"spec": tree})
@@ -185,7 +188,9 @@ def test_selectors_are_checked_where_they_are_new() -> None:
         }.get(expression)
 
     claims = Asking(DRA, "ResourceClaim", check_selector=check)
-    tree = _claim(_exact(selectors=[_selector("bad"), _selector("costly"), _selector("broken"), _selector("good")]))
+    tree = _asking_for(
+        _exact(selectors=[_selector("bad"), _selector("costly"), _selector("broken"), _selector("good")])
+    )
     path = f"{REQUESTS}[0].exactly.selectors"
     assert faults(claims.create(tree)) == [
         (f"{path}[0].cel.expression", "Invalid"),
@@ -196,9 +201,9 @@ def test_selectors_are_checked_where_they_are_new() -> None:
 
 
 def test_specs_never_change() -> None:
-    assert faults(CLAIMS.update(_claim(_exact()), _claim(_exact(count=2)))) == [("spec", "Invalid")]
+    assert faults(CLAIMS.update(_asking_for(_exact()), _asking_for(_exact(count=2)))) == [("spec", "Invalid")]
     templates = Asking(DRA, "ResourceClaimTemplate")
-    old, new = {"spec": _claim(_exact())}, {"spec": _claim(_exact("other"))}
+    old, new = {"spec": _asking_for(_exact())}, {"spec": _asking_for(_exact("other"))}
     assert faults(templates.update(old, new)) == [("spec", "Invalid")]
     assert templates.update(old, {**old, "metadata": {"labels": {"a": "b"}}}) == []
 
@@ -208,7 +213,7 @@ def test_specs_never_change() -> None:
 )
 def test_template_metadata_is_only_labels_and_annotations(field: str) -> None:
     value: Any = {"finalizers": ["x.io/y"], "ownerReferences": [{"name": "o"}], "generation": 1}.get(field, "v")
-    tree = {"spec": {**_claim(_exact()), "metadata": {field: value}}}
+    tree = {"spec": {**_asking_for(_exact()), "metadata": {field: value}}}
     assert faults(Asking(DRA, "ResourceClaimTemplate").create(tree)) == [(f"spec.metadata.{field}", "Forbidden")]
 
 
@@ -224,7 +229,7 @@ def _allocation(*results: Tree, **fields: Any) -> Tree:
 
 def _status(status: Tree, before: Tree | None = None, deleting: bool = False) -> list[tuple[str, str]]:
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}
-    old = CLAIMS.made({**_claim(_exact()), "metadata": metadata})
+    old = CLAIMS.made({**_asking_for(_exact()), "metadata": metadata})
     if before is not None:
         old = CLAIMS.changed(old, {"metadata": metadata, "status": before}, "status")
     return faults(CLAIMS.update(old, {"metadata": metadata, "status": status}, "status"))

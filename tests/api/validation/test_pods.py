@@ -13,7 +13,7 @@ from tests.api.asking import Asking, faults
 PODS = Asking("", "Pod")
 
 
-def _pod(**spec: Any) -> Tree:
+def _spec_of(**spec: Any) -> Tree:
     return {"spec": {"containers": [_container()], **spec}}
 
 
@@ -22,11 +22,11 @@ def _container(**fields: Any) -> Tree:
 
 
 def _with(**fields: Any) -> Tree:
-    return _pod(containers=[_container(**fields)])
+    return _spec_of(containers=[_container(**fields)])
 
 
 def _affinity(rules: Tree) -> Tree:
-    return _pod(affinity=rules)
+    return _spec_of(affinity=rules)
 
 
 CLAIM = {"name": "gpu", "resourceClaimName": "x"}
@@ -35,19 +35,21 @@ CLAIM = {"name": "gpu", "resourceClaimName": "x"}
 @pytest.mark.parametrize(
     "tree",
     [
-        _pod(),
+        _spec_of(),
         _with(resources={"limits": {"cpu": "1", "example.com/gpu": "2", "hugepages-2Mi": "4Mi"}}),
         _with(ports=[{"name": "http", "containerPort": 80}], env=[{"name": "A", "value": "b"}]),
         _with(
             livenessProbe={"tcpSocket": {"port": "http"}},
             readinessProbe={"exec": {"command": ["x"]}, "successThreshold": 2},
         ),
-        _pod(volumes=[{"name": "v"}], containers=[_container(volumeMounts=[{"name": "v", "mountPath": "/v"}])]),
-        _pod(tolerations=[{"operator": "Exists"}, {"key": "k", "effect": "NoExecute", "tolerationSeconds": 5}]),
-        _pod(resourceClaims=[CLAIM], containers=[_container(resources={"claims": [{"name": "gpu", "request": "r"}]})]),
-        _pod(resourceClaims=[{"name": "g", "podGroupResourceClaim": "c"}], schedulingGroup={"podGroupName": "x"}),
-        _pod(workloadRef={"name": "w", "podGroupName": "g"}, schedulingGroup={"podGroupName": "g"}),
-        _pod(
+        _spec_of(volumes=[{"name": "v"}], containers=[_container(volumeMounts=[{"name": "v", "mountPath": "/v"}])]),
+        _spec_of(tolerations=[{"operator": "Exists"}, {"key": "k", "effect": "NoExecute", "tolerationSeconds": 5}]),
+        _spec_of(
+            resourceClaims=[CLAIM], containers=[_container(resources={"claims": [{"name": "gpu", "request": "r"}]})]
+        ),
+        _spec_of(resourceClaims=[{"name": "g", "podGroupResourceClaim": "c"}], schedulingGroup={"podGroupName": "x"}),
+        _spec_of(workloadRef={"name": "w", "podGroupName": "g"}, schedulingGroup={"podGroupName": "g"}),
+        _spec_of(
             initContainers=[
                 {"name": "i", "image": "x", "restartPolicy": "Always", "livenessProbe": {"exec": {"command": ["x"]}}}
             ]
@@ -61,7 +63,9 @@ CLAIM = {"name": "gpu", "resourceClaimName": "x"}
                 }
             }
         ),
-        _pod(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]),
+        _spec_of(
+            topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+        ),
     ],
 )
 def test_good_pods(tree: Tree) -> None:
@@ -77,8 +81,8 @@ def test_good_pods(tree: Tree) -> None:
         (_with(image=""), [("spec.containers[0].image", "Required")]),
         (_with(image=" app"), [("spec.containers[0].image", "Invalid")]),
         (_with(imagePullPolicy="Often"), [("spec.containers[0].imagePullPolicy", "NotSupported")]),
-        (_pod(containers=[_container(), _container()]), [("spec.containers[1].name", "Duplicate")]),
-        (_pod(initContainers=[_container()]), [("spec.initContainers[0].name", "Duplicate")]),
+        (_spec_of(containers=[_container(), _container()]), [("spec.containers[1].name", "Duplicate")]),
+        (_spec_of(initContainers=[_container()]), [("spec.initContainers[0].name", "Duplicate")]),
         (
             _with(ports=[{"containerPort": 0}, {"containerPort": 70000, "protocol": "X", "name": "A"}]),
             [
@@ -142,44 +146,44 @@ def test_good_pods(tree: Tree) -> None:
             ],
         ),
         (
-            _pod(initContainers=[{"name": "i", "image": "x", "livenessProbe": {"exec": {"command": ["x"]}}}]),
+            _spec_of(initContainers=[{"name": "i", "image": "x", "livenessProbe": {"exec": {"command": ["x"]}}}]),
             [("spec.initContainers[0].livenessProbe", "Forbidden")],
         ),
-        (_pod(restartPolicy="Sometimes"), [("spec.restartPolicy", "NotSupported")]),
-        (_pod(dnsPolicy="X"), [("spec.dnsPolicy", "NotSupported")]),
-        (_pod(nodeSelector={"a b": "c"}), [("spec.nodeSelector", "Invalid")]),
-        (_pod(activeDeadlineSeconds=0), [("spec.activeDeadlineSeconds", "Invalid")]),
-        (_pod(hostname="A"), [("spec.hostname", "Invalid")]),
-        (_pod(tolerations=[{"operator": "Equal"}]), [("spec.tolerations[0].operator", "Invalid")]),
+        (_spec_of(restartPolicy="Sometimes"), [("spec.restartPolicy", "NotSupported")]),
+        (_spec_of(dnsPolicy="X"), [("spec.dnsPolicy", "NotSupported")]),
+        (_spec_of(nodeSelector={"a b": "c"}), [("spec.nodeSelector", "Invalid")]),
+        (_spec_of(activeDeadlineSeconds=0), [("spec.activeDeadlineSeconds", "Invalid")]),
+        (_spec_of(hostname="A"), [("spec.hostname", "Invalid")]),
+        (_spec_of(tolerations=[{"operator": "Equal"}]), [("spec.tolerations[0].operator", "Invalid")]),
         (
-            _pod(tolerations=[{"key": "k", "operator": "Is", "effect": "X", "tolerationSeconds": 1}]),
+            _spec_of(tolerations=[{"key": "k", "operator": "Is", "effect": "X", "tolerationSeconds": 1}]),
             [
                 ("spec.tolerations[0].effect", "Invalid"),
                 ("spec.tolerations[0].operator", "NotSupported"),
                 ("spec.tolerations[0].effect", "NotSupported"),
             ],
         ),
-        (_pod(schedulingGates=[{"name": "a"}, {"name": "a"}]), [("spec.schedulingGates[1]", "Duplicate")]),
+        (_spec_of(schedulingGates=[{"name": "a"}, {"name": "a"}]), [("spec.schedulingGates[1]", "Duplicate")]),
         (
-            _pod(volumes=[{"name": "v", "emptyDir": {}, "hostPath": {"path": "/"}}]),
+            _spec_of(volumes=[{"name": "v", "emptyDir": {}, "hostPath": {"path": "/"}}]),
             [("spec.volumes[0].hostPath", "Forbidden")],
         ),
         (
-            _pod(volumes=[{"name": "v"}, {"name": "v"}, {"name": "V"}]),
+            _spec_of(volumes=[{"name": "v"}, {"name": "v"}, {"name": "V"}]),
             [
                 ("spec.volumes[1].name", "Duplicate"),
                 ("spec.volumes[2].name", "Invalid"),
             ],
         ),
         (
-            _pod(volumes=[{"name": "v", "secret": {}}, {"name": "w", "hostPath": {"path": "../x"}}]),
+            _spec_of(volumes=[{"name": "v", "secret": {}}, {"name": "w", "hostPath": {"path": "../x"}}]),
             [
                 ("spec.volumes[0].secret.secretName", "Required"),
                 ("spec.volumes[1].hostPath.path", "Invalid"),
             ],
         ),
         (
-            _pod(
+            _spec_of(
                 volumes=[{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 1}}]}}]
             ),
             [
@@ -187,39 +191,41 @@ def test_good_pods(tree: Tree) -> None:
                 ("spec.volumes[0].projected.sources[0].serviceAccountToken.path", "Required"),
             ],
         ),
-        (_pod(resourceClaims=[CLAIM, CLAIM]), [("spec.resourceClaims[1].name", "Duplicate")]),
-        (_pod(resourceClaims=[{**CLAIM, "name": ""}]), [("spec.resourceClaims[0].name", "Required")]),
+        (_spec_of(resourceClaims=[CLAIM, CLAIM]), [("spec.resourceClaims[1].name", "Duplicate")]),
+        (_spec_of(resourceClaims=[{**CLAIM, "name": ""}]), [("spec.resourceClaims[0].name", "Required")]),
         (
-            _pod(resourceClaims=[{"name": "g", "podGroupResourceClaim": "c"}]),
+            _spec_of(resourceClaims=[{"name": "g", "podGroupResourceClaim": "c"}]),
             [("spec.resourceClaims[0].podGroupResourceClaim", "Invalid")],
         ),
         (
-            _pod(resourceClaims=[{**CLAIM, "podGroupResourceClaim": "c"}], schedulingGroup={"podGroupName": "x"}),
+            _spec_of(resourceClaims=[{**CLAIM, "podGroupResourceClaim": "c"}], schedulingGroup={"podGroupName": "x"}),
             [("spec.resourceClaims[0]", "Invalid")],
         ),
         (
-            _pod(
+            _spec_of(
                 resourceClaims=[CLAIM],
                 containers=[_container(resources={"claims": [{"name": "gpu"}, {"name": "gpu"}]})],
             ),
             [("spec.containers[0].resources.claims[1]", "Duplicate")],
         ),
         (
-            _pod(
+            _spec_of(
                 resourceClaims=[CLAIM],
                 containers=[_container(resources={"claims": [{"name": "gpu", "request": "r"}, {"name": "gpu"}]})],
             ),
             [("spec.containers[0].resources.claims[1]", "Duplicate")],
         ),
         (
-            _pod(
+            _spec_of(
                 resourceClaims=[CLAIM],
                 containers=[_container(resources={"claims": [{"name": "gpu", "request": "r"}] * 2})],
             ),
             [("spec.containers[0].resources.claims[1]", "Duplicate")],
         ),
         (
-            _pod(resourceClaims=[CLAIM], containers=[_container(resources={"claims": [{"name": "x"}, {"name": "x"}]})]),
+            _spec_of(
+                resourceClaims=[CLAIM], containers=[_container(resources={"claims": [{"name": "x"}, {"name": "x"}]})]
+            ),
             [
                 ("spec.containers[0].resources.claims[0]", "NotFound"),
                 ("spec.containers[0].resources.claims[1]", "Duplicate"),
@@ -227,19 +233,22 @@ def test_good_pods(tree: Tree) -> None:
             ],
         ),
         (
-            _pod(resourceClaims=[CLAIM], resources={"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}),
+            _spec_of(resourceClaims=[CLAIM], resources={"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}),
             [("spec.resources.claims", "Forbidden")],
         ),
         (
-            _pod(resources={"limits": {"ephemeral-storage": "1", "hugepages-2Mi": "0"}, "requests": {"cpu": "-1"}}),
+            _spec_of(resources={"limits": {"ephemeral-storage": "1", "hugepages-2Mi": "0"}, "requests": {"cpu": "-1"}}),
             [("spec.resources.limits[ephemeral-storage]", "NotSupported"), ("spec.resources.requests[cpu]", "Invalid")],
         ),
         (
-            _pod(workloadRef={"name": "w", "podGroupName": "g"}, schedulingGroup={"podGroupName": "h"}),
+            _spec_of(workloadRef={"name": "w", "podGroupName": "g"}, schedulingGroup={"podGroupName": "h"}),
             [("spec.workloadRef.podGroupName", "Invalid")],
         ),
-        (_pod(workloadRef={}), [("spec.workloadRef.name", "Required"), ("spec.workloadRef.podGroupName", "Required")]),
-        (_pod(ephemeralContainers=[{"name": "e", "image": "x"}]), [("spec.ephemeralContainers", "Forbidden")]),
+        (
+            _spec_of(workloadRef={}),
+            [("spec.workloadRef.name", "Required"), ("spec.workloadRef.podGroupName", "Required")],
+        ),
+        (_spec_of(ephemeralContainers=[{"name": "e", "image": "x"}]), [("spec.ephemeralContainers", "Forbidden")]),
         (
             _affinity(
                 {
@@ -278,7 +287,7 @@ def test_good_pods(tree: Tree) -> None:
             ],
         ),
         (
-            _pod(topologySpreadConstraints=[{}]),
+            _spec_of(topologySpreadConstraints=[{}]),
             [
                 ("spec.topologySpreadConstraints[0].maxSkew", "Invalid"),
                 ("spec.topologySpreadConstraints[0].topologyKey", "Required"),
@@ -292,13 +301,13 @@ def test_bad_pods(tree: Tree, expected: list[tuple[str, str]]) -> None:
 
 
 def test_host_ports_are_container_ports_on_the_host_network() -> None:
-    tree = _pod(hostNetwork=True, containers=[_container(ports=[{"containerPort": 80, "hostPort": 81}])])
+    tree = _spec_of(hostNetwork=True, containers=[_container(ports=[{"containerPort": 80, "hostPort": 81}])])
     assert faults(PODS.create(tree)) == [("spec.containers[0].ports[0].hostPort", "Invalid")]
 
 
 def test_a_claim_entry_left_without_source_is_refused() -> None:
     off = Asking("", "Pod", gates=FeatureGates.parse("GenericWorkload=true"))
-    tree = _pod(resourceClaims=[{"name": "g", "podGroupResourceClaim": "c"}], schedulingGroup={"podGroupName": "x"})
+    tree = _spec_of(resourceClaims=[{"name": "g", "podGroupResourceClaim": "c"}], schedulingGroup={"podGroupName": "x"})
     assert faults(off.create(tree)) == [("spec.resourceClaims[0]", "Invalid")]
 
 
@@ -314,7 +323,7 @@ def test_a_claim_entry_left_without_source_is_refused() -> None:
     ],
 )
 def test_what_may_change(old: Tree, new: Tree) -> None:
-    assert PODS.update(_pod(**old), _pod(**new)) == []
+    assert PODS.update(_spec_of(**old), _spec_of(**new)) == []
 
 
 @pytest.mark.parametrize(
@@ -336,16 +345,16 @@ def test_what_may_change(old: Tree, new: Tree) -> None:
     ],
 )
 def test_what_may_not_change(old: Tree, new: Tree, expected: list[tuple[str, str]]) -> None:
-    assert faults(PODS.update(_pod(**old), _pod(**new))) == expected
+    assert faults(PODS.update(_spec_of(**old), _spec_of(**new))) == expected
 
 
 def test_the_refusal_names_what_was_changed() -> None:
-    [error] = PODS.update(_pod(), _pod(hostname="h"))
+    [error] = PODS.update(_spec_of(), _spec_of(hostname="h"))
     assert error.detail.endswith("changed: `spec.hostname`")
 
 
 def test_statuses_name_the_claims_of_the_pod() -> None:
-    pod = _pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
+    pod = _spec_of(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
 
     def update(*statuses: Tree) -> list[tuple[str, str]]:
         return faults(PODS.update(pod, {"status": {"resourceClaimStatuses": list(statuses)}}, "status"))
@@ -370,7 +379,7 @@ def test_statuses_name_the_claims_of_the_pod() -> None:
     ],
 )
 def test_conditions_of_pods(status: Tree, expected: list[tuple[str, str]]) -> None:
-    assert faults(PODS.update(_pod(), {"status": status}, "status")) == expected
+    assert faults(PODS.update(_spec_of(), {"status": status}, "status")) == expected
 
 
 EXTENDED = "status.extendedResourceClaimStatus"
@@ -393,14 +402,14 @@ def test_claims_for_extended_resources_serve_containers_of_the_pod(
     name: str, mappings: list[Tree], expected: list[tuple[str, str]]
 ) -> None:
     amounts = {"x.io/gpu": "1"}
-    pod = PODS.made(_pod(containers=[_container(resources={"requests": amounts, "limits": amounts})]))
+    pod = PODS.made(_spec_of(containers=[_container(resources={"requests": amounts, "limits": amounts})]))
     status = {"extendedResourceClaimStatus": {"resourceClaimName": name, "requestMappings": mappings}}
     assert faults(PODS.update(pod, {"status": status}, "status")) == expected
 
 
 def test_whether_a_node_reports_a_pod_is_settled_at_once() -> None:
     mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
-    ordinary, reported = (PODS.made({"metadata": metadata, **_pod()}) for metadata in ({}, mirror))
+    ordinary, reported = (PODS.made({"metadata": metadata, **_spec_of()}) for metadata in ({}, mirror))
     for subresource in ("", "status"):
         for old, metadata, count in ((ordinary, mirror, 1), (reported, {}, 1), (reported, mirror, 0)):
             change = {**PODS.shown(old), "metadata": {**PODS.shown(old)["metadata"], "annotations": {}, **metadata}}

@@ -11,6 +11,7 @@ import pytest
 
 from dray.api.wire import Tree
 from dray.apiserver.security.certificates import Keys
+from tests import objects
 from tests.apiserver.admission.hooking import hooking
 from tests.apiserver.asking import HttpAsker, created, pod, serving
 from tests.waiting import eventually
@@ -186,20 +187,14 @@ async def test_a_policy_acts_again_after_a_webhook(
 )
 async def test_a_mutation_that_cannot_be_made_refuses(admin: HttpAsker, mutation: Tree, text: str) -> None:
     await bind(admin, policy(mutation, resources="deployments", group="apps"))
-    code, body = await admin("POST", DEPLOYMENTS, deployment())
+    code, body = await admin("POST", DEPLOYMENTS, objects.deployment("d"))
     assert (code, body["reason"]) == (422, "Invalid")
     assert "is forbidden: policy 'p' with binding 'p-binding' denied request: " in body["message"]
     assert text in body["message"]
     _, found = await admin("GET", f"{POLICIES}/p")
     found["spec"]["failurePolicy"] = "Ignore"
     assert (await admin("PUT", f"{POLICIES}/p", found))[0] == 200
-    assert (await admin("POST", DEPLOYMENTS, deployment()))[0] == 201
-
-
-def deployment() -> Tree:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    return {"metadata": {"name": "d"}, "spec": spec}
+    assert (await admin("POST", DEPLOYMENTS, objects.deployment("d")))[0] == 201
 
 
 async def test_what_the_schema_does_not_know_is_an_error_of_the_server(admin: HttpAsker) -> None:

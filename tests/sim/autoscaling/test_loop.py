@@ -17,6 +17,7 @@ from dray.sim.autoscaling.loop import Autoscaler
 from dray.sim.autoscaling.provider import GroupStatus, ProviderError
 from dray.sim.autoscaling.simulated import SimulatedProvider
 from dray.sim.hardware import CLASS
+from tests import objects as builders
 from tests.e2e import objects
 from tests.e2e.cluster import NODES, Cluster, cluster
 from tests.sim.autoscaling.test_planner import group, groups
@@ -81,13 +82,8 @@ async def setting(*written: dict[str, Any], **settings: Any) -> AsyncIterator[Se
 
 
 def deployment(name: str, replicas: int) -> dict[str, Any]:
-    made = objects.pod("x", templates=["gpu"], labels={"app": name})
-    labels = {"matchLabels": {"app": name}}
-    template = {"metadata": {"labels": {"app": name}}, "spec": made["spec"]}
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"replicas": replicas, "selector": labels, "template": template},
-    }
+    made = objects.pod("x", templates=["gpu"])
+    return builders.deployment(name, replicas, namespace="default", **made["spec"])
 
 
 async def test_nodes_come_for_pods_that_wait_and_go_when_nobody_needs_them() -> None:

@@ -17,7 +17,7 @@ def creating(name: str, error: str = "") -> Instance:
     return Instance(name, InstanceState.CREATING, error)
 
 
-def node(provider_id: str) -> Node:
+def provided_node(provider_id: str) -> Node:
     return Node(metadata=ObjectMeta(name=provider_id), spec=NodeSpec(providerID=provider_id))
 
 
@@ -25,11 +25,13 @@ def test_an_order_counts_until_its_nodes_are_there() -> None:
     orders = Orders(100)
     orders.placed("a", 0)
     assert orders.judge(status(2, creating("x"), creating("y")), [], 10) == OrderState(2)
-    assert orders.judge(status(2, Instance("x"), creating("y")), [node("x")], 20) == OrderState(1)
-    assert orders.judge(status(2, Instance("x"), Instance("y")), [node("x"), node("y")], 30) == OrderState(
-        0, delivered=True
-    )
-    assert orders.judge(status(2, Instance("x"), Instance("y")), [node("x"), node("y")], 40) == OrderState(0)
+    assert orders.judge(status(2, Instance("x"), creating("y")), [provided_node("x")], 20) == OrderState(1)
+    assert orders.judge(
+        status(2, Instance("x"), Instance("y")), [provided_node("x"), provided_node("y")], 30
+    ) == OrderState(0, delivered=True)
+    assert orders.judge(
+        status(2, Instance("x"), Instance("y")), [provided_node("x"), provided_node("y")], 40
+    ) == OrderState(0)
 
 
 def test_an_order_fails_when_nothing_comes_for_too_long() -> None:
@@ -38,9 +40,9 @@ def test_an_order_fails_when_nothing_comes_for_too_long() -> None:
     first = status(2, creating("x"), creating("y"))
     assert orders.judge(first, [], 99).open == 2
     second = status(2, Instance("x"), creating("y"))
-    assert orders.judge(second, [node("x")], 99).open == 1  # one came, so the other has its time from now on
-    assert orders.judge(second, [node("x")], 198).open == 1
-    late = orders.judge(second, [node("x")], 199)
+    assert orders.judge(second, [provided_node("x")], 99).open == 1  # one came, so the other has its time from now on
+    assert orders.judge(second, [provided_node("x")], 198).open == 1
+    late = orders.judge(second, [provided_node("x")], 199)
     assert (late.open, late.failed) == (0, ("y",))
 
 
