@@ -90,7 +90,7 @@ def workload(seed: int) -> list[Tree]:
         if rng.random() < 0.2:
             tree["spec"]["nodeSelector"] = {"kubernetes.io/hostname": rng.choice(["node-0", "node-1"])}
         tree["spec"]["restartPolicy"] = "Never"
-        tree["metadata"]["annotations"] = {"sim.dray.dev/seconds": f"{rng.uniform(0.05, 0.4):.3f}"}
+        tree["metadata"]["annotations"] = {"sim.dray.dev/seconds": f"{rng.uniform(0.05, 0.2):.3f}"}
         pods.append(tree)
     return [claim_tree(f"shared-{seed}", claim_spec(1)), *pods]
 
