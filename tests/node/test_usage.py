@@ -10,7 +10,7 @@ import pytest
 
 from dray.node.runtime import Key, Runtime, Task
 from dray.node.usage import of_descendants, of_machine
-from tests.node.test_runtimes import EXECUTING, end, opened, shell
+from tests.node.test_runtimes import EXECUTING, end, opened, shell, written
 from tests.waiting import eventually
 
 KEY = Key("pod-1", "main", 0)
@@ -36,8 +36,9 @@ async def test_a_container_that_computes_uses_time_and_one_that_sleeps_next_to_n
 
 
 async def test_time_of_processes_that_have_ended_still_counts(runtime: Runtime) -> None:
-    await runtime.start(shell("n=0; (while [ $n -lt 300000 ]; do n=$((n+1)); done); sleep 600"))
-    await eventually(lambda: runtime.usage([KEY])[KEY].cpu > 0.2)
+    await runtime.start(shell("n=0; (while [ $n -lt 1500000 ]; do n=$((n+1)); done); echo ended; sleep 600"))
+    await eventually(lambda: runtime.log(KEY) and written(runtime, KEY) == ["ended"])
+    assert runtime.usage([KEY])[KEY].cpu > 0.2
 
 
 async def test_nothing_is_known_of_containers_that_are_not_there(runtime: Runtime) -> None:
