@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from dray.apiserver.security.certificates import Keys
 from tests import objects
 from tests.apiserver.admission.hooking import hooking
 from tests.apiserver.asking import claim
-from tests.hostile.attackers import CONFIG, PODS, Attacked, measured, posted
+from tests.hostile.attackers import CONFIG, PODS, Attacked, attacked, measured, posted
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 JSON = {"content_type": "application/json"}
@@ -72,7 +73,7 @@ async def test_protobuf_is_no_way_around(server: Attacked) -> None:
 
 @pytest.mark.parametrize("media", ["application/json", "application/yaml"])
 async def test_more_values_than_anybody_needs_are_refused(server: Attacked, media: str) -> None:
-    data = {f"k{number}": "v" for number in range(60_000)}
+    data = {f"k{number}": "v" for number in range(160_000)}
     tree = {"metadata": {"name": "many", "labels": data}}
     text = json.dumps(tree) if media.endswith("json") else yaml.dump(tree, Dumper=yaml.CSafeDumper)
     code, body = await server.user("editor")("POST", CONFIG, text, content_type=media)
@@ -146,6 +147,43 @@ async def test_thousands_of_applied_fields_do_not_hold_others_up(server: Attacke
             code, body = await server.user("editor")("PATCH", path, text, content_type="application/apply-patch+yaml")
             assert code in (200, 201), body
     assert stall.longest < 0.1  # laying them over the object took 0.15 s, twice
+
+
+@pytest.mark.parametrize("media", ["application/strategic-merge-patch+json", "application/merge-patch+json", ""])
+async def test_thousands_of_variables_do_not_hold_others_up(server: Attacked, media: str) -> None:
+    def template(value: str) -> str:
+        environment = [{"name": f"E{number}", "value": value} for number in range(9000)]
+        spec = {"containers": [{"name": "c", "image": "i", "env": environment}]}
+        return json.dumps({"metadata": {"name": "long"}, "template": {"spec": spec}})
+
+    path = "/api/v1/namespaces/default/podtemplates"
+    first, second = template("first"), template("second")
+    async with measured() as stall:
+        code, body = await server.user("editor")("POST", path, first, **JSON)
+        assert code == 201, body
+        method, content_type = ("PATCH", media) if media else ("PUT", "application/json")
+        code, body = await server.user("editor")(method, f"{path}/long", second, content_type=content_type)
+        assert code == 200, body
+    assert stall.longest < 0.05  # merging them took 0.06 s, validating them as much
+
+
+async def test_what_was_read_can_be_written_again_with_its_managers(server: Attacked) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    await posted(
+        server.user("editor"), path, {"metadata": {"name": "many"}, "data": {f"k{n}": "v" for n in range(15_000)}}
+    )
+    _, text = await server.user("editor").text(f"{path}/many")
+    code, body = await server.user("editor")("PUT", f"{path}/many", text, **JSON)
+    assert code == 200, body
+
+
+async def test_large_bodies_have_places_of_their_own(keys: Keys, tmp_path: Path) -> None:
+    text = json.dumps({"metadata": {"name": "large"}, "data": {"x": "y" * 100_000}})
+    async with attacked(keys, tmp_path, limits=Limits(large_bodies_of_user=50_000)) as server:
+        async with server.user("editor").send("POST", CONFIG, text, **JSON) as response:
+            assert (response.status, response.headers["Retry-After"]) == (429, "1")
+        await posted(server.user("editor"), CONFIG, {"metadata": {"name": "small"}})
+        assert (await server.admin("POST", CONFIG, text, **JSON))[0] == 201
 
 
 async def test_an_object_that_is_wrong_in_thousands_of_places_gets_a_short_answer(server: Attacked) -> None:

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from dray.api.resources import BY_TYPE
+from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.wire import Tree
+from dray.apiserver.custom.definitions import holds
 from dray.apiserver.security.certificates import Keys
 from tests.apiserver.asking import HttpAsker, created, serving
 from tests.waiting import eventually, within
@@ -74,6 +77,12 @@ async def served(admin: HttpAsker, schema: Tree) -> None:
 
 async def is_served(admin: HttpAsker) -> bool:
     return (await admin.text(THINGS))[0] == 200
+
+
+def is_established(admin: HttpAsker, name: str) -> bool:
+    """Whether the server has written so, the moment that it has."""
+    found = admin.running.api.storage.get(BY_TYPE[CustomResourceDefinition], "", name)
+    return isinstance(found, CustomResourceDefinition) and holds(found, "Established")
 
 
 @pytest.mark.parametrize("path", ["..absent", ".spec.large[?(@..absent)]", ".spec"])
@@ -152,6 +161,33 @@ async def test_defaults_within_defaults_are_judged_once(admin: HttpAsker) -> Non
     async with short_turns():
         code, body = await admin("POST", DEFINITIONS, definition(rooted(nested)))
     assert code == 201, body
+
+
+async def test_a_definition_of_a_megabyte_and_many_values_is_served_once_it_is_established(admin: HttpAsker) -> None:
+    schema = rooted(members(**{f"f{number}": {"type": "string"} for number in range(36_000)}))
+    text = json.dumps(definition(schema))
+    async with short_turns():
+        code, body = await admin("POST", DEFINITIONS, text, content_type="application/json")
+        assert code == 201, body["message"]
+        await eventually(lambda: is_established(admin, "things.hostile.example.com"))
+        await created(admin, THINGS, thing(f7="x"))
+        patch = [{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/added", "value": NUMBER}]
+        path = f"{DEFINITIONS}/things.hostile.example.com"
+        assert (await admin("PATCH", path, patch, content_type="application/json-patch+json"))[0] == 200
+
+        async def knows_the_new_field() -> bool:
+            code, _ = await admin("POST", f"{THINGS}?dryRun=All", {**thing("u"), "added": "text"})
+            return code == 422
+
+        await eventually(knows_the_new_field)
+
+
+async def test_patterns_that_are_costly_to_compile_are_compiled_beside_the_loop(admin: HttpAsker) -> None:
+    texts = {f"f{n}": {"type": "string", "pattern": f"^(a|b|c{n})*[a-z]{{1,900}}$"} for n in range(350)}
+    async with short_turns():
+        await served(admin, rooted(members(**texts)))
+        code, body = await admin("POST", THINGS, thing(f7="UPPER"))
+    assert (code, "should match" in body["message"]) == (422, True)
 
 
 @pytest.mark.parametrize("levels", [70, 150, 50_000])

@@ -73,27 +73,24 @@ def table() -> Mapping[str, Message]:
     return msgspec.json.decode(data, type=dict[str, Message])
 
 
-# The messages of custom resources, which come and go with their definitions; names tell one reading from another.
-_custom: dict[str, Message] = {}
+# The messages of custom resources, which come and go with their definitions, by the name of the whole; that of a part begins
+# with it and a slash. Names tell one reading of a definition from another.
+_custom: dict[str, Mapping[str, Message]] = {}
 
 
 def message(name: str) -> Message:
-    found = table().get(name) or _custom.get(name)
-    if found is None:
-        raise KeyError(name)
-    return found
+    return table().get(name) or _custom[name.partition("/")[0]][name]
 
 
 def is_known(name: str) -> bool:
     return name in _custom or name in table()
 
 
-def define(messages: Mapping[str, Message]) -> None:
+def define(name: str, messages: Mapping[str, Message]) -> None:
     """Add the messages of a custom resource."""
-    _custom.update(messages)
+    _custom[name] = messages
 
 
 def forget(name: str) -> None:
     """Take out a custom resource's message, and those of its parts."""
-    for known in [known for known in _custom if known == name or known.startswith((f"{name}/", f"{name}["))]:
-        del _custom[known]
+    _custom.pop(name, None)

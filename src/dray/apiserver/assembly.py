@@ -135,6 +135,7 @@ class Running:
     async def close(self) -> None:
         self._watchdog.stop()
         await self.establishing.close()
+        await self.definitions.close()
         await self._logs.aclose()
         await self.api.close()
         await self._admission.aclose()

@@ -34,8 +34,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     body_seconds: float = 10.0
     body_bytes_a_second: int = 64 * KIB
     depth: int = 200
-    values: int = 20_000
-    patch_values: int = 60_000
+    values: int = 150_000
+    large_bodies: int = 64 * MIB
+    large_bodies_of_user: int = 16 * MIB
     selector_terms: int = 1000
     conversion_seconds: float = 30.0
     # of an answer
@@ -55,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LARGEST_OBJECT = 3 * MIB // 2  # as it is stored; etcd takes no more in one request
-LARGE = 32 * KIB  # of an object, above which it takes turns; YAML and changes are then worked on beside the event loop
+LARGE = 32 * KIB  # of a body or object, above which what it comes to is worked out beside the event loop
 SLICE_SECONDS = 0.005  # of long work, before everybody else on the event loop has a turn
 ROW_VALUES = 5000  # that the columns of a custom object look at: 1.5 ms
 STREAM_MESSAGE = MIB  # of a WebSocket into a pod
@@ -88,8 +89,9 @@ TABLE = (
     Row("bytes of a body", "body", "413", "3 MiB"),
     Row("seconds for a body to arrive, and one more for each 64 KiB of it", "body_seconds", "closed", "60"),
     Row("levels of nesting in JSON, YAML and protobuf", "depth", "400", "10,000"),
-    Row("values in an object that is sent", "values", "413"),
-    Row("values in a patch, of which at most 10,000 operations", "patch_values", "413", "10,000 operations"),
+    Row("values in an object or patch that is sent; operations in a patch, 10,000", "values", "413", "10,000 operations"),
+    Row("bytes of bodies above 32 KiB that are worked on at once", "large_bodies", "429, Retry-After"),
+    Row("bytes of bodies above 32 KiB that are worked on at once for one user (not of system:masters)", "large_bodies_of_user", "429, Retry-After"),
     Row("conditions and values in a label or field selector", "selector_terms", "400"),
     Row("permissions in a role: verbs times groups times resources times names", MOST_PERMISSIONS, "422"),
     Row("conditions in a pod about other pods: affinity and spreading", MOST_NEIGHBOUR_RULES, "422"),

@@ -16,6 +16,7 @@ from dray.api.resources import Resource
 from dray.api.types.core import Pod
 from dray.api.types.resource import ResourceClaim
 from dray.api.wire import Wire
+from dray.apiserver.limits import LARGE
 from dray.store.log import Version
 
 if TYPE_CHECKING:
@@ -80,11 +81,13 @@ class Request(msgspec.Struct, kw_only=True):
     options: Options = DEFAULT_OPTIONS
     user_agent: str = ""
     tracked: bool = False  # keep who manages which field even if no manager is named
+    is_large: bool = False  # the body: what it comes to is worked out beside the event loop
 
 
-def copied(tree: Any) -> Any:
-    """A tree of the same values that nobody else has."""
-    return _decode(_encode(tree))
+def copied(body: Any) -> tuple[Any, bool]:
+    """A tree of the same values that nobody else has, and whether it is large."""
+    data = _encode(body)
+    return _decode(data), len(data) > LARGE
 
 
 def make_request(
@@ -104,8 +107,9 @@ def make_request(
     object that may be like one before it, only what differs is read, so its tree is copied where it is needed after all.
     """
     is_compared = verb == "create" and not subresource and resource.type in COMPARED
+    is_large = False
     if verb in _STORED and not is_compared and not isinstance(body, Wire):
-        body = copied(body)
+        body, is_large = copied(body)
     return Request(
         user=user,
         verb=verb,
@@ -116,6 +120,7 @@ def make_request(
         body=body,
         options=Options(**options) if options else DEFAULT_OPTIONS,
         user_agent=user_agent,
+        is_large=is_large,
     )
 
 

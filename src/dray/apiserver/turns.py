@@ -3,8 +3,8 @@
 Work that grows with what a client asks for (selecting, converting, encoding thousands of objects) is written as a
 generator that yields between small steps. `LoopTurns.run` runs it in slices. Work that ends within its first slice never
 waits, so ordinary requests pay one look at a clock. When several are long, users take turns, and the requests of one user
-among themselves: whoever asks for the most waits the longest. Writes of large objects cannot be cut within a step; they
-`pause` between steps, and leave others as much time as they took. Left out: limits of size, which bound a single step.
+among themselves: whoever asks for the most waits the longest. What cannot be cut, as most steps of writing a large object,
+is done beside the loop (`wire.beside`), and others have a turn between two steps (`pause`). Left out: limits of size.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
-from contextvars import ContextVar
 from time import perf_counter
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -22,15 +21,42 @@ from dray.apiserver.limits import SLICE_SECONDS
 T = TypeVar("T")
 
 _LONGEST_BREAK_SECONDS = 0.25
-LONG: ContextVar[bool] = ContextVar("long", default=False)
-"""Whether what the current task does takes long, step by step; it then pauses between two steps (`pause`)."""
+
+
+class UsersInTurn:
+    """Those who wait for a turn: users one after the other, and the requests of one user among themselves."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # by user, in the order of their turns
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, user: str) -> asyncio.Future[None]:
+        """What is done when it is this user's turn."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(user, deque()).append(future)
+        return future
+
+    def give(self) -> bool:
+        """Give the next one a turn; false if there is none."""
+        while self._waiting:
+            user, queue = next(iter(self._waiting.items()))
+            del self._waiting[user]
+            future = queue.popleft()
+            if queue:
+                self._waiting[user] = queue  # behind everybody else
+            if not future.done():  # its request may have gone
+                future.set_result(None)
+                return True
+        return False
 
 
 class LoopTurns:
     """The long work of one event loop."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # by user, in the order of their turns
+        self._waiting = UsersInTurn()
         self._dispatching = False
         self._spent = 0.0  # seconds of long work in this round of the loop
         self._rounds = False  # a callback at the end of this round is under way
@@ -85,26 +111,16 @@ class LoopTurns:
 
     async def wait(self, user: str) -> None:
         """Wait until it is this user's turn, at least until everybody else on the loop had one."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        self._waiting.setdefault(user, deque()).append(future)
+        future = self._waiting.add(user)
         if not self._dispatching:
             self._dispatching = True
-            loop.call_soon(self._dispatch)
+            asyncio.get_running_loop().call_soon(self._dispatch)
         await future
 
     def _dispatch(self) -> None:
         """Give the next user a turn, in each round of the loop one."""
-        while self._waiting:
-            user, queue = next(iter(self._waiting.items()))
-            del self._waiting[user]
-            future = queue.popleft()
-            if queue:
-                self._waiting[user] = queue  # behind everybody else
-            if not future.done():  # its request may have gone
-                future.set_result(None)
-                self._given = perf_counter()
-                break
+        if self._waiting.give():
+            self._given = perf_counter()
         self._dispatching = bool(self._waiting)
         if self._dispatching:
             asyncio.get_running_loop().call_soon(self._give_time)

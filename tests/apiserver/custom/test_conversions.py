@@ -251,7 +251,7 @@ DEEP = '{"x":' * 100_000 + "1" + "}" * 100_000
         (lying(kind="Pod"), "invalid kind"),
         (lambda tree, wanted: "no", "no object"),
         (lambda tree, wanted: {"apiVersion": wanted, "kind": "Screen"}, "missing metadata"),
-        (lying(spec={"note": ["x"] * 30_000}), "returned invalid converted object"),
+        (lying(spec={"note": ["x"] * 200_000}), "returned invalid converted object"),
     ],
 )
 async def test_a_webhook_that_lies_about_an_object_is_told(

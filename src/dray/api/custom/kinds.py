@@ -29,13 +29,21 @@ _PLAIN = {"string": "str", "integer": "i64", "number": "num", "boolean": "bool"}
 _numbers = itertools.count(1)
 
 
-class Version(msgspec.Struct, frozen=True, eq=False):
+class Version:
     """One version of a custom kind."""
 
-    name: str
-    node: Node
-    message: str  # what the schema is called in `dray.api.schema`
-    spec: apiextensions.CustomResourceDefinitionVersion
+    def __init__(self, name: str, message: str, spec: apiextensions.CustomResourceDefinitionVersion) -> None:
+        self.name = name
+        self.message = message  # what the schema is called in `dray.api.schema`
+        self.spec = spec
+        self._node: Node | None = None
+
+    @property
+    def node(self) -> Node:
+        """The schema, compiled when it is first asked for: of a large one that takes long, and not everybody needs it."""
+        if self._node is None:
+            self._node = compiled(schema_of(self.spec))
+        return self._node
 
     @property
     def scale(self) -> apiextensions.CustomResourceSubresourceScale | None:
@@ -57,12 +65,18 @@ class CustomKind:
         self.versions: dict[str, Version] = {}
         self._seen: dict[str, Resource] = {}
         number = next(_numbers)  # each reading of a definition has schemas of its own: others may still use the old
-        if before is not None and before.definition.spec == definition.spec:
+        if before is not None and before.describes(definition):
             self.versions = before.versions
             return
         for spec in definition.spec.versions:
-            node = compiled(schema_of(spec))
-            self.versions[spec.name] = Version(spec.name, node, self._message(spec.name, number), spec)
+            self.versions[spec.name] = Version(spec.name, self._message(spec.name, number), spec)
+
+    def describes(self, definition: apiextensions.CustomResourceDefinition) -> bool:
+        """Whether a definition still says what this was made of; generations tell, without looking at a large schema."""
+        mine, meta = self.definition.metadata, definition.metadata
+        if mine.uid and mine.generation:
+            return (mine.uid, mine.generation) == (meta.uid, meta.generation)
+        return self.definition.spec == definition.spec
 
     def _message(self, version: str, number: int) -> str:
         spec = self.definition.spec
@@ -92,13 +106,14 @@ class CustomKind:
         """The schema of a version, as it is known to `dray.api.schema`."""
         found = self.versions[version]
         if not schema.is_known(found.message):
-            schema.define(dict(_messages(found, self.definition.spec)))
+            schema.define(found.message, dict(_messages(found, self.definition.spec)))
         return found.message
 
-    def forget(self) -> None:
-        """Take back what was told to `dray.api.schema`."""
-        for version in self.versions.values():
-            schema.forget(version.message)
+    def forget(self, heir: CustomKind | None) -> None:
+        """Take back what was told to `dray.api.schema`, unless another reading of the definition has the same schemas."""
+        if heir is None or heir.versions is not self.versions:
+            for version in self.versions.values():
+                schema.forget(version.message)
 
     def seen_in(self, resource: Resource, version: str) -> Resource:
         """The resource as those work with it who speak one version: for them that is the stored one."""

@@ -8,12 +8,15 @@ exist, so a schema is a finite tree.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from dray.api.wire import Tree
+
+_PATTERNS = 256  # that are kept ready, of all schemas together: one can take a megabyte
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -45,7 +48,7 @@ class Node(msgspec.Struct, eq=False, weakref=True):
     map_keys: tuple[str, ...] = ()
     atomic: bool = False  # of an object: x-kubernetes-map-type
     rules: tuple[Rule, ...] = ()
-    pattern: Any = None
+    pattern: str = ""
     all_of: tuple[Node, ...] = ()
     any_of: tuple[Node, ...] = ()
     one_of: tuple[Node, ...] = ()
@@ -79,7 +82,7 @@ def compiled(schema: Tree) -> Node:
         tuple(schema.get("x-kubernetes-list-map-keys") or ()),
         schema.get("x-kubernetes-map-type") == "atomic",
         tuple(map(_rule, schema.get("x-kubernetes-validations") or ())),
-        _pattern(schema.get("pattern", "")),
+        schema.get("pattern", ""),
         tuple(map(compiled, schema.get("allOf") or ())),
         tuple(map(compiled, schema.get("anyOf") or ())),
         tuple(map(compiled, schema.get("oneOf") or ())),
@@ -105,10 +108,9 @@ def _rule(tree: Tree) -> Rule:
     )
 
 
-def _pattern(text: str) -> Any:
-    """A pattern that takes linear time, however it is written."""
-    if not text:
-        return None
+@lru_cache(maxsize=_PATTERNS)
+def pattern(text: str) -> Any:
+    """A pattern that takes linear time, however it is written. A short one can take a lot of time and memory to make."""
     import re2  # loads a library, and most schemas have no pattern
 
     options = re2.Options()

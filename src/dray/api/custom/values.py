@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from dray.api.custom.formats import is_format
-from dray.api.custom.structure import Node
+from dray.api.custom.structure import Node, pattern
 from dray.api.errors import FieldError, duplicate, invalid, required, shown, too_long, too_many, unsupported
 from dray.api.wire import Tree
 
@@ -123,7 +123,7 @@ def _text(node: Node, value: str, path: str) -> Errors:
         yield too_long(path, longest)
     elif shortest is not None and len(value) < shortest:
         yield _should(path, value, f"should be at least {shortest} chars long")
-    elif node.pattern is not None and not node.pattern.search(value):
+    elif node.pattern and not pattern(node.pattern).search(value):
         yield _should(path, value, f"should match '{schema['pattern']}'")
     format_ = schema.get("format")
     if format_ and not is_format(format_, value):

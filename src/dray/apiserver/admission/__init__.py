@@ -23,7 +23,7 @@ from dray.api.wire import Wire
 from dray.apiserver.read.reader import LastChange, Reader, many
 from dray.apiserver.security.authorization import refusal
 from dray.apiserver.security.user import User
-from dray.apiserver.turns import LONG, pause
+from dray.apiserver.turns import pause
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 Waiting = Awaitable[None] | None
@@ -58,6 +58,7 @@ class AdmissionRequest(msgspec.Struct, eq=False):
     dry_run: bool = False
     options: dict[str, Any] = {}  # CreateOptions, UpdateOptions, DeleteOptions as a tree
     verb: str = ""  # of an UPDATE: update or patch
+    is_large: bool = False  # the object, or what changes it: others have their turns between two steps
     warnings: list[str] = []  # sent to the client
     writes: list[Write] = []
     held: AsyncExitStack | None = None  # locks that last until after the commit; most requests have none
@@ -170,7 +171,7 @@ class Chain:
         self._reads: dict[tuple[type[Wire], Operation], tuple[LastChange, ...] | None] = {}
 
     async def admit(self, request: AdmissionRequest) -> None:
-        if LONG.get():
+        if request.is_large:
             await pause(request.user.name)
         for admit in self._steps("admit", self._admit, request):
             if (waiting := admit(request)) is not None:
@@ -220,7 +221,7 @@ class Chain:
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Raises whatever the first plugin that refuses raises; nothing is held then."""
-        if LONG.get():
+        if request.is_large:
             await pause(request.user.name)
         try:
             for validate in self._steps("validate", self._validate, request):

@@ -174,6 +174,7 @@ class Establishing:
         told = [accepted, established(found, accepted), *reviewed(found)]
         conditions = merged(found.status.conditions or (), told, now())
         if names != found.status.acceptedNames or tuple(conditions) != tuple(found.status.conditions or ()):
+            await self._definitions.prepare(name)
             await self._write(found, conditions, names)
         return False
 

@@ -21,7 +21,7 @@ from dray.api.decode import duplicate_fields
 from dray.api.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
 from dray.api.resources import Resource
 from dray.apiserver.limits import Limits
-from dray.apiserver.request import JSON_PATCH, PATCH_TYPES
+from dray.apiserver.request import PATCH_TYPES
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -122,7 +122,7 @@ def read_patch(content_type: str, data: bytes, reading: Reading = ORDINARY) -> t
     media = media_type(content_type)
     if media not in PATCH_TYPES:
         raise unsupported_media(media, PATCH_TYPES)
-    values = reading.limits.patch_values if media == JSON_PATCH else reading.limits.values
+    values = reading.limits.values
     try:
         if media.endswith("yaml"):
             return media, _read_yaml(reading, data, values)

@@ -198,7 +198,7 @@ class Documents:
         packed = parts[1] == "v2" and media.startswith("application/com.github.proto-openapi")
         kept, name = self._described, "v2.protobuf" if packed else "/".join(parts[1:])
         if name not in kept:
-            kept[name] = await beside(self._openapi_made, name)
+            kept[name] = await beside("", self._openapi_made, name)
         return kept[name]
 
     def _openapi_made(self, name: str) -> Document:

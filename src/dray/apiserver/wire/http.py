@@ -18,11 +18,11 @@ from dray.api.errors import ApiError, BadRequest, Forbidden, InternalError, NotA
 from dray.api.strategy import deprecation
 from dray.apiserver.core import ApiServer
 from dray.apiserver.limits import LARGE, Limits
-from dray.apiserver.request import Options, Request
+from dray.apiserver.request import Answer, Options, Request
 from dray.apiserver.security.authentication import Authenticator
 from dray.apiserver.security.user import ADMIN, User
 from dray.apiserver.streaming.serving import STREAMED, Streams, upgrade_of
-from dray.apiserver.turns import LONG, pause, turns
+from dray.apiserver.turns import pause, turns
 from dray.apiserver.wire.answers import ListAnswer, Printer, written
 from dray.apiserver.wire.beside import beside
 from dray.apiserver.wire.bodies import JSON, PROTOBUF, Reading, read_body, read_patch, require_kind
@@ -79,6 +79,7 @@ class HttpApi:
         self._reading = Reading(limits)
         self._requests = Slots(metrics, "requests", limits.requests, limits.requests_of_user, 1)
         self._watches = Slots(metrics, "watches", limits.watchers, limits.watchers_of_user, 5)
+        self._large = Slots(metrics, "large objects", limits.large_bodies, limits.large_bodies_of_user, 1)
         self._listings = Listings(limits)
         self._printer = Printer(server.storage)
         self.streams: Streams | None = None  # the way into containers, where there is one
@@ -197,8 +198,9 @@ class Call:
     async def _answer(self, request: Request) -> None:
         api = self._api
         if request.verb in _READ and request.subresource not in CONNECTED:
-            await self._read(request)
-        answer = await api._server.handle(request)
+            answer = await self._write(request)
+        else:
+            answer = await api._server.handle(request)
         self._warnings += answer.warnings
         include = include_policy(self._query.get("includeObject", "")) if self._accepted.shape else ""
         body = api._printer.answer(request, answer, self._accepted, include)
@@ -222,28 +224,39 @@ class Call:
         value = self._first.get(name)
         return value.decode("latin-1") if value else ""
 
-    async def _read(self, request: Request) -> None:
-        """Put body and what it says about the options into the request. Nobody's body is read who may not send it."""
-        self._api._server.authorize(request)
-        content_type, data = self._header(b"content-type"), await self._body()
-        if len(data) > LARGE:
-            LONG.set(True)  # each request has a task, and so a context, of its own
+    async def _write(self, request: Request) -> Answer:
+        """Do what a body says. Nobody's body is read who may not send it, and large ones have places of their own."""
+        server = self._api._server
+        server.authorize(request)
+        data = await self._body()
+        if len(data) <= LARGE:
+            await self._read(request, data)
+            return await server.handle(request)
+        request.is_large = True
+        with self._api._large.taken(request.user, len(data)):
             await pause(request.user.name)
-        reading = self._api._reading
+            await self._read(request, data)
+            answer = await server.handle(request)
+        request.body = None  # whoever reads the answer slowly keeps no more than that
+        return answer
+
+    async def _read(self, request: Request, data: bytes) -> None:
+        """Put body and what it says about the options into the request."""
+        reading, content_type = self._api._reading, self._header(b"content-type")
         if request.verb == "patch":
-            patch_type, request.body = await _apart(content_type, data, read_patch, reading)
+            patch_type, request.body = await _apart(request, read_patch, content_type, data, reading)
             request.options = options_of("patch", self._query, patch_type)
         elif request.verb in _WITH_BODY:
             request.body, repeated = await _apart(
-                content_type, data, read_body, request.resource, request.version, reading
+                request, read_body, content_type, data, request.resource, request.version, reading
             )
             if request.subresource != "scale":
                 require_kind(request.resource, data, request.body)
             self._complain(request, repeated)
         elif data:
-            tree, _ = await _apart(content_type, data, read_body, request.resource, "v1", reading)
+            tree, _ = await _apart(request, read_body, content_type, data, request.resource, "v1", reading)
             request.options = delete_options(request.options, tree)
-        if LONG.get():
+        if request.is_large:
             await pause(request.user.name)
 
     def _complain(self, request: Request, repeated: list[str]) -> None:
@@ -345,7 +358,7 @@ class Call:
         if media == JSON or len(body) < LARGE:
             body, content_type = written(body, media, self._pretty())
         else:
-            body, content_type = await beside(written, body, media, False)  # others should not wait
+            body, content_type = await beside(self._user.name, written, body, media, False)  # others should not wait
         await self.reply(code, body, content_type)
 
     async def _reply_parts(
@@ -429,11 +442,9 @@ class Call:
             return JSON
 
 
-async def _apart(content_type: str, data: bytes, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Read a body, a large one that is no JSON beside the event loop: it takes long, and others should not wait."""
-    if len(data) > LARGE and ("yaml" in content_type or "protobuf" in content_type):
-        return await beside(read, content_type, data, *arguments)
-    return read(content_type, data, *arguments)
+async def _apart(request: Request, read: Callable[..., Any], *arguments: Any) -> Any:
+    """Read a body, a large one beside the event loop: it takes long, and others should not wait."""
+    return await beside(request.user.name, read, *arguments) if request.is_large else read(*arguments)
 
 
 def check_local(host: str, origin: str) -> None:

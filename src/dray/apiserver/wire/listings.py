@@ -52,7 +52,7 @@ class Listings:
             return Listing(self._json(user, answer, pretty), b"application/json")
         if media == PROTOBUF:
             return Listing(self._protobuf(user, answer), PROTOBUF.encode())
-        return Listing(self._yaml(answer), b"application/yaml")
+        return Listing(self._yaml(user, answer), b"application/yaml")
 
     async def _json(self, user: str, answer: ListAnswer, pretty: bool) -> AsyncGenerator[bytes, None]:
         async with aclosing(turns().pieces(user, gathered(answer.parts(), self._piece))) as pieces:
@@ -62,7 +62,7 @@ class Listings:
             async for piece in pieces:
                 yield piece
 
-    async def _yaml(self, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
+    async def _yaml(self, user: str, answer: ListAnswer) -> AsyncGenerator[bytes, None]:
         head = yaml_text(answer.tree)
         if not answer.versions:
             yield head + f"{answer.member}: []\n".encode()
@@ -73,7 +73,7 @@ class Listings:
         def some() -> bytes:
             return b"".join([yaml_text([item]) for item in islice(items, _TOGETHER)])
 
-        while text := await beside(some):
+        while text := await beside(user, some):
             for piece in gathered((head, text), self._piece):
                 if piece:
                     yield piece

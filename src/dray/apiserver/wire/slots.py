@@ -1,4 +1,4 @@
-"""How much may be under way at once: requests, or watches, of everybody together and of each user.
+"""How much may be under way at once: requests, watches, or bytes of large bodies, of everybody together and of each user.
 
 Whoever has taken a user's share is told to come back, so that one user cannot keep the others out. Members of
 system:masters have no share of their own: whoever mends a cluster must get in.
@@ -23,21 +23,21 @@ class Slots:
         self._of_user: dict[str, int] = {}
         self._taken = 0
 
-    def taken(self, user: User) -> Slot:
-        """A place for as long as the context lasts. Raises TooManyRequests if there is none left."""
-        of_user = self._of_user.get(user.name, 0)
-        if self._taken >= self._most or (of_user >= self._most_of_user and MASTERS not in user.groups):
+    def taken(self, user: User, size: int = 1) -> Slot:
+        """A place of a size for as long as the context lasts. Raises TooManyRequests if there is none left."""
+        of_user = self._of_user.get(user.name, 0) + size
+        if self._taken + size > self._most or (of_user > self._most_of_user and MASTERS not in user.groups):
             self._metrics.refused += 1
             text = f"too many {self._what}, please try again later"
             raise TooManyRequests(text, retryAfterSeconds=self._retry_seconds)
-        self._of_user[user.name] = of_user + 1
-        self._taken += 1
-        return Slot(self, user.name)
+        self._of_user[user.name] = of_user
+        self._taken += size
+        return Slot(self, user.name, size)
 
-    def give(self, user: str) -> None:
-        """Give one place of a user back."""
-        self._taken -= 1
-        if left := self._of_user[user] - 1:
+    def give(self, user: str, size: int) -> None:
+        """Give a place of a user back."""
+        self._taken -= size
+        if left := self._of_user[user] - size:
             self._of_user[user] = left
         else:
             del self._of_user[user]
@@ -46,14 +46,15 @@ class Slots:
 class Slot:
     """One place that is taken."""
 
-    __slots__ = ("_slots", "_user")
+    __slots__ = ("_size", "_slots", "_user")
 
-    def __init__(self, slots: Slots, user: str) -> None:
+    def __init__(self, slots: Slots, user: str, size: int) -> None:
         self._slots = slots
         self._user = user
+        self._size = size
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *reason: object) -> None:
-        self._slots.give(self._user)
+        self._slots.give(self._user, self._size)

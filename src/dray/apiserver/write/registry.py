@@ -10,8 +10,9 @@ replacing a part of their object (`subresources`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -19,6 +20,7 @@ from dray.api import strategy, validation
 from dray.api.custom import CustomObject
 from dray.api.errors import (
     BadRequest,
+    FieldError,
     Invalid,
     MethodNotAllowed,
     already_exists,
@@ -27,6 +29,8 @@ from dray.api.errors import (
     not_found,
 )
 from dray.api.gates import FeatureGates
+from dray.api.resources import Resource
+from dray.api.types.apiextensions import CustomResourceDefinition
 from dray.api.wire import Tree, Wire
 from dray.apiserver.admission import AdmissionRequest, Chain, Operation
 from dray.apiserver.custom.conversions import Conversions
@@ -51,9 +55,11 @@ from dray.apiserver.write.managers import Entries
 from dray.apiserver.write.memo import Memo, question_of
 from dray.apiserver.write.patches import Applied, json_patch, merge_patch, strategic_merge
 from dray.apiserver.write.scales import scale_of
-from dray.apiserver.write.selector_checks import Validate
-from dray.apiserver.write.validators import Validators
+from dray.apiserver.write.validators import NOTHING, Validators
 from dray.store import Conflict, Version
+
+T = TypeVar("T")
+Judge = Callable[[Resource, Wire, validation.Context], list[FieldError]]
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _ATTEMPTS = 8  # at generated names and at patches that meet another writer; more would hide a livelock
@@ -103,7 +109,7 @@ class Registry:
                 if question is None or question.name:
                     raise already_exists(request.resource, obj.metadata.name) from None
         if isinstance(request.body, Wire) or (request.resource.type in COMPARED and not request.tracked):
-            request.body = copied(request.body)  # it is the caller's yet
+            request.body, request.is_large = copied(request.body)  # it is the caller's yet
         answer = await self._create_tree(request)
         self._memo.learn(question, answer)
         return answer
@@ -113,18 +119,13 @@ class Registry:
         admission = _asked(request, "CREATE", obj.metadata.name)
         await self._admission.admit(admission)
         validate = validation.validate_copy if is_known else validation.validate_create
-        context = self._validators.context(request)
-        return await self._store(admission, obj, partial(validate, request.resource, obj, context))
+        return await self._store(request, admission, obj, validate)
 
     async def _create_tree(self, request: Request) -> Answer:
-        tree, warnings = self._finish.read(request, request.body)
-        metadata = identity.metadata_of(tree)
-        identity.place(request, metadata)
-        if metadata.get("resourceVersion"):
-            raise BadRequest("resourceVersion should not be set on objects to be created")
-        generates = not metadata.get("name") and bool(metadata.get("generateName"))
-        identity.begin(metadata)
-        managers.track(request, None, tree)  # before admission: what that adds is nobody's
+        request.is_large = _is_large(request)
+        begun = await _beside(request, self._begun, request) if request.is_large else self._begun(request)
+        tree, warnings, generates = begun
+        metadata = tree["metadata"]
         for _ in range(_ATTEMPTS):
             try:
                 return await self._create(request, tree, warnings)
@@ -134,21 +135,34 @@ class Registry:
                 metadata["name"] = identity.generated(metadata["generateName"])
         raise already_exists(request.resource, metadata["name"])
 
+    def _begun(self, request: Request) -> tuple[Tree, list[str], bool]:
+        """A new tree before admission, the warnings about it, and whether its name is generated."""
+        tree, warnings = self._finish.read(request, request.body)
+        metadata = identity.metadata_of(tree)
+        identity.place(request, metadata)
+        if metadata.get("resourceVersion"):
+            raise BadRequest("resourceVersion should not be set on objects to be created")
+        generates = not metadata.get("name") and bool(metadata.get("generateName"))
+        identity.begin(metadata)
+        managers.track(request, None, tree)  # before admission: what that adds is nobody's
+        return tree, warnings, generates
+
     async def _create(self, request: Request, tree: Tree, warnings: list[str]) -> Answer:
         admission = _asked(request, "CREATE", tree["metadata"].get("name") or "", tree=tree)
         admission.warnings += warnings
         await self._admission.admit(admission)
-        obj = self._finish.new(request, tree, admission.warnings)
+        new, arguments = self._finish.new, (request, tree, admission.warnings)
+        obj = await _beside(request, new, *arguments) if request.is_large else new(*arguments)
         admission.warnings += strategy.unused(request.resource) + strategy.warnings(request.resource, obj)
-        context = self._validators.context(request)
-        return await self._store(admission, obj, partial(validation.validate_create, request.resource, obj, context))
+        return await self._store(request, admission, obj, validation.validate_create)
 
-    async def _store(self, admission: AdmissionRequest, obj: Wire, validate: Validate) -> Answer:
+    async def _store(self, request: Request, admission: AdmissionRequest, obj: Wire, judge: Judge) -> Answer:
         """Store a new object; raises the store's Conflict when there is one of its name."""
-        resource, checks = admission.resource, self._validators
-        errors = checks.validated(validate)
+        resource = admission.resource
+        checks = self._validators
+        errors = None if request.is_large else checks.validated(partial(judge, resource, obj, checks.context(request)))
         if errors is None:
-            errors = await checks.waited_for(validate)
+            errors = await self._waited_for(request, partial(judge, resource, obj))
         if errors:
             raise Invalid(resource, admission.name, errors)
         admission.object = obj
@@ -177,7 +191,9 @@ class Registry:
             if not conditional and not unconditional:
                 text = "must be specified for an update"
                 raise Invalid(resource, request.name, [invalid("metadata.resourceVersion", 0, text)])
-            tree, warnings = self._finish.read(request, body, current)
+            request.is_large = _is_large(request, current)
+            read, arguments = self._finish.read, (request, body, current)
+            tree, warnings = await _beside(request, read, *arguments) if request.is_large else read(*arguments)
             try:
                 return await self._replace(request, current, tree, warnings)
             except Conflict:
@@ -192,14 +208,17 @@ class Registry:
             current = await self._current(request)
             if current is None:
                 raise not_found(request.resource, request.name)
+            request.is_large = _is_large(request, current)
             try:
                 if isinstance(request.body, Wire):
                     return await self._patch_typed(request, current, request.body)
                 if (obj := self._finish.with_metadata(request, current)) is not None:
                     return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
                 original = original or encode(request.body)
-                patched = self._patched(request, current, msgspec.json.decode(original))
-                tree, warnings = self._finish.read(request, patched, current)
+                patched, arguments = self._patched, (request, current, original)
+                tree, warnings = (
+                    await _beside(request, patched, *arguments) if request.is_large else patched(*arguments)
+                )
                 return await self._replace(request, current, tree, warnings)
             except Conflict:
                 continue
@@ -212,16 +231,22 @@ class Registry:
             raise conflict(request.resource, request.name, MODIFIED)
         if (obj := self._finish.with_status(request, old, body.status)) is not None:
             return await self._store_change(request, _asked(request, "UPDATE", request.name), current, obj)
-        stored = managers.stored(current) | {"status": msgspec.json.decode(encode(body.status))}
-        tree, warnings = self._finish.read(request, stored, current)
+        read = self._with_status
+        tree, warnings = await _beside(request, read, request, current) if request.is_large else read(request, current)
         return await self._replace(request, current, tree, warnings)
+
+    def _with_status(self, request: Request, current: Version) -> tuple[Tree, list[str]]:
+        stored = managers.stored(current) | {"status": msgspec.json.decode(encode(request.body.status))}
+        return self._finish.read(request, stored, current)
 
     async def _apply(self, request: Request) -> Answer:
         original = encode(request.body)
         for _ in range(_ATTEMPTS):
             current = await self._current(request)
+            request.is_large = _is_large(request, current)
             applied = await self._applied(request, current, original)
-            tree, warnings = self._finish.read(request, applied.tree, current)
+            read, arguments = self._finish.read, (request, applied.tree, current)
+            tree, warnings = await _beside(request, read, *arguments) if request.is_large else read(*arguments)
             try:
                 if current is not None:
                     return await self._replace(request, current, tree, warnings, applied.managed)
@@ -256,11 +281,10 @@ class Registry:
     async def _store_change(self, request: Request, admission: AdmissionRequest, current: Version, obj: Wire) -> Answer:
         """Store what takes the place of the current state; raises the store's Conflict when somebody was faster."""
         resource, subresource, old = request.resource, request.subresource, current.object
-        context = self._validators.context(request)
-        validate = partial(validation.validate_update, resource, obj, old, subresource, context)
-        errors = self._validators.validated(validate)
+        checks, judge, about = self._validators, validation.validate_update, (resource, obj, old, subresource)
+        errors = None if request.is_large else checks.validated(partial(judge, *about, checks.context(request)))
         if errors is None:
-            errors = await self._validators.waited_for(validate)
+            errors = await self._waited_for(request, partial(judge, *about))
         if errors:
             raise Invalid(resource, request.name, errors)
         if not subresource:
@@ -281,6 +305,22 @@ class Registry:
             version = await self._commits.write(admission, current.key, obj, expected=current.revision, value=value)
         return Answer(version=version, warnings=admission.warnings)
 
+    async def _waited_for(
+        self, request: Request, judge: Callable[[validation.Context], list[FieldError]]
+    ) -> list[FieldError]:
+        """What validation finds wrong where that takes waiting: an object is large, or expressions were not known yet."""
+        checks, known, is_large = self._validators, NOTHING, request.is_large
+        if is_large:
+            checks = checks.apart()
+        else:
+            known = await checks.find_out(known)
+        validated, validate = checks.validated, partial(judge, checks.context(request))
+        while True:
+            errors = await _beside(request, validated, validate, known) if is_large else validated(validate, known)
+            if errors is not None:
+                return errors
+            known = await checks.find_out(known)
+
     def _found(self, request: Request) -> Version | None:
         return self._storage.cache.get(request.resource.key(request.namespace, request.name))
 
@@ -299,7 +339,7 @@ class Registry:
 
         if request.resource.converts:
             return await self._conversions.settled(apply)
-        return await beside(apply) if len(original) > LARGE or _is_large(current) else apply()
+        return await _beside(request, apply) if request.is_large else apply()
 
     async def _changed(
         self, request: Request, tree: Tree, current: Version, entries: Entries | None, warnings: list[str]
@@ -307,7 +347,7 @@ class Registry:
         changed = self._finish.changed
         if not request.resource.converts:
             arguments = (request, tree, current, entries, warnings)
-            return await beside(changed, *arguments) if _is_large(current) else changed(*arguments)
+            return await _beside(request, changed, *arguments) if request.is_large else changed(*arguments)
         original = encode(tree)
         return await self._conversions.settled(
             lambda: changed(request, msgspec.json.decode(original), current, entries, warnings)
@@ -320,21 +360,29 @@ class Registry:
             raise Conflict(current.key, current.revision, 0 if found is None else found.revision)
         return stored, found
 
-    def _patched(self, request: Request, current: Version, patch: Any) -> Tree:
-        """What a patch makes of the current object, in the version that the patch is written in."""
-        resource = request.resource
+    def _patched(self, request: Request, current: Version, original: bytes) -> tuple[Tree, list[str]]:
+        """What a patch makes of the current object, in the version that the patch is written in; read as a body is."""
+        resource, patch = request.resource, msgspec.json.decode(original)
         form = self._storage.form(resource, request.version or resource.stored)
         tree = self._storage.tree(form, current)
         if request.options.patch_type == JSON_PATCH:
-            return json_patch(tree, patch)
-        if request.options.patch_type == MERGE_PATCH:
-            return merge_patch(tree, patch)
-        return strategic_merge(resource.message(form.version), tree, patch)
+            tree = json_patch(tree, patch)
+        elif request.options.patch_type == MERGE_PATCH:
+            tree = merge_patch(tree, patch)
+        else:
+            tree = strategic_merge(resource.message(form.version), tree, patch)
+        return self._finish.read(request, tree, current)
 
 
-def _is_large(current: Version | None) -> bool:
-    """Whether finding out what a write changes of a state takes long."""
-    return current is not None and len(current.value or b"") > LARGE
+def _is_large(request: Request, current: Version | None = None) -> bool:
+    """Whether finding out what a write comes to takes long: of what is large, and of schemas, whose patterns are costly."""
+    is_large = current is not None and len(current.value or b"") > LARGE
+    return is_large or request.is_large or request.resource.type is CustomResourceDefinition
+
+
+async def _beside(request: Request, work: Callable[..., T], *arguments: object) -> T:
+    """A step of a write that is large, beside the event loop: some time later."""
+    return await beside(request.user.name, work, *arguments)
 
 
 def _asked(request: Request, operation: Operation, name: str, tree: Tree | None = None) -> AdmissionRequest:
@@ -351,6 +399,7 @@ def _asked(request: Request, operation: Operation, name: str, tree: Tree | None 
         dry_run=request.options.dry_run,
         options=_options(request) if request.options is not DEFAULT_OPTIONS else {},
         verb=request.verb,
+        is_large=request.is_large,
     )
 
 

@@ -8,7 +8,7 @@ then are kept. Left out: how values are judged (`dray.api.custom`), and rules (`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -33,13 +33,17 @@ _encode = msgspec.json.Encoder().encode
 class RuleChecks:
     """What is wrong with rules, and with objects by rules."""
 
-    def __init__(self) -> None:
-        self._background = Background()
+    def __init__(self, background: Background | None = None) -> None:
+        self._background = background or Background()
         # Of the validation that is being done:
-        self._known: dict[Hashable, Any] = {}
+        self._known: Mapping[Hashable, Any] = {}
         self.missing: dict[Hashable, RuleChecking | ObjectChecking] = {}
 
-    def start(self, known: dict[Hashable, Any]) -> None:
+    def apart(self) -> RuleChecks:
+        """The same checks for one validation in another thread: it shares nothing that a validation writes to."""
+        return RuleChecks(self._background)
+
+    def start(self, known: Mapping[Hashable, Any]) -> None:
         """Begin a validation, with what was found out for it before."""
         self._known = known
         if self.missing:

@@ -9,7 +9,7 @@ out: compiling (`dray.cel`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from dray.api.errors import FieldError, Timeout
@@ -37,20 +37,25 @@ class Verdict(NamedTuple):
     cost: int = 0
 
 
+Verdicts = Mapping[Asked, Verdict]
 NOT_KNOWN_YET = Verdict()
 
 
 class SelectorChecks:
     """What is wrong with selectors and derived attributes, where these gates are on."""
 
-    def __init__(self, gates: FeatureGates = FeatureGates()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, gates: FeatureGates, background: Background | None = None) -> None:
         self._gates = gates
-        self._background = Background()
+        self._background = background or Background()
         self._kept: dict[Asked, Verdict] = {}
         # Of the validation that is being done:
-        self._known: dict[Asked, Verdict] = {}
+        self._known: Verdicts = {}
         self._unknown: dict[Asked, None] = {}
         self._room = AT_ONCE
+
+    def apart(self) -> SelectorChecks:
+        """The same checks for one validation in another thread: it shares nothing that a validation writes to."""
+        return SelectorChecks(self._gates, self._background)
 
     def check(self, expression: str) -> Complaint | None:
         """What is wrong with a selector; nothing for now where that must be found out first."""
@@ -70,29 +75,22 @@ class SelectorChecks:
         self._room -= len(asked[0])
         return self._keep(asked, self._check(asked))
 
-    def validated(self, validate: Validate) -> list[FieldError] | None:
-        """What validation finds wrong; None where it takes waiting to know (`waited_for`), which is rare."""
+    def validated(self, validate: Validate, known: Verdicts) -> list[FieldError] | None:
+        """What validation finds wrong; None where it takes waiting to know (`find_out`), which is rare."""
         if self._unknown:
             self._unknown = {}
-        self._room = AT_ONCE
+        self._known, self._room = known, AT_ONCE
         errors = validate()
         return None if self._unknown else errors
-
-    async def waited_for(self, validate: Validate) -> list[FieldError]:
-        """What the validation that has just been done finds wrong, with every selector checked."""
-        known = await self._find_out(list(self._unknown))
-        self._known, self._room = known, AT_ONCE
-        try:
-            return validate()
-        finally:
-            self._known = {}
 
     async def close(self) -> None:
         await self._background.close()
 
-    async def _find_out(self, expressions: list[Asked]) -> dict[Asked, Verdict]:
+    async def find_out(self) -> Verdicts:
+        """What the validation that has just been done lacked."""
         from dray.cel import checking
 
+        expressions = list(self._unknown)
         asked = [checking.Asked(*one) for one in expressions]
         work = checking.ExpressionChecking(asked, self._features)
         job = self._background.start(work)

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple
+
 from dray.api import validation
 from dray.api.errors import FieldError
 from dray.api.gates import FeatureGates
 from dray.apiserver.request import Request
 from dray.apiserver.write.rule_checks import RuleChecks
-from dray.apiserver.write.selector_checks import SelectorChecks, Validate
+from dray.apiserver.write.selector_checks import SelectorChecks, Validate, Verdicts
+
+
+class Known(NamedTuple):
+    """What was found out about expressions for one validation."""
+
+    rules: Mapping[Hashable, Any]
+    selectors: Verdicts
+
+
+NOTHING = Known({}, {})
 
 
 class Validators:
     """The contexts of validation, one for each version that clients speak."""
 
-    def __init__(self, gates: FeatureGates) -> None:
+    def __init__(self, gates: FeatureGates, selectors: SelectorChecks | None = None, rules: RuleChecks | None = None):
         self._gates = gates
-        self._selectors = SelectorChecks(gates)
-        self._rules = RuleChecks()
+        self._selectors = selectors or SelectorChecks(gates)
+        self._rules = rules or RuleChecks()
         self._contexts: dict[str, validation.Context] = {}
 
-    def validated(self, validate: Validate) -> list[FieldError] | None:
-        """What validation finds wrong; None where it takes waiting to know (`waited_for`), which is rare."""
-        self._rules.start({})
-        errors = self._selectors.validated(validate)
+    def apart(self) -> Validators:
+        """The same for one validation in another thread: it shares nothing that a validation writes to."""
+        return Validators(self._gates, self._selectors.apart(), self._rules.apart())
+
+    def validated(self, validate: Validate, known: Known = NOTHING) -> list[FieldError] | None:
+        """What validation finds wrong; None where it takes waiting to know (`find_out`), which is rare."""
+        self._rules.start(known.rules)
+        errors = self._selectors.validated(validate, known.selectors)
         return None if self._rules.missing else errors
 
-    async def waited_for(self, validate: Validate) -> list[FieldError]:
-        """What the validation that has just been done finds wrong, with every expression checked."""
-        if not self._rules.missing:
-            return await self._selectors.waited_for(validate)
-        known = await self._rules.find_out()
-
-        def again() -> list[FieldError]:
-            self._rules.start(known)
-            return validate()
-
-        errors = self._selectors.validated(again)
-        return errors if errors is not None else await self._selectors.waited_for(again)
+    async def find_out(self, known: Known) -> Known:
+        """What the validation that has just been done knew and lacked."""
+        if self._rules.missing:
+            return known._replace(rules=await self._rules.find_out())
+        return known._replace(selectors=await self._selectors.find_out())
 
     async def close(self) -> None:
         await self._selectors.close()
