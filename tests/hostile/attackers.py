@@ -8,8 +8,8 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +98,23 @@ class Stall:
     longest = 0.0
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Within this no garbage is collected: how long that takes depends on what other tests have left."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
 @asynccontextmanager
 async def measured() -> AsyncIterator[Stall]:
     """Measure the turns of the event loop, of the server and of the test alike; collections are nobody's turn."""
     stall = Stall()
-    gc.collect()
-    gc.freeze()
-    gc.disable()
 
     async def turn() -> None:
         before = time.thread_time()
@@ -114,15 +124,14 @@ async def measured() -> AsyncIterator[Stall]:
             stall.longest = max(stall.longest, now - before)
             before = now
 
-    task = asyncio.create_task(turn())
-    await asyncio.sleep(0)
-    try:
-        yield stall
-        await asyncio.sleep(0)  # the last turn counts, too
-    finally:
-        task.cancel()
-        gc.enable()
-        gc.unfreeze()
+    with uncollected():
+        task = asyncio.create_task(turn())
+        await asyncio.sleep(0)
+        try:
+            yield stall
+            await asyncio.sleep(0)  # the last turn counts, too
+        finally:
+            task.cancel()
 
 
 async def closed(reader: asyncio.StreamReader) -> bytes:
