@@ -15,7 +15,7 @@ from dray.api.reasons.devices import StepCode
 from dray.api.reasons.nodes import NodeCode, SchedulingRule, Unschedulable
 from dray.api.types.core import Node, Pod
 from dray.api.types.resource import DeviceClass, ResourceClaim, ResourceSlice
-from dray.scheduler.attempt import COMPARED, Attempt, Placement, Promise, Refused
+from dray.scheduler.attempt import COMPARED, Attempt, Placement, Promise, Refused, Unfinished
 from dray.scheduler.configuration import Profile
 from dray.scheduler.devices import Devices
 from dray.sim.hardware import class_tree, node_name, slice_trees
@@ -272,3 +272,25 @@ def test_nodes_share_the_filter_timeout_or_have_one_each() -> None:
         attempt.seconds = 0.5
         attempt.devices = scene.placement.judge(attempt).devices
         assert scene.devices.seconds_left(attempt) == seconds - 0.5
+
+
+def test_many_rules_about_many_pods_are_judged_in_short_parts() -> None:
+    scene = Scene(20)
+    scene.index.defers = True  # as that of a scheduler which shares its event loop
+    for number in range(2000):
+        scene.table.place(pod(f"q{number}", labels={"app": f"x{number}"}), node_name(number % 19))
+    hostname = "kubernetes.io/hostname"
+    terms = [{"topologyKey": hostname, "labelSelector": {"matchLabels": {"app": f"x{n}"}}} for n in range(100)]
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    attempt, parts, longest = scene.attempt(pod("p", affinity=rules)), 0, 0.0
+    while True:
+        began = time.thread_time()
+        decision = scene.placement.decide(attempt)
+        longest = max(longest, time.thread_time() - began)
+        if not isinstance(decision, Unfinished):
+            break
+        parts += 1
+    assert isinstance(decision, Promise)
+    assert decision.node == node_name(19)
+    assert parts > 0
+    assert longest < 0.03  # all at once took 0.06 s

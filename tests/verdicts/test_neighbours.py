@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import time
+from math import inf
 from typing import Any
 
 import pytest
 
-from dray.api.reasons.nodes import NodeCode
+from dray.api.reasons.nodes import NodeCode, NodeReason
+from dray.verdicts.census import Census
 from dray.verdicts.demand import Candidate
 from dray.verdicts.neighbours import Neighbours
 from dray.verdicts.nodes import NodeTable
@@ -42,18 +45,34 @@ def away(*terms: dict[str, Any]) -> dict[str, Any]:
 def refused(
     table: NodeTable, wanted: Any, nodes: int | None = None, eligible: int | None = None
 ) -> dict[NodeCode, set[str]]:
-    """The nodes that each reason refuses."""
-    rules = Neighbours(table, lambda namespace: LABELS.get(namespace, {}))
+    """The nodes that each reason refuses; the same whether pods are looked at or were counted before."""
     asked = table.everyone if nodes is None else nodes
     counted = asked if eligible is None else eligible
+    looked = answers(Neighbours(table, labels_of), Candidate(wanted), asked, counted)
+    assert looked == answers(with_census(table, wanted), Candidate(wanted), asked, counted)
     found: dict[NodeCode, set[str]] = {}
-    for reason, bad in (
-        *rules.affinity(Candidate(wanted)),
-        *rules.spreading(Candidate(wanted), asked, lambda _: counted),
-    ):
-        if bad & asked:
-            found.setdefault(reason.code, set()).update(info.name for info in table.named(bad & asked))
+    for reason, bad in looked.items():
+        found.setdefault(reason.code, set()).update(info.name for info in table.named(bad & asked))
     return found
+
+
+def labels_of(namespace: str) -> dict[str, str]:
+    return LABELS.get(namespace, {})
+
+
+def answers(rules: Neighbours, candidate: Candidate, asked: int, counted: int) -> dict[NodeReason, int]:
+    found: dict[NodeReason, int] = {}
+    for reason, bad in (*rules.affinity(candidate), *rules.spreading(candidate, asked, lambda _: counted)):
+        if bad & asked:
+            found[reason] = found.get(reason, 0) | bad & asked
+    return found
+
+
+def with_census(table: NodeTable, wanted: Any) -> Neighbours:
+    rules = Neighbours(table, labels_of)
+    rules.census = Census(table, rules.question(Candidate(wanted)))
+    assert rules.census.go_on(inf)
+    return rules
 
 
 def test_a_pod_without_rules_is_refused_nowhere(table: NodeTable) -> None:
@@ -181,9 +200,11 @@ def test_preferences_add_up_over_terms_and_pods(table: NodeTable) -> None:
         "podAntiAffinity": {PREFERRED: [{"weight": 3, "podAffinityTerm": term("x", "kubernetes.io/hostname")}]},
     }
     rules = Neighbours(table, lambda _: {})
-    found = rules.preference(Candidate(pod("p", affinity=affinity)))
-    assert [found.get(position, 0) for position in range(4)] == [7, 10, 7, 0]
-    assert rules.preference(Candidate(pod("p"))) == {}
+    wanted = pod("p", affinity=affinity)
+    for asked in (rules, with_census(table, wanted)):
+        found = asked.preference(Candidate(wanted), range(4))
+        assert [found.get(position, 0) for position in range(4)] == [7, 10, 7, 0]
+    assert rules.preference(Candidate(pod("p")), range(4)) == {}
 
 
 def test_many_terms_are_asked_about_each_pod_once(table: NodeTable) -> None:
@@ -192,3 +213,79 @@ def test_many_terms_are_asked_about_each_pod_once(table: NodeTable) -> None:
     began = time.thread_time()
     assert refused(table, pod("p", **near(*[term("x")] * 300))) == {NodeCode.POD_AFFINITY: {"c", "d"}}
     assert time.thread_time() - began < 1  # once for each term took 10 s
+
+
+def some_rules(chance: random.Random) -> dict[str, Any]:
+    """Rules of all kinds about pods, whose names and topologies are few."""
+
+    def some() -> list[dict[str, Any]]:
+        return [
+            term(chance.choice("xyz"), chance.choice(("zone", "kubernetes.io/hostname", "rack")), **among)
+            for among in chance.choices(
+                ({}, {"namespaceSelector": {}}, {"namespaces": ["team"]}), k=chance.randrange(3)
+            )
+        ]
+
+    def weighted() -> list[dict[str, Any]]:
+        return [{"weight": chance.randint(1, 9), "podAffinityTerm": one} for one in some()]
+
+    spread = [
+        {**one, "maxSkew": chance.randint(1, 2), "whenUnsatisfiable": when}
+        for one in some()
+        for when in chance.choices(("DoNotSchedule", "ScheduleAnyway"))
+    ]
+    for one in spread:
+        one.pop("namespaceSelector", None), one.pop("namespaces", None)
+    kinds = {kind: {REQUIRED: some(), PREFERRED: weighted()} for kind in ("podAffinity", "podAntiAffinity")}
+    return {"affinity": kinds, "topologySpreadConstraints": spread}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_census_in_parts_says_what_looking_says_whatever_changes_meanwhile(seed: int) -> None:
+    chance, table = random.Random(seed), NodeTable()
+
+    def change() -> None:
+        name = f"n{chance.randrange(6)}"
+        if chance.random() < 0.2:
+            put(table, node(name, {"zone": chance.choice("12")} if chance.random() < 0.8 else {}))
+        elif chance.random() < 0.1:
+            table.remove(name)
+        else:
+            who = f"q{chance.randrange(30)}"
+            rules = some_rules(chance) if chance.random() < 0.2 else {}
+            namespace = chance.choice(("default", "team"))
+            table.unplace(f"uid-{who}")
+            table.place(pod(who, labels={"app": chance.choice("xyz")}, namespace=namespace, **rules), name)
+
+    for _ in range(60):
+        change()
+    wanted = pod("p", labels={"app": chance.choice("xyz")}, **some_rules(chance))
+    rules, parts = Neighbours(table, labels_of), 0
+    census = rules.census = Census(table, rules.question(Candidate(wanted)))
+    while not census.go_on(0.0):
+        parts += 1
+        if parts < 40:
+            change()
+    for among in (table.everyone, 0b101011 & table.everyone):
+        looking = Neighbours(table, labels_of)
+        assert answers(rules, Candidate(wanted), among, table.everyone) == answers(
+            looking, Candidate(wanted), among, table.everyone
+        )
+        positions = [info.position for info in table.named(among)]
+        said = looking.preference(Candidate(wanted), positions)
+        counted = rules.preference(Candidate(wanted), positions)
+        assert {at: counted.get(at, 0) for at in positions} == {at: said.get(at, 0) for at in positions}
+        for constraint in wanted.spec.topologySpreadConstraints:
+            assert rules.spread_counts(Candidate(wanted), constraint, among) == looking.spread_counts(
+                Candidate(wanted), constraint, among
+            )
+
+
+def test_a_selector_of_very_many_values_is_compared_quickly(table: NodeTable) -> None:
+    for number in range(300):
+        table.place(pod(f"q{number}", labels={"app": f"x{number}"}), "a")
+    values = [f"y{number}" for number in range(50_000)]
+    selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": values}]}
+    began = time.thread_time()
+    assert refused(table, pod("p", **away({"labelSelector": selector, "topologyKey": "zone"}))) == {}
+    assert time.thread_time() - began < 0.1  # one value after the other took 0.5 s

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ from dray.scheduler.scores import (
     Spreading,
     best,
 )
+from dray.verdicts.census import Census
 from dray.verdicts.demand import Candidate
 from dray.verdicts.devices import NOTHING_ASKED, DeviceVerdict, Search
 from dray.verdicts.neighbours import Neighbours
@@ -40,6 +42,7 @@ from dray.verdicts.node_resources import NodeClaims
 from dray.verdicts.nodes import NodeInfo, NodeTable, Sample
 from dray.verdicts.rules import Judgement, Rules
 
+COUNTING = 0.01  # seconds that may go into counting other pods before others in this process get a turn
 COMPARED = 100  # nodes that are scored, unless a profile says more; Kubernetes, too, looks at no fewer
 
 
@@ -56,6 +59,7 @@ class Attempt:
     among: int | None = None  # the nodes that come into question; None: all
     lacking: dict[NodeReason, int] = field(default_factory=dict)  # nodes that have devices, but not what those take
     preferred: str = ""  # the node to take where several are equally good
+    census: Census | None = None  # of the pods that it is to be compared with, where those are many
     is_terse: bool = False  # a refusal need not say on which node the pod came farthest, which takes most of its time
 
     @property
@@ -124,6 +128,7 @@ class Placement:
 
     def __init__(self, table: NodeTable, neighbours: Neighbours, devices: Devices) -> None:
         self._table = table
+        self._neighbours = neighbours
         self.rules = Rules(table, neighbours, devices.rule, KeptSets(table).accepting)
         self._devices = devices
         self.start = 0  # where the next pod starts to look, so that load spreads over equal nodes
@@ -143,6 +148,20 @@ class Placement:
 
     def decide(self, attempt: Attempt) -> Decision:
         """A node and devices for the pod, or why there are none."""
+        neighbours = self._neighbours
+        if self._devices.index.defers and neighbours.is_long(attempt.candidate):
+            census = attempt.census
+            if census is None or not census.is_about(attempt.pod):
+                census = attempt.census = Census(self._table, neighbours.question(attempt.candidate))
+            if not census.go_on(perf_counter() + COUNTING):
+                return Unfinished(LeftOver((), True))
+            neighbours.census = census
+        try:
+            return self._decide(attempt)
+        finally:
+            neighbours.census = None
+
+    def _decide(self, attempt: Attempt) -> Decision:
         self._devices.index.left_over()  # what others asked is theirs
         judgement = self.judge(attempt)
         found = attempt.devices = judgement.devices

@@ -95,8 +95,15 @@ class SchedulingLoop:
         try:
             candidate = self._last = Candidate(waiting.pod, self._last)
             lacking = waiting.attempt.lacking if waiting.attempt is not None and earlier else {}
+            census = waiting.attempt.census if waiting.attempt is not None and earlier else None
             attempt = waiting.attempt = Attempt(
-                candidate, PodClaims(waiting.pod), profile, earlier, failed_on=waiting.failed_on, lacking=lacking
+                candidate,
+                PodClaims(waiting.pod),
+                profile,
+                earlier,
+                failed_on=waiting.failed_on,
+                lacking=lacking,
+                census=census,
             )
             decision = self.decide(attempt)
             attempt.seconds = earlier + time.perf_counter() - started
@@ -104,7 +111,7 @@ class SchedulingLoop:
                 self._continue_later(waiting, attempt, decision)
                 return
             result = self._follow(waiting, attempt, decision)
-            attempt.seconds = 0.0
+            attempt.seconds, attempt.census = 0.0, None
         except Exception:  # one pod that cannot be judged must not keep the others waiting
             log.exception("attempt to place %s/%s failed", waiting.pod.metadata.namespace, waiting.pod.metadata.name)
             self._queue.retry(waiting)

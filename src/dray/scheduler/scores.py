@@ -113,7 +113,7 @@ class PreferredNeighbours:
         self._neighbours = neighbours
 
     def scores(self, candidate: Candidate, nodes: Sample) -> Scores | None:
-        preference = self._neighbours.preference(candidate)
+        preference = self._neighbours.preference(candidate, nodes.positions)
         return _scaled([float(preference.get(position, 0)) for position in nodes.positions]) if preference else None
 
 

@@ -1,7 +1,8 @@
 """Rules that look at the pods on other nodes: affinity between pods, and spreading over domains.
 
 Both count matching pods by the value of a node label (the *domain*). They cost a walk over the placed pods, which is
-skipped where neither the pod nor a placed pod has a rule of this kind. Left out: devices (`devices`).
+skipped where neither the pod nor a placed pod has a rule of this kind. Where that walk would take long, the scheduler lets
+the pods be counted in parts first (`census`). Left out: devices (`devices`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dray.api.reasons.nodes import NodeCode, NodeReason
 from dray.api.selectors import LabelSelector, Requirement, label_selector
-from dray.api.types.core import Pod, PodAffinityTerm, TopologySpreadConstraint
+from dray.api.types.core import Pod, PodAffinityTerm, PodSpec, TopologySpreadConstraint
+from dray.verdicts.census import Census, Eligible, Question, Selects
 from dray.verdicts.demand import Candidate
 from dray.verdicts.node_rules import Refusal
-from dray.verdicts.nodes import NodeInfo, NodeTable
+from dray.verdicts.nodes import NodeInfo, NodeTable, PlacedPod, required_anti_affinity
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
-Eligible = Callable[[TopologySpreadConstraint], int]
-Selects = Callable[[Pod], bool]
+
+_AT_ONCE = 30_000  # comparisons of a rule with a pod: 7 ms
+_SCORED = 100  # nodes on which constraints that are mere wishes count pods, unless a profile says more
 
 
 class Neighbours:
@@ -27,9 +30,51 @@ class Neighbours:
     def __init__(self, table: NodeTable, namespace_labels: NamespaceLabels) -> None:
         self._table = table
         self._namespace_labels = namespace_labels
+        self.census: Census | None = None  # of the pod that is being judged, where there is one
+
+    def is_long(self, candidate: Candidate) -> bool:
+        """Whether comparing a pod with those that are placed takes long."""
+        spec, table = candidate.spec, self._table
+        comparisons = table.refusing
+        if spec.affinity is not None or spec.topologySpreadConstraints:
+            soft = sum(1 for one in spec.topologySpreadConstraints if one.whenUnsatisfiable == "ScheduleAnyway")
+            comparisons += (sum(1 for _ in _rules_of(spec)) - soft) * table.pods
+            comparisons += soft * table.pods * _SCORED // max(_SCORED, len(table))
+        return comparisons > _AT_ONCE
+
+    def question(self, candidate: Candidate) -> Question:
+        """What a census for a pod is to find out."""
+        pod, affinity = candidate.pod, candidate.spec.affinity
+        near: tuple[PodAffinityTerm, ...] = ()
+        if affinity and affinity.podAffinity:
+            near = affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        selections = [self._selection(term, pod) for term in near]
+        counted: list[tuple[PodAffinityTerm | TopologySpreadConstraint, Selects]] = []
+        for rule in _rules_of(candidate.spec):
+            if isinstance(rule, TopologySpreadConstraint):
+                counted.append((rule, _spread_selection(rule, pod)))
+            elif not any(rule is term for term in near):
+                counted.append((rule, self._selection(rule, pod)))
+
+        def refuses(placed: PlacedPod) -> Iterator[str]:
+            for term in required_anti_affinity(placed.pod):
+                if self._refuses(term, placed.pod, pod):
+                    yield term.topologyKey
+
+        return Question(
+            pod,
+            near,
+            lambda other: all(selects(other) for selects in selections),
+            counted,
+            refuses,
+            lambda constraint: selector_of(constraint, pod).matches(pod.metadata.labels),
+        )
 
     def affinity(self, candidate: Candidate) -> Iterator[Refusal]:
         """InterPodAffinity: the nodes that the pod, or a pod that is placed, does not want it on."""
+        if self.census is not None:
+            yield from self.census.affinity()
+            return
         affinity = candidate.spec.affinity
         if affinity and affinity.podAffinity:
             terms = affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution
@@ -45,6 +90,9 @@ class Neighbours:
 
         Pods are spread over the domains of the nodes that are `eligible` for a constraint, also where those are full.
         """
+        if self.census is not None:
+            yield from self.census.spreading(nodes, eligible)
+            return
         for constraint in candidate.spec.topologySpreadConstraints:
             if constraint.whenUnsatisfiable == "DoNotSchedule":
                 yield from self._unbalanced(candidate, constraint, nodes, eligible(constraint))
@@ -83,9 +131,17 @@ class Neighbours:
         for placed, info in self._table.refusers.values():
             for term in required_anti_affinity(placed.pod):
                 value = label(info, term.topologyKey)
-                if value is not None and self._selection(term, placed.pod)(candidate.pod):
+                if value is not None and self._refuses(term, placed.pod, candidate.pod):
                     bad |= self._in_domains(term.topologyKey, {value: 1})
         return bad
+
+    def _refuses(self, term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
+        """Whether a term of a placed pod selects this one; most do not, as a look at its labels tells."""
+        labels, said = pod.metadata.labels, term.labelSelector
+        for key, value in said.matchLabels.items() if said is not None else ():
+            if labels.get(key) != value:
+                return False
+        return self._selection(term, owner)(pod)
 
     def _unbalanced(
         self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int, eligible: int
@@ -106,18 +162,14 @@ class Neighbours:
 
     def spread_counts(self, candidate: Candidate, constraint: TopologySpreadConstraint, nodes: int) -> Counter[str]:
         """How many matching pods each domain of these nodes has."""
+        if self.census is not None:
+            return self.census.spread_counts(constraint, nodes)
         counts: Counter[str] = Counter()
-        selector = selector_of(constraint, candidate.pod)
+        selects = _spread_selection(constraint, candidate.pod)
         for info in self._table.named(nodes):
             value = label(info, constraint.topologyKey)
-            if value is None:
-                continue
-            counts[value] += sum(
-                placed.pod.metadata.namespace == candidate.pod.metadata.namespace
-                and placed.pod.metadata.deletionTimestamp is None
-                and selector.matches(placed.pod.metadata.labels)
-                for placed in info.pods.values()
-            )
+            if value is not None:
+                counts[value] += sum(selects(placed.pod) for placed in info.pods.values())
         return counts
 
     def _domains(self, key: str, selects: Selects) -> Counter[str]:
@@ -150,24 +202,46 @@ class Neighbours:
 
         return selects
 
-    def preference(self, candidate: Candidate) -> dict[int, int]:
+    def preference(self, candidate: Candidate, positions: Iterable[int]) -> dict[int, int]:
         """By node position, how much preferred affinity of the pod speaks for it (or against)."""
-        affinity = candidate.spec.affinity
-        if affinity is None:
-            return {}
+        if self.census is not None:
+            return self.census.preference(_preferred(candidate.spec), positions)
         total: Counter[int] = Counter()
-        attract = affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution if affinity.podAffinity else ()
-        repel = (
-            affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution if affinity.podAntiAffinity else ()
-        )
-        for sign, terms in ((1, attract), (-1, repel)):
-            for weighted in terms:
-                term = weighted.podAffinityTerm
-                domains = self._domains(term.topologyKey, self._selection(term, candidate.pod))
-                for info in self._table if domains else ():
-                    count = domains.get(label(info, term.topologyKey) or "", 0)
-                    total[info.position] += sign * weighted.weight * count
+        for weight, term in _preferred(candidate.spec):
+            domains = self._domains(term.topologyKey, self._selection(term, candidate.pod))
+            for info in self._table if domains else ():
+                count = domains.get(label(info, term.topologyKey) or "", 0)
+                total[info.position] += weight * count
         return total
+
+
+def _preferred(spec: PodSpec) -> Iterator[tuple[int, PodAffinityTerm]]:
+    """The preferred terms of a pod with their weights, which are negative where it wants to be away."""
+    affinity = spec.affinity
+    for sign, rules in ((1, affinity.podAffinity), (-1, affinity.podAntiAffinity)) if affinity else ():
+        for weighted in rules.preferredDuringSchedulingIgnoredDuringExecution if rules is not None else ():
+            yield sign * weighted.weight, weighted.podAffinityTerm
+
+
+def _rules_of(spec: PodSpec) -> Iterator[PodAffinityTerm | TopologySpreadConstraint]:
+    """Everything that a pod says about other pods."""
+    yield from spec.topologySpreadConstraints
+    for rules in (spec.affinity.podAffinity, spec.affinity.podAntiAffinity) if spec.affinity else ():
+        if rules is not None:
+            yield from rules.requiredDuringSchedulingIgnoredDuringExecution
+    for _, term in _preferred(spec):
+        yield term
+
+
+def _spread_selection(constraint: TopologySpreadConstraint, owner: Pod) -> Selects:
+    """Which pods a constraint of `owner` counts."""
+    namespace, selector = owner.metadata.namespace, selector_of(constraint, owner)
+
+    def selects(other: Pod) -> bool:
+        meta = other.metadata
+        return meta.namespace == namespace and meta.deletionTimestamp is None and selector.matches(meta.labels)
+
+    return selects
 
 
 def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) -> LabelSelector:
@@ -179,13 +253,6 @@ def selector_of(rule: PodAffinityTerm | TopologySpreadConstraint, owner: Pod) ->
     same = [Requirement(key, "=", (labels[key],)) for key in rule.matchLabelKeys if key in labels]
     different = [Requirement(key, "!=", (labels[key],)) for key in others if key in labels]
     return LabelSelector((*selector.requirements, *same, *different), selector.nothing)
-
-
-def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.podAntiAffinity is None:
-        return ()
-    return affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
 
 
 def label(info: NodeInfo, key: str) -> str | None:

@@ -16,7 +16,7 @@ from itertools import compress, count, islice
 from math import inf
 
 from dray.allocator.bits import positions
-from dray.api.types.core import Node, Pod
+from dray.api.types.core import Node, Pod, PodAffinityTerm
 from dray.verdicts.demand import Amounts, PodDemand, Port, amounts
 from dray.verdicts.node_resources import demand_on_node
 
@@ -180,6 +180,7 @@ class NodeTable:
         self.usage_changes = ChangeLog()
         self._log_limit = 1024  # changes that are kept at least
         self.refusers: dict[str, tuple[PlacedPod, NodeInfo]] = {}  # placed pods with required anti-affinity
+        self.refusing = 0  # their terms, together
         self._by_name: dict[str, NodeInfo] = {}
         self._placed: dict[str, tuple[PlacedPod, NodeInfo]] = {}
 
@@ -255,6 +256,7 @@ class NodeTable:
         self._placed[pod.metadata.uid] = (placed, info)
         if refuses:
             self.refusers[pod.metadata.uid] = (placed, info)
+            self.refusing += len(required_anti_affinity(pod))
         self._used(info)
 
     def unplace(self, uid: str) -> None:
@@ -264,9 +266,15 @@ class NodeTable:
         placed, info = entry
         del info.pods[uid]
         info.put(placed, -1)
-        self.refusers.pop(uid, None)
+        if self.refusers.pop(uid, None) is not None:
+            self.refusing -= len(required_anti_affinity(placed.pod))
         self._used(info)
         self._retire(info)
+
+    @property
+    def pods(self) -> int:
+        """How many pods are placed."""
+        return len(self._placed)
 
     def placed(self) -> Iterable[tuple[PlacedPod, NodeInfo]]:
         return self._placed.values()
@@ -308,6 +316,13 @@ def _some(nodes: int, first: int, limit: int) -> list[int]:
     if piece.bit_count() < limit:
         return [first + at for at in islice(positions(nodes), limit)]
     return list(islice(compress(count(first), _selectors(piece)), limit))
+
+
+def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.podAntiAffinity is None:
+        return ()
+    return affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
 
 
 _DIGITS = bytes.maketrans(b"01", b"\0\1")

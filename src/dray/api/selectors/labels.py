@@ -7,7 +7,7 @@ joined by commas.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -21,6 +21,7 @@ Operator = Literal["in", "notin", "=", "==", "!=", "gt", "lt", "exists", "!"]
 
 _SPECIAL = {"(": "(", ")": ")", ",": ",", "!": "!", "=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt"}
 _LEXEME = re.compile(r"\s*(?:([^\s=!(),><]+)|([=!><]+|[(),])|$)")
+_FEW = 16  # values, which are looked through as quickly as one is found in a set
 _BINARY = "in, notin, =, ==, !=, gt, lt"
 _STRUCT_OPERATORS: Mapping[str, Operator] = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
@@ -34,7 +35,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
 
     key: str
     operator: Operator
-    values: tuple[str, ...] = ()
+    values: Collection[str] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
@@ -46,7 +47,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
             return value is not None
         if self.operator == "!":
             return value is None
-        number, bound = _integer(value), _integer(self.values[0])
+        number, bound = _integer(value), _integer(next(iter(self.values)))
         if number is None or bound is None:
             return False
         return number > bound if self.operator == "gt" else number < bound
@@ -85,11 +86,16 @@ def label_selector(selector: AnySelector) -> LabelSelector:
         return NOTHING
     equal = [Requirement(key, "=", (value,)) for key, value in selector.matchLabels.items()]
     rest = [
-        Requirement(expression.key, _STRUCT_OPERATORS[expression.operator], expression.values)
+        Requirement(expression.key, _STRUCT_OPERATORS[expression.operator], _values(expression.values))
         for expression in selector.matchExpressions
         if expression.operator in _STRUCT_OPERATORS
     ]
     return LabelSelector((*equal, *rest))
+
+
+def _values(said: tuple[str, ...]) -> Collection[str]:
+    """Very many are a set: a selector is compared with thousands of objects."""
+    return said if len(said) <= _FEW else frozenset(said)
 
 
 def parse(text: str) -> LabelSelector:
@@ -214,9 +220,9 @@ def _tokens(text: str) -> list[_Token]:
 def _checked(requirement: Requirement) -> Requirement:
     if requirement.operator in ("in", "notin") and not requirement.values:
         raise SelectorError(str(invalid("values", [], "for 'in', 'notin' operators, values set can't be empty")))
-    if requirement.operator in ("gt", "lt") and _integer(requirement.values[0]) is None:
+    if requirement.operator in ("gt", "lt") and _integer(bound := next(iter(requirement.values))) is None:
         text = "for 'Gt', 'Lt' operators, the value must be an integer"
-        raise SelectorError(str(invalid("values[0]", requirement.values[0], text)))
+        raise SelectorError(str(invalid("values[0]", bound, text)))
     for index, value in enumerate(requirement.values):
         path = f"values[{index}][{requirement.key}]"
         _raise_first([invalid(path, value, text) for text in names.label_value(value)])
