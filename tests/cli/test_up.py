@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
 import os
 import re
@@ -16,8 +18,10 @@ from typing import Any
 import pytest
 import yaml
 
+from dray.cli import _parts, up
+from dray.cli._serve import serve_until
 from tests.cli.running import Dray, outcome
-from tests.waiting import SECONDS
+from tests.waiting import SECONDS, eventually
 
 
 def asked(kubeconfig: Path, path: str) -> Any:
@@ -40,6 +44,28 @@ def test_it_says_what_to_do_next_and_stops_when_told(tmp_path: Path, command: st
         assert any(f"KUBECONFIG={tmp_path / 'd' / 'kubeconfig'}" in line for line in dray.lines)
         assert asked(tmp_path / "d" / "kubeconfig", "/version")["gitVersion"] == "v1.37.0+dray"
         assert dray.stop(number) == 0
+
+
+async def test_informers_end_with_the_cluster_and_watch_no_server_that_stops(tmp_path: Path) -> None:
+    commands = argparse.ArgumentParser()
+    up.add_parser(commands.add_subparsers())
+    args = commands.parse_args(["up", "--dir", str(tmp_path / "d"), "--port", "0", "--store", "memory"])
+    stopping = asyncio.Event()
+
+    async def stop() -> None:
+        await eventually(lambda: any(informing()))
+        stopping.set()
+
+    def ready(*_: object) -> None:
+        tasks.append(asyncio.create_task(stop()))
+
+    tasks: list[asyncio.Task[None]] = []
+    assert await serve_until(stopping, args, _parts.parts, ready) == 0
+    assert not informing()
+
+
+def informing() -> list[str]:
+    return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("informer ")]
 
 
 def test_the_kubeconfig_is_for_its_owner_only(tmp_path: Path) -> None:

@@ -151,6 +151,7 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
 
     manager, volumes = client("system:kube-controller-manager", MASTERS), str(Path(args.dir).resolve() / "volumes")
     listed = [
+        Part("informers", _informers(informers)),
         Part("leftovers", _leftovers(manager, leftovers(running.api.storage, args), args.dir)),
         Part("controllers", _controllers(manager, informers, running, account, volumes)),
         Part("scheduler", _scheduler(client("system:kube-scheduler"), informers, running, args)),
@@ -161,6 +162,18 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
         listed += _nodes(nodes, scaler, informers, running, args)
     listed += [_agent(f"agent-{number}", running, args) for number in range(args.agents)]
     return [*listed, Part("dashboard", _dashboard.mount(running, args).run)]
+
+
+def _informers(informers: SharedInformers) -> Callable[[], Awaitable[None]]:
+    """End the informers with the parts that share them: left alone, each would watch a server once more that stops."""
+
+    async def run() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await informers.stop()
+
+    return run
 
 
 def leftovers(storage: Storage, args: argparse.Namespace) -> list[str]:
