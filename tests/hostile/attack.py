@@ -26,7 +26,7 @@ import aiohttp
 
 from tests.apiserver.reading import RBAC
 from tests.cli.running import Dray
-from tests.hostile.attackers import ROLES, USERS
+from tests.hostile.attackers import OWN_ROLES, ROLES, USERS
 from tests.hostile.attacks import ATTACKS, Attacker
 
 SLOWEST_SECONDS = 0.25  # the honest client's 99th percentile
@@ -116,8 +116,8 @@ async def run_pod(client: Client, name: str, seen: Honest) -> None:
 
 
 async def prepare(client: Client) -> None:
-    rule = {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["get", "list", "patch", "update"]}
-    await client.ask("POST", f"/apis/{RBAC}/v1/clusterroles", {"metadata": {"name": "roles"}, "rules": [rule]})
+    for name, rule in OWN_ROLES.items():
+        await client.ask("POST", f"/apis/{RBAC}/v1/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
     for user, role in ROLES.items():
         subject = {"apiGroup": RBAC, "kind": "User", "name": user}
         ref = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}

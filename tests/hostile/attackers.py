@@ -23,8 +23,13 @@ editor-token,editor,2
 roles-token,roles,3
 node-token,system:node:n1,4,"system:nodes"
 nobody-token,nobody,5
+definer-token,definer,6
 """
-ROLES = {"viewer": "view", "editor": "edit", "roles": "roles"}
+ROLES = {"viewer": "view", "editor": "edit", "roles": "roles", "definer": "definitions"}
+OWN_ROLES = {
+    "roles": {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["get", "list", "patch", "update"]},
+    "definitions": {"apiGroups": ["*"], "resources": ["customresourcedefinitions", "larges"], "verbs": ["*"]},
+}
 CONFIG = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -59,12 +64,12 @@ class Attacked:
 
 @asynccontextmanager
 async def attacked(keys: Keys, directory: Path, **settings: Any) -> AsyncIterator[Attacked]:
-    """A server with a viewer, an editor, a node and somebody who may patch cluster roles."""
+    """A server with a viewer, an editor, a node, and those who may patch cluster roles or write definitions."""
     users = directory / "users.csv"
     users.write_text(USERS)
     async with serving(keys, token_file=users, **settings) as admin:
-        rule = {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["get", "list", "patch", "update"]}
-        await posted(admin, f"/apis/{RBAC}/v1/clusterroles", {"metadata": {"name": "roles"}, "rules": [rule]})
+        for name, rule in OWN_ROLES.items():
+            await posted(admin, f"/apis/{RBAC}/v1/clusterroles", {"metadata": {"name": name}, "rules": [rule]})
         for user, role in ROLES.items():
             binding = {
                 "metadata": {"name": user},

@@ -17,6 +17,8 @@ import aiohttp
 from tests.hostile.attackers import CONFIG, PODS, head
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+TEMPLATES = "/api/v1/namespaces/default/podtemplates"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 SELECTOR = ",".join(f"k{number}!=v" for number in range(990))
 _PAUSE_SECONDS = 0.05  # between two attempts of one attack
@@ -162,6 +164,63 @@ def long_yaml() -> str:
     return "metadata: {name: yaml}\ndata:\n" + "".join(f"  k{n}: v\n" for n in range(9000))
 
 
+def variables(value: str) -> list[Any]:
+    return [{"name": f"E{number}", "value": value} for number in range(6000)]
+
+
+def template(value: str) -> Any:
+    return {"spec": {"containers": [{"name": "c", "image": "i", "env": variables(value)}]}}
+
+
+async def large_applies(attacker: Attacker) -> str:
+    tree = {"apiVersion": "v1", "kind": "PodTemplate", "template": template(name())}
+    path = f"{TEMPLATES}/{name()}?fieldManager={name()}&force=true"
+    return await attacker.ask("editor", "PATCH", path, tree, content_type="application/apply-patch+yaml")
+
+
+async def strategic_merges(attacker: Attacker) -> str:
+    path, merged = f"{TEMPLATES}/{name()}", {"template": template(name())}
+    return await attacker.ask("editor", "PATCH", path, merged, content_type="application/strategic-merge-patch+json")
+
+
+def large_pod() -> Any:
+    return {"metadata": {"name": "large"}, **template("v")}
+
+
+async def pods_with_many_rules(attacker: Attacker) -> str:
+    """A pod that wants to be away from a hundred others; when it is there already, it goes."""
+    hostname = "kubernetes.io/hostname"
+    terms = [{"topologyKey": hostname, "labelSelector": {"matchLabels": {"a": f"b{n}"}}} for n in range(100)]
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    pod = {"metadata": {"name": name()}, "spec": {"containers": [{"name": "c", "image": "i"}], "affinity": affinity}}
+    code = await attacker.ask("editor", "POST", PODS, pod)
+    if code == "409":
+        await attacker.ask("editor", "DELETE", f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")  # type: ignore[index]
+    return code
+
+
+def definition(properties: dict[str, Any]) -> Any:
+    spec = {"type": "object", "properties": properties}
+    version = {"name": "v1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}  # type: ignore[assignment]
+    names = {"plural": "larges", "kind": "Large"}
+    whole = {"group": "hostile.example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": "larges.hostile.example.com"}, "spec": whole}
+
+
+async def large_definitions(attacker: Attacker) -> str:
+    """A definition of a megabyte; when it is there already, it goes."""
+    code = await attacker.ask("definer", "POST", DEFINITIONS, LARGE_DEFINITION)
+    if code == "409":
+        await attacker.ask("definer", "DELETE", f"{DEFINITIONS}/larges.hostile.example.com")
+    return code
+
+
+def costly_patterns() -> Any:
+    return definition({f"f{n}": {"type": "string", "pattern": f"^(a|b|c{n})*[a-z]{{1,900}}$"} for n in range(200)})
+
+
+LARGE_DEFINITION = json.dumps(definition({f"f{number}": {"type": "string"} for number in range(36_000)}))
 MERGE, JSON_PATCH = {"content_type": "application/merge-patch+json"}, {"content_type": "application/json-patch+json"}
 ATTACKS: dict[str, Attack] = {
     "nobody: endless headers": endless_header,
@@ -185,6 +244,12 @@ ATTACKS: dict[str, Attack] = {
     "editor: long patches": asking("editor", "PATCH", f"{CONFIG}/c1?dryRun=All", long_patch, **JSON_PATCH),
     "editor: long YAML": asking("editor", "POST", f"{CONFIG}?dryRun=All", long_yaml, content_type="application/yaml"),
     "editor: costly claims": asking("editor", "POST", f"{CLAIMS}?dryRun=All", costly_claim),
+    "editor: large applies": large_applies,
+    "editor: strategic merges": strategic_merges,
+    "editor: thousands of variables": asking("editor", "POST", f"{PODS}?dryRun=All", large_pod),
+    "editor: pods with many rules": pods_with_many_rules,
+    "definer: large definitions": large_definitions,
+    "definer: costly patterns": asking("definer", "POST", f"{DEFINITIONS}?dryRun=All", costly_patterns),
     "node: all secrets": asking("node", "GET", "/api/v1/secrets?fieldSelector=metadata.name%3Ddb"),
     "node: status of others": asking("node", "PATCH", "/api/v1/nodes/node-0/status", lambda: {"status": {}}, **MERGE),
     "node: mirror pods": asking("node", "POST", PODS, lambda: {"metadata": {"name": "m"}, "spec": {"nodeName": "n1"}}),

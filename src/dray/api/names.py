@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
+
+from dray.api.remembered import remembered
 
 Complaints = Sequence[str]
 Check = Callable[[str], Complaints]
@@ -132,18 +133,7 @@ def _at_most(text: str, limit: int) -> list[str]:
     return [f"must be no more than {limit} characters"] if len(text.encode()) > limit else []
 
 
-_REMEMBERED_NAMES = 1024  # that most objects repeat
-
-
-def _remembered(check: Check) -> Check:
-    """A check that remembers its answers about short texts. Long ones are seldom names, and would take room."""
-    known = lru_cache(maxsize=_REMEMBERED_NAMES)(check)
-
-    @wraps(check)
-    def remembered(text: str) -> Complaints:
-        return known(text) if len(text) <= SUBDOMAIN_MAX else check(text)
-
-    return remembered
+_remembered = remembered(1024)
 
 
 @_remembered

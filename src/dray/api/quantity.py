@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import lru_cache
 from typing import Self
+
+from dray.api.remembered import remembered
 
 MAX_INT64 = 2**63 - 1
 MIN_INT64 = -(2**63)
@@ -222,7 +223,7 @@ def _decimal_text(value: int | float) -> str:
     return str(value)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _parse(text: str) -> Quantity:
     """Quantities repeat (every pod says 100m), hence the cache."""
     if not text:

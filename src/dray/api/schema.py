@@ -6,12 +6,14 @@ OpenAPI and protobuf. `schema.json` documents its own keys by example; their mea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
+
+T = TypeVar("T")
 
 EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 SCHEMA = f"{EXTENSIONS}JSONSchemaProps"  # the schema of a custom resource
@@ -76,10 +78,20 @@ def table() -> Mapping[str, Message]:
 # The messages of custom resources, which come and go with their definitions, by the name of the whole; that of a part begins
 # with it and a slash. Names tell one reading of a definition from another.
 _custom: dict[str, Mapping[str, Message]] = {}
+_derived: dict[str, dict[tuple[str, Callable[[str], Any]], Any]] = {}  # what follows from messages, by the same names
 
 
 def message(name: str) -> Message:
     return table().get(name) or _custom[name.partition("/")[0]][name]
+
+
+def derived(name: str, derive: Callable[[str], T]) -> T:
+    """What follows from a message, worked out once and kept as long as the message is: that of a definition may be large."""
+    kept = _derived.setdefault(name.partition("/")[0], {})
+    found = kept.get((name, derive))
+    if found is None:
+        found = kept[name, derive] = derive(name)
+    return cast(T, found)
 
 
 def is_known(name: str) -> bool:
@@ -94,3 +106,4 @@ def define(name: str, messages: Mapping[str, Message]) -> None:
 def forget(name: str) -> None:
     """Take out a custom resource's message, and those of its parts."""
     _custom.pop(name, None)
+    _derived.pop(name, None)

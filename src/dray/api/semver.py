@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 
 from dray.api.quoting import quote
+from dray.api.remembered import remembered
 
 _MAX_UINT64 = 2**64 - 1
 _DIGITS = re.compile(r"[0-9]*\Z")
@@ -109,7 +110,7 @@ def _normalize(text: str) -> str:
     return ".".join(parts + ["0"] * (3 - len(parts)))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _parse(text: str) -> Semver:
     """Versions repeat across devices, hence the cache."""
     if not text:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import msgspec
+
+from dray.api.remembered import remembered
 
 _NAME = re.compile(r"(?:[^\\.\[\]'\"]|\\.)+")
 _INDEX = re.compile(r"\s*(-?\d+)?\s*(?:(:)\s*(-?\d+)?\s*(?::\s*(\d+)\s*)?)?")
@@ -55,7 +56,7 @@ def simple(path: str) -> tuple[str, ...]:
     return tuple(path.removeprefix(".").split("."))
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def parse(path: str) -> tuple[Step, ...]:
     """The steps of a path; raises PathError."""
     text = path.strip()

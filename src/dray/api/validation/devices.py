@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 
 import msgspec
 
 from dray.api import names
 from dray.api.errors import duplicate, forbidden, internal, invalid, required, too_long, unsupported
+from dray.api.remembered import remembered
 from dray.api.types import resource
 from dray.api.validation.context import Complaint, Context
 from dray.api.validation.lists import Errors, at_most_bytes, bounded, each, named, one_of, required_one_of, unique
@@ -84,7 +84,7 @@ def share_id(value: str | None, path: Path) -> Errors:
         yield invalid(path, value, "must be a lowercase UUID in 8-4-4-4-12 format")
 
 
-@lru_cache(4096)
+@remembered(4096)
 def is_qualified_name(name: str) -> bool:
     """Whether a name is fine; asked first, since all devices of a driver use the same few names."""
     return not any(qualified_name(name, Path("")))

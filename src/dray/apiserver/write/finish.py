@@ -180,6 +180,12 @@ def _is_meant(request: Request, metadata: Tree, old: Any, current: Version) -> b
     )
 
 
-@cache
 def _part(resource: Resource, name: str) -> str:
+    if resource.custom is not None:  # such a resource goes with its definition
+        return schema.message(resource.message()).fields[name].reference
+    return _known_part(resource, name)
+
+
+@cache
+def _known_part(resource: Resource, name: str) -> str:
     return schema.message(resource.message()).fields[name].reference

@@ -11,7 +11,7 @@ the process and 150 → 46 µs over HTTP, a claim 52 → 20 µs. Left out: other
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -25,13 +25,18 @@ from dray.apiserver.write.identity import generated, new_uid, now
 from dray.apiserver.write.managers import manager_of
 
 _KEPT = 512  # objects that are known at a time; the oldest is forgotten first
-_LONGEST = 64 * 1024  # bytes of a body; longer ones are rare, and not worth their memory
+_LONGEST = 16 * 1024  # bytes of a body; longer ones are rare, and not worth their memory
+_TOGETHER = 2 * 1024 * 1024  # bytes of the bodies that are known; the objects take ten times as much
+
+
+NewKey: TypeAlias = tuple[bytes, *tuple[object, ...]]
+"""A body without its identity, and whatever else decides what becomes of it."""
 
 
 class NewObject(msgspec.Struct, frozen=True, gc=False):
     """A new object: what decides what it comes to, and its identity."""
 
-    key: tuple[object, ...]
+    key: NewKey
     name: str
     base: str  # of a generated name
     owners: tuple[OwnerReference, ...]
@@ -41,7 +46,8 @@ class Memo:
     """What new objects came to."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], Any] = {}
+        self._known: dict[NewKey, Any] = {}
+        self._bytes = 0  # of their bodies
 
     def recall(self, question: NewObject | None) -> Any | None:
         """The object as it is stored, but for its metadata not to be validated again; None where it is not known."""
@@ -66,9 +72,15 @@ class Memo:
         obj: Any = answer.object
         if question is None or answer.warnings or getattr(obj.status, "conditions", ()):
             return
-        if len(self._known) >= _KEPT:
-            del self._known[next(iter(self._known))]
+        self._forget(question.key)
         self._known[question.key] = obj
+        self._bytes += len(question.key[0])
+        while len(self._known) > _KEPT or self._bytes > _TOGETHER:
+            self._forget(next(iter(self._known)))
+
+    def _forget(self, key: NewKey) -> None:
+        if self._known.pop(key, None) is not None:
+            self._bytes -= len(key[0])
 
 
 def question_of(request: Request, reads: Sequence[LastChange]) -> NewObject | None:

@@ -41,9 +41,12 @@ _ANYTHING = Shape(ANY)
 _encode = msgspec.json.Encoder().encode
 
 
-@lru_cache(maxsize=8192)
 def shapes(message: str) -> Shapes:
-    """The shapes of a message's members."""
+    """The shapes of a message's members, kept as long as the message is known."""
+    return schema.derived(message, _shapes)
+
+
+def _shapes(message: str) -> Shapes:
     return {name: _shape(field) for name, field in schema.message(message).fields.items()}
 
 
