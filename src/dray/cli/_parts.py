@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,7 +164,7 @@ def parts(running: Running, args: argparse.Namespace) -> Sequence[Part]:
     return [*listed, Part("dashboard", _dashboard.mount(running, args).run)]
 
 
-def _informers(informers: SharedInformers) -> Callable[[], Awaitable[None]]:
+def _informers(informers: SharedInformers) -> Work:
     """End the informers with the parts that share them: left alone, each would watch a server once more that stops."""
 
     async def run() -> None:
